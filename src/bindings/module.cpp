@@ -1,0 +1,5 @@
+#include "capture/pycompat/ref.h"
+
+static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_C", "Stator's native part.", -1, nullptr};
+
+extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() { return PyModule_Create(&module_def); }

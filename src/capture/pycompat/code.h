@@ -1,0 +1,61 @@
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+/// Bytecode in one version-neutral form. The rest of Stator never looks at opcode numbers or oparg layouts.
+namespace stator::pycompat {
+
+/// Neutral opcodes: one row per name in `opcodes.def`; names are CPython's where the meaning is CPython's.
+enum class Op : uint8_t {
+#define STATOR_OP(name) name,
+#include "capture/pycompat/opcodes.def"
+#undef STATOR_OP
+  kCount
+};
+const char* op_name(Op op);
+
+struct Instr {
+  Op op;
+  int32_t arg = 0;      // meaning per op, normalised: see opcodes.def
+  int32_t arg2 = 0;     // second fact where an op has one (CALL: index of the keyword-name tuple in co_consts or -1;
+                        // LOAD_GLOBAL: 1 when a NULL is pushed first; LOAD_SUPER_ATTR: bit 0 method, bit 1 two-argument)
+  int32_t target = -1;  // jumps: index into Code::instrs
+  int32_t offset = 0;   // code unit of the group's first unit (EXTENDED_ARG and KW_NAMES included)
+  int32_t line = 0;     // source line, 0 if none
+};
+
+struct ExceptionEntry {
+  int32_t start, end, target;  // instruction indices; [start, end)
+  int32_t depth;
+  bool lasti;
+};
+
+/// The decoded form of one code object. Borrowed pointers live as long as `code`.
+struct Code {
+  PyCodeObject* code = nullptr;
+  std::vector<Instr> instrs;
+  std::vector<ExceptionEntry> exceptions;
+  int argcount = 0, posonlyargcount = 0, kwonlyargcount = 0;
+  int nlocalsplus = 0, ncellvars = 0, nfreevars = 0, stacksize = 0, flags = 0;
+  PyObject* names = nullptr;            // co_names
+  PyObject* consts = nullptr;           // co_consts
+  PyObject* localsplus_names = nullptr; // tuple: locals, cells, frees in slot order
+  std::vector<uint8_t> slot_kinds;      // per localsplus slot: bits of SlotKind
+  bool has_varargs() const { return flags & CO_VARARGS; }
+  bool has_varkeywords() const { return flags & CO_VARKEYWORDS; }
+  bool is_generator_like() const { return flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR); }
+  /// Index of the instruction whose group starts at `offset`, or -1.
+  int index_of(int32_t offset) const;
+};
+
+enum SlotKind : uint8_t { kSlotLocal = 1, kSlotCell = 2, kSlotFree = 4 };
+
+/// Decodes once per code object and keeps the result as long as the code object lives. GIL held.
+/// Null with a Python error set if the bytecode is not of a known version.
+const Code* decode(PyCodeObject* code);
+
+}  // namespace stator::pycompat

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/base/export.h"
+#include "core/graph/graph.h"
+
+namespace stator::backend {
+
+/// A graph made runnable. `run` is thread-safe, needs no GIL and may throw what the operators throw.
+class STATOR_API Executable {
+ public:
+  virtual ~Executable() = default;
+  /// `inputs`: one per graph input, consumed (moved from as soon as they are dead). Returns one per graph output.
+  virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const = 0;
+};
+
+/// Replays the above-autograd list through cached operator handles: the slow, obviously right one.
+STATOR_API std::unique_ptr<Executable> compile_reference(std::shared_ptr<const graph::Graph> graph);
+
+}  // namespace stator::backend

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/export.h"
+
+/// The IR: a list of operator calls in program order over SSA values.
+/// A graph is plain data; it owns its constants and (until `drop_fakes`) the fake tensors of its values.
+namespace stator::graph {
+
+using ValueId = uint32_t;
+inline constexpr ValueId kNoValue = UINT32_MAX;
+
+/// The dispatcher's ambient state a node was traced under, and must be replayed under.
+struct ExecState {
+  bool grad_mode = true;
+  bool inference_mode = false;
+  /// Autocast per device type that was on: (device type, dtype); empty means off everywhere.
+  std::vector<std::pair<c10::DeviceType, c10::ScalarType>> autocast;
+  bool autocast_cache = true;
+  bool operator==(const ExecState&) const = default;
+};
+
+/// One operand: a value, a constant, or a list of operands (Tensor[], Tensor?[]).
+struct Argument {
+  enum class Kind : uint8_t { Value, Constant, List };
+  Kind kind = Kind::Constant;
+  ValueId value = kNoValue;     // Kind::Value
+  c10::IValue constant;         // Kind::Constant; a tensor here is owned by the graph and never written to
+  std::vector<Argument> items;  // Kind::List
+
+  static Argument of_value(ValueId v);
+  static Argument of_constant(c10::IValue v);
+  static Argument of_list(std::vector<Argument> items);
+};
+
+/// What one schema return became: one tensor, or a list of tensors of the traced length.
+/// Undefined tensors and non-tensor returns are kNoValue: they were constants at trace time.
+struct Result {
+  bool is_list = false;
+  std::vector<ValueId> values;  // exactly one unless is_list
+};
+
+struct Node {
+  c10::OperatorHandle op;
+  std::vector<Argument> args;   // one per schema argument, in order
+  std::vector<Result> results;  // one per schema return, in order
+  uint32_t state = 0;           // index into Graph::states
+  uint32_t location = 0;        // index into Graph::locations
+};
+
+/// A line of the user's program, with the chain of inlined callers (0: none).
+struct Location {
+  std::string file;
+  std::string function;
+  int line = 0;
+  uint32_t caller = 0;
+};
+
+struct ValueInfo {
+  std::string name;
+  at::Tensor fake;             // metadata of the value; undefined after drop_fakes()
+  uint32_t producer = UINT32_MAX;  // node index, or UINT32_MAX for graph inputs
+};
+
+class STATOR_API Graph {
+ public:
+  std::string name = "graph";
+  std::vector<ValueInfo> values;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<Node> nodes;
+  std::vector<ExecState> states;        // states[0] is the state at entry
+  std::vector<Location> locations{1};   // locations[0] is "unknown"
+
+  ValueId add_input(std::string name, at::Tensor fake);
+  /// Appends a node; fresh result values get names derived from the op.
+  Node& add_node(c10::OperatorHandle op);
+  ValueId add_result_value(uint32_t node, at::Tensor fake);
+  uint32_t intern_state(const ExecState& state);
+  uint32_t add_location(Location location);
+
+  /// Lets go of all fake tensors; the graph stays runnable and printable without shapes.
+  void drop_fakes();
+};
+
+}  // namespace stator::graph

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+
+#include "core/base/export.h"
+#include "core/fake/fake_tensor.h"
+#include "core/graph/graph.h"
+
+namespace stator::tracer {
+
+/// Registers the boxed fallback on the mode key above autograd; called once at load. Empty string, or the reason.
+STATOR_API std::string install();
+
+/// Records every operator call made on fakes inside a `TraceScope` into one graph, at the level above autograd
+/// (composites whole). One tracer serves one capture on one thread. Keeps every tensor it has seen alive until
+/// it dies, so that addresses identify tensors.
+class STATOR_API Tracer {
+ public:
+  explicit Tracer(std::string graph_name);
+  ~Tracer();
+
+  /// A fake for a real input tensor; becomes the next graph input.
+  at::Tensor add_input(const at::Tensor& real, std::string name);
+  /// A fake for a tensor whose value is fixed at capture (a constructor's literal data): each run of the graph
+  /// gets a fresh copy of `data`, which the graph owns.
+  at::Tensor add_constant(const at::Tensor& data);
+  /// The value of a tensor this tracer made or saw; kNoValue for others.
+  graph::ValueId value_of(const at::Tensor& fake) const;
+  /// Where the program is now; used for nodes recorded from here on. Cheap.
+  void set_location(uint32_t location);
+
+  graph::Graph& graph();
+  /// Number of nodes so far; `rollback(n)` forgets the nodes from the n-th on (their values must be unused).
+  size_t mark() const;
+  void rollback(size_t mark);
+
+ private:
+  friend class TraceScope;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  friend struct Hook;
+};
+
+/// RAII around one call into torch: the tracer is current on this thread and both keys are in TLS.
+class STATOR_API TraceScope {
+ public:
+  explicit TraceScope(Tracer& tracer);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+
+ private:
+  Tracer* previous_;
+  fake::FakeScope fake_;
+};
+
+}  // namespace stator::tracer
