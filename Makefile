@@ -1,0 +1,86 @@
+# One command per job; each does whatever set-up is missing, and little when nothing is.
+.DEFAULT_GOAL := build
+SHELL := /bin/bash
+
+VENV ?= .venv
+BUILD ?= build
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+TEST_JOBS ?= 2
+BUILD_TYPE ?= Release
+PYTEST_ARGS ?=
+
+PY := $(VENV)/bin/python
+VENV_STAMP := $(VENV)/.stator-ready
+SYSTEM_STAMP := $(BUILD)/.system-ready
+export PYTHONPATH := $(CURDIR)/python:$(CURDIR)
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export TOKENIZERS_PARALLELISM := false
+export HF_HUB_OFFLINE := 1
+
+say = @printf '\033[1m==> %s\033[0m\n' $(1)
+
+.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme lint format asan clean help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(SYSTEM_STAMP): tools/setup_system.sh
+	$(call say,"system packages")
+	@mkdir -p $(BUILD)
+	@bash tools/setup_system.sh
+	@touch $@
+
+$(VENV_STAMP): tools/setup_venv.sh tools/requirements-dev.txt | $(SYSTEM_STAMP)
+	$(call say,"Python environment in $(VENV)")
+	@bash tools/setup_venv.sh $(VENV) $(CURDIR)
+	@touch $@
+
+$(BUILD)/build.ninja: CMakeLists.txt $(VENV_STAMP) | $(SYSTEM_STAMP)
+	$(call say,"configure")
+	@cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) \
+	  -DSTATOR_TESTS=ON -DSTATOR_EXAMPLES=ON
+
+build: $(BUILD)/build.ninja  ## set up .venv and build, optimised, into python/stator
+	$(call say,"build")
+	@ninja -C $(BUILD) -j $(JOBS)
+
+demo: build  ## compile a real model, compare with eager and with torch.compile
+	@$(PY) examples/demo.py
+
+lint: $(VENV_STAMP)  ## formatting, layer rule, row table, types
+	$(call say,"lint")
+	@$(PY) tools/lint.py --venv $(VENV)
+
+format: $(VENV_STAMP)  ## rewrite sources to the project's format
+	@$(PY) tools/lint.py --venv $(VENV) --fix
+
+test-cpp: build  ## C++ tests
+	$(call say,"C++ tests")
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
+
+test-python: build  ## Python tests
+	$(call say,"Python tests")
+	@$(PY) -m pytest -n $(TEST_JOBS) --dist worksteal -q tests/python $(PYTEST_ARGS)
+
+test-wheel: build  ## build the wheel, install it elsewhere, use it
+	$(call say,"wheel")
+	@$(PY) tools/check_wheel.py
+
+test: lint  ## everything that CI runs
+	@$(MAKE) --no-print-directory test-cpp test-python test-wheel
+	$(call say,"all tests passed")
+
+bench: build  ## side by side with torch.compile; BENCH=topic runs one topic
+	@$(PY) -m benchmarks $(BENCH)
+
+bench-readme: build  ## run all benchmarks and put the table into README.md
+	@$(PY) -m benchmarks --update-readme
+
+asan: $(VENV_STAMP)  ## C++ tests under AddressSanitizer and UBSan
+	@cmake -S . -B build-asan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DSTATOR_TESTS=ON -DSTATOR_SANITIZE=ON
+	@ninja -C build-asan -j $(JOBS) stator_tests
+	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS)
+
+clean:  ## remove what was built (not .venv)
+	@rm -rf $(BUILD) build-asan dist python/stator/*.so

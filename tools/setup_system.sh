@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Compiler, CMake, Ninja and GoogleTest from the system. Installs what is missing when it may, else says what to do.
+set -euo pipefail
+
+packages=()
+need() { command -v "$1" >/dev/null 2>&1 || packages+=("$2"); }
+need g++ g++
+need cmake cmake
+need ninja ninja-build
+need ccache ccache
+need git git
+[ -e /usr/include/gtest/gtest.h ] || packages+=(libgtest-dev)
+
+if [ ${#packages[@]} -eq 0 ]; then
+  echo "all there"
+  exit 0
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+  echo "Missing: ${packages[*]} (Debian names). Install them with this system's package manager, then run make again." >&2
+  exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+  echo "Missing system packages. Run:  sudo apt-get install ${packages[*]}   then make again." >&2
+  exit 1
+fi
+echo "installing ${packages[*]}"
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
