@@ -1,0 +1,179 @@
+"""Which backends there are, and what a call of `compile` hands to the extension for one.
+
+A backend is a callable `(gm, example_inputs) -> callable`, as for torch.compile, or the native reference executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame
+
+CompilerFn = Callable[..., Callable[..., Any]]
+
+DEFAULT = "reference"
+# The executor inside the extension: no GraphModule is made for it. It runs eager's own kernels one by one, so it is
+# also what "eager" means.
+_NATIVE = frozenset({"reference", "eager"})
+_ENTRY_POINT_GROUPS = ("stator_backends", "torch_dynamo_backends")
+
+_registry: dict[str, tuple[CompilerFn, frozenset[str]]] = {}
+# Backends that were used since the last reset, so that reset() can call their own.
+_used: list[Any] = []
+
+
+class Backend:
+    """One backend with the options of one `compile` call. `compiler` is None for the native executor; `cache_key`
+    tells the entries of different backends apart by identity."""
+
+    __slots__ = ("cache_key", "compiler", "name", "target")
+
+    def __init__(self, name: str, target: CompilerFn | None, keywords: dict[str, Any]):
+        self.name = name
+        self.target = target
+        if target is None:
+            self.compiler: Callable[..., Any] | None = None
+            self.cache_key: object = DEFAULT
+        else:
+            self.compiler = _BackendCall(name, target, keywords)
+            self.cache_key = target if not keywords else self.compiler
+
+    @property
+    def context(self) -> Callable[[], Any] | None:
+        """A context manager's maker that the backend wants entered round every compiled call."""
+        return getattr(self.target, "backend_ctx_ctor", None)
+
+    def compiler_config(self) -> Any:
+        getter = getattr(self.target, "get_compiler_config", None)
+        return getter() if getter is not None else None
+
+
+class _BackendCall:
+    """What the extension calls: the user's backend, with its failures named."""
+
+    __slots__ = ("__weakref__", "keywords", "name", "target")
+
+    def __init__(self, name: str, target: CompilerFn, keywords: dict[str, Any]):
+        self.name = name
+        self.target = target
+        self.keywords = keywords
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, gm: Any, example_inputs: list[Any]) -> Callable[..., Any]:
+        if not any(used is self.target for used in _used):
+            _used.append(self.target)
+        try:
+            compiled = self.target(gm, example_inputs, **self.keywords)
+        except SkipFrame:
+            raise
+        except Exception as error:
+            traceback = error.__traceback__.tb_next if error.__traceback__ else None
+            raise BackendCompilerFailed(self.name, _graph_name(gm), error).with_traceback(traceback) from error
+        if not callable(compiled):
+            raise BackendCompilerFailed(
+                self.name, _graph_name(gm), f"it returned {type(compiled).__name__}, which cannot be called"
+            )
+        return compiled
+
+
+def _graph_name(gm: Any) -> str:
+    return getattr(gm, "graph_name", None) or type(gm).__name__
+
+
+def register_backend(
+    compiler_fn: CompilerFn | None = None, name: str | None = None, tags: Iterable[str] = ()
+) -> Callable[..., Any]:
+    """Makes a backend known by name: `register_backend(fn)`, `@register_backend`, `@register_backend(name=...)`."""
+    if compiler_fn is None:
+        return lambda fn: register_backend(fn, name, tags)
+    if not callable(compiler_fn):
+        raise InvalidBackend(
+            f"a backend is a callable (gm, example_inputs), not {type(compiler_fn).__name__}",
+            hint="pass a function that takes a torch.fx.GraphModule and example inputs and returns a callable",
+        )
+    known_as = name or getattr(compiler_fn, "__name__", None) or type(compiler_fn).__name__
+    if known_as in _NATIVE or known_as in _registry:
+        raise InvalidBackend(f"a backend named {known_as!r} exists already", hint="give another name")
+    _registry[known_as] = (compiler_fn, frozenset(tags))
+    return compiler_fn
+
+
+def list_backends(exclude_tags: Iterable[str] | None = ("debug", "experimental")) -> list[str]:
+    """Names that `compile(backend=...)` takes, without those that carry one of the tags."""
+    excluded = frozenset(exclude_tags or ())
+    return sorted(_NATIVE | {name for name, (_, tags) in _registry.items() if not tags & excluded})
+
+
+def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None) -> Backend:
+    """The backend of one `compile` call; raises for anything that is none."""
+    keywords = _keywords(mode, options)
+    if backend is None:
+        backend = DEFAULT
+    if isinstance(backend, str):
+        if backend in _NATIVE:
+            if keywords:
+                raise InvalidOption(
+                    f"the {backend!r} backend has no {' or '.join(keywords)}", hint="leave mode and options out"
+                )
+            return Backend(backend, None, {})
+        return Backend(backend, _lookup(backend), keywords)
+    if not callable(backend):
+        raise InvalidBackend(
+            f"backend must be a name or a callable (gm, example_inputs), not {type(backend).__name__}",
+            hint=f"known names: {', '.join(list_backends(()))}",
+        )
+    name = getattr(backend, "compiler_name", None)
+    if name is None:
+        name = getattr(backend, "__name__", None) or type(backend).__name__
+    if not isinstance(name, str):
+        raise InvalidBackend(f"compiler_name of a backend must be a str, not {type(name).__name__}")
+    return Backend(name, backend, keywords)
+
+
+def reset() -> None:
+    """Calls `reset()` of every backend that was used since the last time, once, and forgets them."""
+    used = _used[:]
+    _used.clear()
+    for backend in used:
+        if callable(hook := getattr(backend, "reset", None)):
+            hook()
+
+
+def _keywords(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
+    if mode is not None and not isinstance(mode, str):
+        raise InvalidOption(f"mode must be a str or None, not {type(mode).__name__}")
+    if options is not None and (not isinstance(options, dict) or not all(isinstance(k, str) for k in options)):
+        raise InvalidOption("options must be a dict with str keys", hint='for example options={"name": value}')
+    if mode is not None and options:
+        raise InvalidOption("mode and options exclude each other", hint="a mode is a set of options: give one of them")
+    keywords: dict[str, Any] = {}
+    if mode is not None and mode != "default":
+        keywords["mode"] = mode
+    if options:
+        keywords["options"] = options
+    return keywords
+
+
+def _lookup(name: str) -> CompilerFn:
+    if name not in _registry:
+        _load_entry_point(name)
+    if name not in _registry:
+        raise InvalidBackend(
+            f"there is no backend {name!r}",
+            hint=f"stator.list_backends() gives the known ones: {', '.join(list_backends(()))}; or pass a callable",
+        )
+    return _registry[name][0]
+
+
+def _load_entry_point(name: str) -> None:
+    # Installed packages offer backends by entry points; they are looked for only when a name is not known.
+    from importlib.metadata import entry_points
+
+    for group in _ENTRY_POINT_GROUPS:
+        for entry in entry_points(group=group, name=name):
+            register_backend(entry.load(), name=name)
+            return

@@ -1,0 +1,101 @@
+"""Settings. `stator.config.name = value` checks name and value; `stator.config.patch(name=value)` is undone at the end.
+
+The values live in the extension, which reads them on its hot paths; this object only names, checks and documents them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import _C
+from .errors import InvalidOption
+
+
+@dataclass(frozen=True)
+class Setting:
+    kind: type
+    doc: str
+    least: int | None = None
+
+
+SETTINGS: dict[str, Setting] = {
+    "recompile_limit": Setting(int, "Entries one code object may have before further misses run eager.", 1),
+    "accumulated_recompile_limit": Setting(int, "The same, counting all entries a code object ever had.", 1),
+    "fail_on_recompile_limit_hit": Setting(bool, "Reaching a limit raises RecompileLimitExceeded."),
+    "suppress_errors": Setting(bool, "A backend or capture that fails runs the frame eager, with a warning."),
+    "verbose": Setting(bool, "Errors keep the frames of Stator and of the backend in their tracebacks."),
+    "disable": Setting(bool, "Every compiled function runs its plain Python function."),
+}
+
+
+class Config:
+    """The one instance is `stator.config`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in SETTINGS:
+            raise AttributeError(_unknown(name))
+        return _C.get_config(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _C.set_config(name, _checked(name, value))
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *SETTINGS]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name} = {getattr(self, name)!r}  # {s.doc}" for name, s in SETTINGS.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings and their values now."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+    @contextlib.contextmanager
+    def patch(self, changes: dict[str, Any] | str | None = None, value: Any = None, /, **more: Any) -> Iterator[Config]:
+        """Sets values for a `with` block or, as a decorator, for each call of a function.
+
+        Takes keywords, a dict, or one name and its value. Nothing is set if any of them is wrong.
+        """
+        wanted = {changes: value} if isinstance(changes, str) else dict(changes or {})
+        wanted |= more
+        checked = {name: _checked(name, new) for name, new in wanted.items()}
+        before = {name: getattr(self, name) for name in checked}
+        try:
+            for name, new in checked.items():
+                _C.set_config(name, new)
+            yield self
+        finally:
+            for name, old in before.items():
+                _C.set_config(name, old)
+
+
+def _unknown(name: str) -> str:
+    return f"stator.config has no setting {name!r}; it has {', '.join(SETTINGS)}"
+
+
+def _checked(name: str, value: Any) -> Any:
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise AttributeError(_unknown(name))
+    # bool is a kind of int, so exact types.
+    if type(value) is not setting.kind:
+        raise InvalidOption(
+            f"stator.config.{name} takes {setting.kind.__name__}, not {value!r}", hint=f"{setting.doc}"
+        )
+    if setting.least is not None and value < setting.least:
+        raise InvalidOption(f"stator.config.{name} must be at least {setting.least}, not {value!r}")
+    return value
+
+
+def check_compatible() -> None:
+    """Settings that contradict one another are told when something is compiled, not when the second one is set."""
+    if config.suppress_errors and config.fail_on_recompile_limit_hit:
+        raise InvalidOption(
+            "stator.config.suppress_errors and stator.config.fail_on_recompile_limit_hit are both set",
+            hint="the first hides what the second asks to be told: clear one of them",
+        )
+
+
+config = Config()
