@@ -24,7 +24,9 @@ struct Instr {
   int32_t arg2 = 0;     // second fact where an op has one (CALL: index of the keyword-name tuple in co_consts or -1;
                         // LOAD_GLOBAL: 1 when a NULL is pushed first; LOAD_SUPER_ATTR: bit 0 method, bit 1 two-argument)
   int32_t target = -1;  // jumps: index into Code::instrs
-  int32_t offset = 0;   // code unit of the group's first unit (EXTENDED_ARG and KW_NAMES included)
+  int32_t offset = 0;   // code unit of the group's first unit (EXTENDED_ARG and KW_NAMES included); the second half of
+                        // a superinstruction has the offset of the first: execution can't be resumed between them
+  int32_t unit = 0;     // code unit of the operation itself: what f_lasti shows while it runs, in units
   int32_t line = 0;     // source line, 0 if none
 };
 
@@ -53,6 +55,10 @@ struct Code {
 };
 
 enum SlotKind : uint8_t { kSlotLocal = 1, kSlotCell = 2, kSlotFree = 4 };
+
+/// Where a call's NULL stands: from 3.13 on it follows the callable (PUSH_NULL, LOAD_GLOBAL and LOAD_METHOD push it
+/// second, CALL and CALL_FUNCTION_EX find it there); before, it comes first.
+inline constexpr bool kCallableBeforeNull = PY_VERSION_HEX >= 0x030D0000;
 
 /// Decodes once per code object and keeps the result as long as the code object lives. GIL held.
 /// Null with a Python error set if the bytecode is not of a known version.

@@ -1,0 +1,51 @@
+#pragma once
+
+/// How each opcode of the running CPython becomes a neutral instruction. C, because CPython's opcode numbers are macros
+/// whose names are those of the neutral opcodes: only opcode_rows.c sees both.
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  kRuleMissing = 0,   // no such opcode in this version
+  kRulePlain,         // arg as it stands
+  kRuleCache,         // a cache unit: belongs to the instruction before it
+  kRuleExtend,        // EXTENDED_ARG
+  kRuleKwNames,       // prefix of CALL: arg is the index of the keyword names
+  kRulePrefix,        // prefix of CALL without a meaning of its own
+  kRuleCall,          // arg2: keyword names, or -1
+  kRuleForward,       // jump; target is param units further than arg says
+  kRuleBackward,      // jump
+  kRuleShift,         // arg >> param
+  kRuleCompare,       // arg >> param, arg2: the bit below, where there is one for "make it a bool" (param 5)
+  kRuleLowBit,        // arg >> 1, arg2: bit 0
+  kRuleAttribute,     // arg >> 1; bit 0 makes it LOAD_METHOD
+  kRuleSuper,         // arg >> 2, arg2: bits 0 and 1
+  kRuleConstArg,      // arg: param
+  kRuleConstArg2,     // arg2: param
+  kRuleSend,          // forward jump, arg2: param
+  kRulePair,          // two instructions: op on arg >> 4, the op `param` on arg & 15
+  kRuleIntrinsic1,
+  kRuleIntrinsic2,
+} StatorOpcodeRule;
+
+typedef struct {
+  uint8_t op;    // Op of code.h
+  uint8_t rule;  // StatorOpcodeRule
+  uint8_t param;
+} StatorOpcodeRow;
+
+/// Indexed by opcode number; an opcode without a row has kRuleMissing.
+extern const StatorOpcodeRow stator_opcode_rows[256];
+/// Intrinsics that have a neutral opcode of their own, by number; one with kRuleMissing stays CALL_INTRINSIC_n.
+extern const StatorOpcodeRow stator_intrinsic_1_rows[16];
+extern const StatorOpcodeRow stator_intrinsic_2_rows[16];
+/// 0 when this CPython is newer than the rows.
+extern const int stator_opcode_rows_known;
+
+#ifdef __cplusplus
+}
+#endif
