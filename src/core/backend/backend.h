@@ -18,6 +18,11 @@ class STATOR_API Executable {
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const = 0;
 };
 
+/// The node that was running when the latest `Executable::run` on this thread that threw did so; kNoNode if it was
+/// none of them (wrong number of inputs) or none has thrown yet.
+inline constexpr uint32_t kNoNode = UINT32_MAX;
+STATOR_API uint32_t failed_node();
+
 /// Replays the above-autograd list through cached operator handles: the slow, obviously right one.
 STATOR_API std::unique_ptr<Executable> compile_reference(std::shared_ptr<const graph::Graph> graph);
 

@@ -24,6 +24,8 @@ struct ExecState {
   /// Autocast per device type that was on: (device type, dtype); empty means off everywhere.
   std::vector<std::pair<c10::DeviceType, c10::ScalarType>> autocast;
   bool autocast_cache = true;
+  /// Nodes of different regions never share a cached cast: eager empties the cache when the outermost `autocast` ends.
+  uint32_t autocast_region = 0;
   bool operator==(const ExecState&) const = default;
 };
 
@@ -42,6 +44,9 @@ struct Argument {
 
 /// What one schema return became: one tensor, or a list of tensors of the traced length.
 /// Undefined tensors and non-tensor returns are kNoValue: they were constants at trace time.
+///
+/// A value is a tensor object, not its contents: a return that is a tensor already known (an in-place op's `self`, an
+/// `out=` argument, a no-op `to`) names the existing value again, and a replay stores the return there.
 struct Result {
   bool is_list = false;
   std::vector<ValueId> values;  // exactly one unless is_list
@@ -64,8 +69,8 @@ struct Location {
 };
 
 struct ValueInfo {
-  std::string name;
-  at::Tensor fake;             // metadata of the value; undefined after drop_fakes()
+  std::string name;            // empty: derived from the producer when asked for, see names.h
+  at::Tensor fake;             // metadata, as the last in-place op left it; undefined after drop_fakes()
   uint32_t producer = UINT32_MAX;  // node index, or UINT32_MAX for graph inputs
 };
 
@@ -80,8 +85,9 @@ class STATOR_API Graph {
   std::vector<Location> locations{1};   // locations[0] is "unknown"
 
   ValueId add_input(std::string name, at::Tensor fake);
-  /// Appends a node; fresh result values get names derived from the op.
+  /// Appends a node without arguments and results; the reference holds until the next call.
   Node& add_node(c10::OperatorHandle op);
+  /// A fresh value made by node `node`; the caller lists it in that node's results.
   ValueId add_result_value(uint32_t node, at::Tensor fake);
   uint32_t intern_state(const ExecState& state);
   uint32_t add_location(Location location);

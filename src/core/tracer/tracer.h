@@ -29,11 +29,17 @@ class STATOR_API Tracer {
   at::Tensor add_constant(const at::Tensor& data);
   /// The value of a tensor this tracer made or saw; kNoValue for others.
   graph::ValueId value_of(const at::Tensor& fake) const;
+  /// To be called after each end of an `autocast` block: once the outermost has ended, later nodes start with an
+  /// empty cache of casts, as they do in eager.
+  void autocast_ended();
   /// Where the program is now; used for nodes recorded from here on. Cheap.
   void set_location(uint32_t location);
 
   graph::Graph& graph();
-  /// Number of nodes so far; `rollback(n)` forgets the nodes from the n-th on (their values must be unused).
+  /// The same graph, to be kept beyond the tracer.
+  std::shared_ptr<graph::Graph> share_graph();
+  /// Number of nodes so far; `rollback(n)` forgets the nodes from the n-th on (their values must be unused). Inputs
+  /// added since stay. What in-place ops did to the metadata of older fakes is not undone.
   size_t mark() const;
   void rollback(size_t mark);
 
@@ -45,6 +51,10 @@ class STATOR_API Tracer {
 };
 
 /// RAII around one call into torch: the tracer is current on this thread and both keys are in TLS.
+/// Each op called inside becomes a node, except `profiler::` ops and ops that only answer a question about metadata.
+/// An op that cannot be recorded (a tensor the tracer does not know, a generator, a symbolic number, a functorch
+/// wrapper, ...) poisons and throws fake::Unsupported. An op that throws leaves no node.
+/// Guards that save all of TLS (`inference_mode`) must be entered and left outside of any TraceScope.
 class STATOR_API TraceScope {
  public:
   explicit TraceScope(Tracer& tracer);
@@ -53,6 +63,7 @@ class STATOR_API TraceScope {
 
  private:
   Tracer* previous_;
+  bool was_included_;
   fake::FakeScope fake_;
 };
 

@@ -1,0 +1,57 @@
+#include "core/backend/reference/autograd_skip.h"
+
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/forward_grad.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace stator::backend {
+namespace {
+
+constexpr std::array<std::string_view, 9> kActive = {
+    "aten::detach_",     "aten::requires_grad_", "aten::retain_grad", "aten::set_data", "aten::_backward",
+    "aten::_make_dual",  "aten::_fw_primal",     "aten::_unpack_dual", "aten::_new_zeros_with_same_feature_meta",
+};
+
+// Under these an op that is one node here would be seen in other pieces without autograd's layer.
+constexpr c10::DispatchKeySet kUnusual({
+    c10::DispatchKey::Python,
+    c10::DispatchKey::PythonTLSSnapshot,
+    c10::DispatchKey::Fake,
+    c10::DispatchKey::Functionalize,
+    c10::DispatchKey::FuncTorchBatched,
+    c10::DispatchKey::FuncTorchGradWrapper,
+    c10::DispatchKey::NestedTensor,
+});
+
+bool usual_thread() {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  if (!(keys.included_ - c10::default_included_set).empty()) return false;
+  // Forward-mode tangents hide in tensors that do not require grad.
+  return !torch::autograd::ForwardADLevel::try_get_by_idx(0);
+}
+
+}  // namespace
+
+bool autograd_is_passive(const graph::Graph& graph) {
+  return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    std::string_view name = node.op.operator_name().name;
+    return name.starts_with("aten::") && std::find(kActive.begin(), kActive.end(), name) == kActive.end();
+  });
+}
+
+AutogradNeed autograd_need(at::ArrayRef<at::Tensor> inputs) {
+  if (!usual_thread()) return AutogradNeed::Always;
+  bool requires_grad = false;
+  for (const auto& tensor : inputs) {
+    const auto* impl = tensor.unsafeGetTensorImpl();
+    if (impl->key_set().has_any(kUnusual)) return AutogradNeed::Always;
+    requires_grad = requires_grad || impl->requires_grad();
+  }
+  return requires_grad ? AutogradNeed::InGradMode : AutogradNeed::Never;
+}
+
+}  // namespace stator::backend

@@ -1,0 +1,61 @@
+#include "core/graph/graph.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace stator::graph {
+
+Argument Argument::of_value(ValueId v) {
+  Argument argument;
+  argument.kind = Kind::Value;
+  argument.value = v;
+  return argument;
+}
+
+Argument Argument::of_constant(c10::IValue v) {
+  Argument argument;
+  argument.constant = std::move(v);
+  return argument;
+}
+
+Argument Argument::of_list(std::vector<Argument> items) {
+  Argument argument;
+  argument.kind = Kind::List;
+  argument.items = std::move(items);
+  return argument;
+}
+
+ValueId Graph::add_input(std::string name, at::Tensor fake) {
+  auto id = static_cast<ValueId>(values.size());
+  values.push_back({std::move(name), std::move(fake), UINT32_MAX});
+  inputs.push_back(id);
+  return id;
+}
+
+Node& Graph::add_node(c10::OperatorHandle op) { return nodes.emplace_back(Node{op, {}, {}, 0, 0}); }
+
+ValueId Graph::add_result_value(uint32_t node, at::Tensor fake) {
+  STATOR_CHECK(node < nodes.size(), "no node ", node);
+  auto id = static_cast<ValueId>(values.size());
+  values.push_back({{}, std::move(fake), node});
+  return id;
+}
+
+uint32_t Graph::intern_state(const ExecState& state) {
+  auto found = std::find(states.begin(), states.end(), state);
+  if (found == states.end()) found = states.insert(found, state);
+  return static_cast<uint32_t>(found - states.begin());
+}
+
+uint32_t Graph::add_location(Location location) {
+  STATOR_CHECK(location.caller < locations.size(), "caller ", location.caller, " is not a location");
+  locations.push_back(std::move(location));
+  return static_cast<uint32_t>(locations.size() - 1);
+}
+
+void Graph::drop_fakes() {
+  for (auto& value : values) value.fake.reset();
+}
+
+}  // namespace stator::graph
