@@ -30,7 +30,7 @@ struct ExecState {
 };
 
 /// One operand: a value, a constant, or a list of operands (Tensor[], Tensor?[]).
-struct Argument {
+struct STATOR_API Argument {
   enum class Kind : uint8_t { Value, Constant, List };
   Kind kind = Kind::Constant;
   ValueId value = kNoValue;     // Kind::Value
