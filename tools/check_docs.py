@@ -20,7 +20,9 @@ def main() -> int:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             named = [ROOT / name for name in QUOTED.findall(line) if name.startswith(TOPS)]
             linked = [page.parent / name for name in LINK.findall(line)]
-            problems += [f"{page.relative_to(ROOT)}:{number}: {p} is not there" for p in named + linked if not p.exists()]
+            problems += [
+                f"{page.relative_to(ROOT)}:{number}: {p} is not there" for p in named + linked if not p.exists()
+            ]
     for problem in problems:
         print(problem)
     print(f"check_docs: {len(pages)} pages, {len(problems)} problems")

@@ -14,7 +14,16 @@ from pathlib import Path
 
 MAX_LINES = 1000
 
-CORE = ["core/base", "core/observe", "core/shapes", "core/graph", "core/fake", "core/tracer", "core/aot", "core/backend"]
+CORE = [
+    "core/base",
+    "core/observe",
+    "core/shapes",
+    "core/graph",
+    "core/fake",
+    "core/tracer",
+    "core/aot",
+    "core/backend",
+]
 CAPTURE = [
     "capture/pycompat",
     "capture/values",

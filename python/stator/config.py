@@ -81,10 +81,8 @@ def _checked(name: str, value: Any) -> Any:
         raise AttributeError(_unknown(name))
     # bool is a kind of int, so exact types.
     if type(value) is not setting.kind:
-        raise InvalidOption(
-            f"stator.config.{name} takes {setting.kind.__name__}, not {value!r}", hint=f"{setting.doc}"
-        )
-    if setting.least is not None and value < setting.least:
+        raise InvalidOption(f"stator.config.{name} takes {setting.kind.__name__}, not {value!r}", hint=f"{setting.doc}")
+    if isinstance(value, int) and setting.least is not None and value < setting.least:
         raise InvalidOption(f"stator.config.{name} must be at least {setting.least}, not {value!r}")
     return value
 

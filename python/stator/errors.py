@@ -75,7 +75,7 @@ class InternalError(StatorError):
 
 
 class RecompileLimitExceeded(StatorError):
-    """A code object was captured too often while `fullgraph` or `fail_on_recompile_limit_hit` forbids to go on eager."""
+    """A code object was captured too often, and `fullgraph` or `fail_on_recompile_limit_hit` forbids to go on eager."""
 
     code = "recompile-limit"
 

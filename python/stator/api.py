@@ -1,0 +1,165 @@
+"""`compile` and the small functions beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar, overload
+
+from . import _C, backends
+from .config import check_compatible
+from .errors import InvalidOption, InvalidTarget, StatorError
+from .targets import Settings, compile_target
+
+T = TypeVar("T")
+
+SUPPORTED_PYTHONS = ((3, 11), (3, 12))
+
+
+@overload
+def compile(
+    model: T,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> T: ...
+
+
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Callable[[T], T]: ...
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Captures a function, method, class, nn.Module or other callable into graphs on its first call; later calls check
+    their guards and run the graph. What is not understood runs as plain Python.
+
+    fullgraph: the whole call must become one graph, else `stator.Unsupported` says what stands in the way.
+    dynamic: True makes sizes symbolic, False static, None static until one changes.
+    backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default one.
+    mode, options: handed to the backend, if it takes any.
+    disable: gives `model` back as it is. The environment variable STATOR_DISABLE=1 does so for every call.
+
+    Without `model` it returns a decorator.
+    """
+    check_supported()
+    check_compatible()
+    if not isinstance(disable, bool):
+        raise InvalidOption(f"disable must be True or False, not {disable!r}")
+    settings = Settings(fullgraph, dynamic, backend, mode, options)
+    if disable or os.environ.get("STATOR_DISABLE") == "1":
+        return _Decorator(None) if model is None else _unchanged(model)
+    return _Decorator(settings) if model is None else compile_target(model, settings)
+
+
+class _Decorator:
+    """What `compile` without a target returns."""
+
+    def __init__(self, settings: Settings | None):
+        self._settings = settings
+
+    def __call__(self, target: T) -> T:
+        return _unchanged(target) if self._settings is None else compile_target(target, self._settings)
+
+    def __enter__(self) -> None:
+        if self._settings is not None:
+            raise StatorError(
+                "stator.compile is not a context manager",
+                hint="compile the function that the block calls: @stator.compile",
+                code="context-manager",
+            )
+
+    def __exit__(self, *exc: object) -> None:
+        if self._settings is not None:
+            raise AssertionError("left a block that was never entered")
+
+
+def _unchanged(target: T) -> T:
+    if not callable(target):
+        raise InvalidTarget(f"{type(target).__name__} cannot be called: {target!r}", hint="pass a callable")
+    return target
+
+
+def is_supported() -> bool:
+    """Whether this interpreter is one that Stator captures frames of."""
+    return sys.version_info[:2] in SUPPORTED_PYTHONS and sys.implementation.name == "cpython"
+
+
+def check_supported() -> None:
+    if not is_supported():
+        versions = " and ".join(f"{major}.{minor}" for major, minor in SUPPORTED_PYTHONS)
+        raise StatorError(
+            f"Python {sys.version_info[0]}.{sys.version_info[1]} is not supported",
+            hint=f"Stator captures frames of CPython {versions}",
+            code="python-version",
+        )
+
+
+def reset() -> None:
+    """Forgets everything: captured graphs, counters, compile ids; calls `reset()` of the backends that were used."""
+    _C.reset()
+    backends.reset()
+
+
+def cache_entries(target: Any) -> list[dict[str, Any]]:
+    """What is cached for a compiled function or module, a plain function or a code object, in the order of lookup."""
+    import torch
+
+    from .modes import innermost
+
+    if isinstance(target, torch.nn.Module):
+        call = vars(type(target)).get("__call__")
+        return _C.cache_entries(innermost(call)) if call is not None else []
+    target = getattr(target, "__func__", target)
+    return _C.cache_entries(innermost(target))
+
+
+class Counters(Mapping[str, Any]):
+    """`stator.counters`: what was counted since the last reset. Read like a dict, or call it for a plain dict."""
+
+    def __call__(self) -> dict[str, Any]:
+        return _C.counters()
+
+    def __getitem__(self, name: str) -> Any:
+        return _C.counters()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_C.counters())
+
+    def __len__(self) -> int:
+        return len(_C.counters())
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, value in self.items():
+            if isinstance(value, dict):
+                lines.append(f"{name}:")
+                lines += [f"  {key}: {count}" for key, count in value.items()]
+            else:
+                lines.append(f"{name}: {value}")
+        return "\n".join(lines)
+
+
+counters = Counters()

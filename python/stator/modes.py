@@ -1,0 +1,150 @@
+"""What compiled functions may do on this thread: compile on a miss, only run what is cached, or nothing at all."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _C
+from .errors import InvalidTarget
+
+# State of the thread as the extension knows it.
+COMPILE, RUN_ONLY, OFF = 0, 1, 2
+
+# Wrappers that stand for a function of the user's, and that function. A table, and not an attribute of the wrapper,
+# because functools.wraps copies attributes: a user's own wrapper round one of ours must not be taken for ours.
+_originals: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def remember_original(wrapper: Any, original: Any) -> None:
+    _originals[wrapper] = original
+
+
+def innermost(target: Any) -> Any:
+    """The user's own callable below any number of our wrappers."""
+    while True:
+        if isinstance(target, _C.CompiledFunction):
+            target = target.__wrapped__
+        elif (original := _original_of(target)) is not None:
+            target = original
+        else:
+            return target
+
+
+def _original_of(target: Any) -> Any:
+    if isinstance(target, torch.nn.Module):
+        return vars(type(target)).get("_stator_original")
+    try:
+        return _originals.get(target)
+    except TypeError:  # neither hashable nor weakly referable: none of ours
+        return None
+
+
+class _Mode:
+    """A way to run things: a context manager, and a decorator for functions, classes and modules.
+
+    `state`: the thread's state while they run, None to leave it. `marks`: attributes of the wrappers, for the capture
+    to see. `unwrap`: wrap what the user wrote and not what `compile` made of it.
+    """
+
+    def __init__(self, state: int | None, marks: dict[str, Any], unwrap: bool):
+        self._state = state
+        self._marks = marks
+        self._unwrap = unwrap
+        self._before: list[int] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Mode, (self._state, self._marks, self._unwrap)
+
+    def __enter__(self) -> _Mode:
+        if self._state is not None:
+            self._before.append(_C.run_mode(self._state))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._state is not None:
+            if not self._before:
+                raise AssertionError("left a block that was never entered")
+            _C.run_mode(self._before.pop())
+
+    def __call__(self, target: Any) -> Any:
+        if isinstance(target, type):
+            return self._patch_class(target)
+        if isinstance(target, (staticmethod, classmethod)):
+            return type(target)(self(target.__func__))
+        if not callable(target):
+            raise InvalidTarget(
+                f"{type(target).__name__} cannot be called: {target!r}", hint="pass a function, a class or a module"
+            )
+        if self._unwrap:
+            target = innermost(target)
+        if isinstance(target, torch.nn.Module):
+            from .modules import wrap_module
+
+            return wrap_module(target, self)
+        return self.wrap(target)
+
+    def wrap(self, target: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that calls `target` in this mode."""
+        call = self._caller(target)
+        functools.update_wrapper(call, target, updated=())
+        remember_original(call, target)
+        for name, value in self._marks.items():
+            setattr(call, name, value)
+        return call
+
+    def _caller(self, target: Callable[..., Any]) -> Callable[..., Any]:
+        state, run_mode = self._state, _C.run_mode
+        if state is None:
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                return target(*args, **kwargs)
+
+        else:
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                before = run_mode(state)
+                try:
+                    return target(*args, **kwargs)
+                finally:
+                    run_mode(before)
+
+        return call
+
+    def _patch_class(self, cls: type) -> type:
+        """Instances are made, and called, in this mode; the class stays the same object."""
+        names = ["__init__"]
+        if any("__call__" in vars(base) for base in cls.__mro__):
+            names.append("__call__")
+        for name in names:
+            method = getattr(cls, name)
+            setattr(cls, name, self.wrap(innermost(method) if self._unwrap else method))
+        return cls
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Runs `fn` (a function, class or module) as plain Python, with all it calls unless `recursive` is False.
+
+    A captured caller breaks there, and tells `reason`. Without `fn`: a decorator, and a context manager.
+    """
+    # The marks are the ones that torch.compiler.disable leaves, so each system honours the other's.
+    marks = {
+        "_torchdynamo_disable": True,
+        "_torchdynamo_disable_recursive": recursive,
+        "_torchdynamo_disable_msg": reason,
+    }
+    mode = _Mode(OFF if recursive else None, marks, unwrap=True)
+    return mode if fn is None else mode(fn)
+
+
+def run(fn: Any = None) -> Any:
+    """Calls of compiled functions in `fn` use what is cached already; a miss runs as plain Python and compiles nothing.
+
+    Without `fn`: a decorator, and a context manager.
+    """
+    mode = _Mode(RUN_ONLY, {}, unwrap=False)
+    return mode if fn is None else mode(fn)

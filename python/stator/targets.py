@@ -1,0 +1,150 @@
+"""From what a user gives to `compile` to the function that is captured, and back to an object of the same kind."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import _C, backends
+from .errors import InvalidOption, InvalidTarget
+from .modes import innermost, remember_original
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of one `compile` call, as given: what a copy or a pickle of a compiled module is made with."""
+
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    backend: Any = None
+    mode: str | None = None
+    options: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fullgraph, bool):
+            raise InvalidOption(f"fullgraph must be True or False, not {self.fullgraph!r}")
+        if not (self.dynamic is None or isinstance(self.dynamic, bool)):
+            raise InvalidOption(
+                f"dynamic must be True, False or None, not {self.dynamic!r}",
+                hint="True: sizes symbolic; False: static; None: static until a size changes",
+            )
+        backends.resolve(self.backend, self.mode, self.options)
+
+    def __call__(self, target: Any) -> Any:
+        return compile_target(target, self)
+
+    def wrap(self, target: Callable[..., Any]) -> Callable[..., Any]:
+        """The compiled form of a function whose code object others may share."""
+        return compile_function(with_own_code(target), self)
+
+
+def compile_target(target: Any, settings: Settings) -> Any:
+    """The compiled object for any kind of target; a class is patched and returned itself."""
+    if isinstance(target, type):
+        return _compile_class(target, settings)
+    if isinstance(target, (staticmethod, classmethod)):
+        return type(target)(compile_target(target.__func__, settings))
+    if not callable(target):
+        raise InvalidTarget(
+            f"{type(target).__name__} cannot be called: {target!r}",
+            hint="stator.compile takes a function, a method, a class, an nn.Module or another callable",
+        )
+    target = innermost(target)
+    if isinstance(target, torch.nn.Module):
+        from .modules import compile_module
+
+        return compile_module(target, settings)
+    if isinstance(target, types.MethodType):
+        return types.MethodType(compile_target(target.__func__, settings), target.__self__)
+    if not isinstance(target, types.FunctionType):
+        target = shim(target)
+    return compile_function(target, settings)
+
+
+# By qualified name, like any function.
+copyreg.pickle(_C.CompiledFunction, lambda fn: fn.__qualname__)
+
+
+def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[..., Any]:
+    """A native callable for a Python function, with the extras that backends may ask for."""
+    foreign = getattr(fn, "get_compiler_config", None)
+    if foreign is not None and not isinstance(foreign, _ConfigGetter):
+        raise InvalidTarget(
+            f"{fn.__qualname__} has an attribute get_compiler_config already", hint="compile the function below it"
+        )
+    backend = backends.resolve(settings.backend, settings.mode, settings.options)
+    compiled = _C.CompiledFunction(
+        fn, backend.compiler, settings.fullgraph, settings.dynamic, backend.name, backend.cache_key
+    )
+    compiled.get_compiler_config = _ConfigGetter(backend)
+    if backend.context is None:
+        return compiled
+    return _in_context(compiled, fn, backend.context)
+
+
+class _ConfigGetter:
+    """`compiled.get_compiler_config()`: what the backend says of its configuration, None if it says nothing."""
+
+    def __init__(self, backend: backends.Backend):
+        self._backend = backend
+
+    def __call__(self) -> Any:
+        return self._backend.compiler_config()
+
+
+def _in_context(compiled: Any, fn: types.FunctionType, context: Callable[[], Any]) -> Callable[..., Any]:
+    @functools.wraps(compiled)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return compiled(*args, **kwargs)
+
+    remember_original(call, fn)
+    return call
+
+
+def shim(target: Callable[..., Any]) -> types.FunctionType:
+    """A Python function that only calls `target`, for callables that have no frame of their own or share one.
+
+    Each has a code object of its own, since that is what cache entries and limits hang on.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    name = getattr(target, "__name__", None) or type(target).__name__
+    fresh = with_own_code(call, name)
+    functools.update_wrapper(fresh, target, updated=())
+    return fresh
+
+
+def with_own_code(fn: Any, name: str | None = None) -> types.FunctionType:
+    """A copy of a function whose code object is shared with no other function."""
+    code = fn.__code__.replace(co_name=name or fn.__name__)
+    copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copy.__kwdefaults__ = fn.__kwdefaults__
+    for attribute in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(copy, attribute, getattr(fn, attribute))
+    copy.__dict__.update(fn.__dict__)
+    return copy
+
+
+def _compile_class(cls: type, settings: Settings) -> type:
+    owner = next((base for base in cls.__mro__ if "__call__" in vars(base)), None)
+    if owner is None:
+        raise InvalidTarget(
+            f"instances of {cls.__name__} cannot be called, so there is nothing to compile",
+            hint="define __call__, or compile the methods that matter",
+        )
+    method = innermost(vars(owner)["__call__"])
+    if not isinstance(method, types.FunctionType):
+        method = shim(method)
+    elif owner is not cls:
+        method = with_own_code(method)
+    type.__setattr__(cls, "__call__", compile_function(method, settings))
+    return cls
