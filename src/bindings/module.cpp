@@ -1,5 +1,10 @@
+#include "bindings/fake_bindings.h"
 #include "capture/pycompat/ref.h"
 
 static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_C", "Stator's native part.", -1, nullptr};
 
-extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() { return PyModule_Create(&module_def); }
+extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
+  PyObject* module = PyModule_Create(&module_def);
+  if (module && !stator::bindings::add_fake_bindings(module)) Py_CLEAR(module);
+  return module;
+}

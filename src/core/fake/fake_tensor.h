@@ -1,12 +1,19 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
-#include <unordered_map>
+#include <string_view>
+#include <vector>
 
 #include "core/base/export.h"
+
+namespace c10 {
+class OperatorHandle;
+}
 
 /// Fake tensors: real `TensorImpl`s with the `Fake` key over a data-less storage on the true device.
 /// They know sizes, strides, dtype, device, requires_grad and storage aliasing; reading data throws and poisons.
@@ -55,13 +62,28 @@ class STATOR_API Unsupported : public std::runtime_error {
 STATOR_API void poison(std::string reason);
 STATOR_API bool is_poisoned();
 STATOR_API std::string take_poison();
+/// Storage accessors of libtorch throw without asking us, so whoever catches an exception out of torch hands its
+/// text here: poisons and returns true when it is the one a fake's storage throws.
+STATOR_API bool note_error(std::string_view what);
 
 /// Which tier answered, counted since the last reset (process-wide).
-enum class Tier : uint8_t { Own, CppMeta, Python, Refused };
+/// `Composite`: the operator's own composite kernel ran on fakes, and its parts are counted too.
+enum class Tier : uint8_t { Own, Composite, CppMeta, Python, Refused };
 struct TierCounts {
-  uint64_t own = 0, cpp_meta = 0, python = 0, refused = 0;
+  uint64_t own = 0, composite = 0, cpp_meta = 0, python = 0, refused = 0;
 };
 STATOR_API TierCounts tier_counts();
 STATOR_API void reset_tier_counts();
+/// The tier that serves an operator ("aten::add.Tensor"), without running it, and for Refused the reason.
+struct TierOf {
+  Tier tier = Tier::Refused;
+  std::string reason;
+};
+STATOR_API TierOf tier_of(const c10::OperatorHandle& op);
+
+/// The last tier: answers for operators on its own list of measured ones. Set by the bindings, since it is
+/// Python that answers; libstator_core alone has none. Returns false (stack untouched) for other operators.
+using PythonTier = bool (*)(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
+STATOR_API void set_python_tier(PythonTier tier, bool (*serves)(const c10::OperatorHandle& op));
 
 }  // namespace stator::fake

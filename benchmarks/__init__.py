@@ -1,1 +1,0 @@
-"""Stator beside torch.compile. `python -m benchmarks` runs all topics, `python -m benchmarks capture` one."""

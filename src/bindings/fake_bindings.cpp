@@ -1,0 +1,134 @@
+#include "bindings/fake_bindings.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "capture/pycompat/ref.h"
+#include "core/fake/fake_tensor.h"
+
+namespace stator::bindings {
+
+namespace {
+
+PyObject* py_install(PyObject*, PyObject*) {
+  const std::string reason = fake::install();
+  return PyUnicode_FromStringAndSize(reason.data(), static_cast<Py_ssize_t>(reason.size()));
+}
+
+/// from_reals(sequence of tensors) -> list of fakes that share storages as the reals do.
+PyObject* py_from_reals(PyObject*, PyObject* reals) {
+  HANDLE_TH_ERRORS
+  PyObject* sequence = PySequence_Fast(reals, "from_reals takes a sequence of tensors");
+  if (!sequence) return nullptr;
+  fake::FakeMode mode;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+  PyObject* result = PyList_New(count);
+  for (Py_ssize_t i = 0; result && i < count; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(sequence, i);
+    PyObject* made = nullptr;
+    if (!THPVariable_Check(item)) {
+      PyErr_SetString(PyExc_TypeError, "from_reals takes a sequence of tensors");
+    } else {
+      try {
+        made = THPVariable_Wrap(mode.from_real(THPVariable_Unpack(item)));
+      } catch (...) {
+        Py_DECREF(result);
+        Py_DECREF(sequence);
+        throw;
+      }
+    }
+    if (!made) {
+      Py_CLEAR(result);
+      break;
+    }
+    PyList_SET_ITEM(result, i, made);
+  }
+  Py_DECREF(sequence);
+  return result;
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* py_is_fake(PyObject*, PyObject* value) {
+  if (!THPVariable_Check(value)) Py_RETURN_FALSE;
+  return PyBool_FromLong(fake::is_fake(THPVariable_Unpack(value)));
+}
+
+PyObject* py_scope(PyObject*, PyObject* on) {
+  const int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  const bool before = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, wanted != 0);
+  return PyBool_FromLong(before);
+}
+
+PyObject* py_take_poison(PyObject*, PyObject*) {
+  if (!fake::is_poisoned()) Py_RETURN_NONE;
+  const std::string reason = fake::take_poison();
+  return PyUnicode_FromStringAndSize(reason.data(), static_cast<Py_ssize_t>(reason.size()));
+}
+
+PyObject* py_note_error(PyObject*, PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
+  if (!data) return nullptr;
+  return PyBool_FromLong(fake::note_error({data, static_cast<size_t>(size)}));
+}
+
+PyObject* py_tier_counts(PyObject*, PyObject*) {
+  const fake::TierCounts counts = fake::tier_counts();
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "own", counts.own, "composite", counts.composite, "cpp_meta",
+                       counts.cpp_meta, "python", counts.python, "refused", counts.refused);
+}
+
+PyObject* py_reset_tier_counts(PyObject*, PyObject*) {
+  fake::reset_tier_counts();
+  Py_RETURN_NONE;
+}
+
+/// tier_of("aten::add.Tensor") -> (tier, reason); the reason is empty unless the tier is "refused".
+PyObject* py_tier_of(PyObject*, PyObject* name) {
+  HANDLE_TH_ERRORS
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  const std::string full(text);
+  const size_t dot = full.find('.');
+  const auto op = c10::Dispatcher::singleton().findSchema(
+      {full.substr(0, dot), dot == std::string::npos ? std::string() : full.substr(dot + 1)});
+  if (!op) return PyErr_Format(PyExc_KeyError, "no operator %s", text);
+  static constexpr const char* kNames[] = {"own", "composite", "cpp_meta", "python", "refused"};
+  const fake::TierOf answer = fake::tier_of(*op);
+  return Py_BuildValue("(ss)", kNames[static_cast<size_t>(answer.tier)], answer.reason.c_str());
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef methods[] = {
+    {"install", py_install, METH_NOARGS, "Why the Fake key could not be used, or an empty string."},
+    {"from_reals", py_from_reals, METH_O, "Fakes of real tensors; shared storages stay shared."},
+    {"is_fake", py_is_fake, METH_O, nullptr},
+    {"scope", py_scope, METH_O, "Puts the Fake key into this thread's set or takes it out; returns what it was."},
+    {"take_poison", py_take_poison, METH_NOARGS, "The reason, which is cleared, or None."},
+    {"note_error", py_note_error, METH_O, "Poisons when the text is that of a fake's storage."},
+    {"tier_counts", py_tier_counts, METH_NOARGS, nullptr},
+    {"reset_tier_counts", py_reset_tier_counts, METH_NOARGS, nullptr},
+    {"tier_of", py_tier_of, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef fake_module = {PyModuleDef_HEAD_INIT, "stator._C._fake", "Fake tensors by hand.", -1, methods};
+
+}  // namespace
+
+bool add_fake_bindings(PyObject* module) {
+  fake::install();
+  PyObject* part = PyModule_Create(&fake_module);
+  if (!part) return false;
+  if (PyModule_AddObject(module, "_fake", part) < 0) {
+    Py_DECREF(part);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace stator::bindings

@@ -1,0 +1,165 @@
+#include "core/fake/construct.h"
+
+#include <ATen/EmptyTensor.h>
+#include <c10/core/TensorOptions.h>
+
+#include "core/fake/iterator.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+
+c10::Storage make_storage(c10::SymInt bytes, c10::Device device) {
+  auto impl = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(bytes),
+                                                    at::DataPtr(nullptr, device), /*allocator=*/nullptr,
+                                                    /*resizable=*/false);
+  impl->release_data_and_set_meta_custom_data_ptr_error_msg_(kNoData);
+  return c10::Storage(std::move(impl));
+}
+
+c10::DispatchKeySet keys_for(c10::Device device) {
+  return c10::DispatchKeySet(c10::computeDispatchKey(std::nullopt, at::kStrided, device)) |
+         c10::DispatchKeySet(c10::DispatchKey::Fake);
+}
+
+at::Tensor make_over(c10::Storage storage, c10::DispatchKeySet keys, at::ScalarType dtype) {
+  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, c10::scalarTypeToTypeMeta(dtype));
+}
+
+void set_geometry(const at::Tensor& tensor, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
+                  const c10::SymInt& offset) {
+  auto* impl = tensor.unsafeGetTensorImpl();
+  const auto concrete_sizes = c10::asIntArrayRefSlowOpt(sizes);
+  const auto concrete_strides = c10::asIntArrayRefSlowOpt(strides);
+  if (concrete_sizes && concrete_strides && !offset.is_heap_allocated()) {
+    impl->set_sizes_and_strides(*concrete_sizes, *concrete_strides, offset.as_int_unchecked());
+  } else {
+    impl->set_sizes_and_strides(sizes, strides, offset);
+  }
+}
+
+namespace {
+
+/// A device without index ("cuda") means the current one; data-less tensors carry a full device, as real ones do.
+c10::Device full_device(c10::Device device) {
+  if (device.has_index() || device.is_cpu()) return device;
+  return c10::Device(device.type(), 0);
+}
+
+}  // namespace
+
+at::Tensor make_fake(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype, c10::Device device) {
+  device = full_device(device);
+  const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
+  at::Tensor fake = make_over(make_storage(static_cast<int64_t>(bytes), device), keys_for(device), dtype);
+  fake.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return fake;
+}
+
+at::Tensor make_fake(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides, at::ScalarType dtype,
+                     c10::Device device) {
+  const auto concrete_sizes = c10::asIntArrayRefSlowOpt(sizes);
+  const auto concrete_strides = c10::asIntArrayRefSlowOpt(strides);
+  if (concrete_sizes && concrete_strides) return make_fake(*concrete_sizes, *concrete_strides, dtype, device);
+  device = full_device(device);
+  auto bytes =
+      at::detail::computeStorageNbytes(sizes, strides, c10::SymInt(static_cast<int64_t>(c10::elementSize(dtype))));
+  at::Tensor fake = make_over(make_storage(std::move(bytes), device), keys_for(device), dtype);
+  fake.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, c10::SymInt(0));
+  return fake;
+}
+
+at::Tensor make_contiguous(c10::SymIntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
+  if (const auto concrete = c10::asIntArrayRefSlowOpt(sizes)) return make_contiguous(*concrete, dtype, device);
+  return make_fake(sizes, contiguous_strides(sizes), dtype, device);
+}
+
+at::Tensor make_contiguous(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
+  for (const int64_t size : sizes) TORCH_CHECK(size >= 0, "negative dimension in ", sizes);
+  return make_fake(sizes, contiguous_strides(sizes), dtype, device);
+}
+
+at::Tensor make_in_format(c10::SymIntArrayRef sizes, at::MemoryFormat format, at::ScalarType dtype,
+                          c10::Device device) {
+  return make_fake(sizes, format_strides(sizes, format), dtype, device);
+}
+
+at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
+                     const c10::SymInt& offset, std::optional<at::ScalarType> dtype) {
+  const auto type = dtype ? c10::scalarTypeToTypeMeta(*dtype) : base.dtype();
+  // The VIEW constructor keeps the base's keys, so that a view made in inference mode of a normal tensor is normal.
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                             base.key_set(), type);
+  set_geometry(view, sizes, strides, offset);
+  return view;
+}
+
+namespace {
+
+template <class Int, class Vector>
+Vector row_major(c10::ArrayRef<Int> sizes) {
+  Vector strides(sizes.size(), Int(1));
+  for (int64_t i = static_cast<int64_t>(sizes.size()) - 2; i >= 0; --i) {
+    const Int& size = sizes[i + 1];
+    // An empty dimension counts as one, so that strides never become zero.
+    strides[i] = strides[i + 1] * (size == Int(0) ? Int(1) : size);
+  }
+  return strides;
+}
+
+}  // namespace
+
+c10::DimVector contiguous_strides(c10::IntArrayRef sizes) { return row_major<int64_t, c10::DimVector>(sizes); }
+Dims contiguous_strides(c10::SymIntArrayRef sizes) { return row_major<c10::SymInt, Dims>(sizes); }
+
+Dims format_strides(c10::SymIntArrayRef sizes, at::MemoryFormat format) {
+  if (format == at::MemoryFormat::Contiguous) return contiguous_strides(sizes);
+  const size_t rank = format == at::MemoryFormat::ChannelsLast ? 4 : 5;
+  TORCH_CHECK(format == at::MemoryFormat::ChannelsLast || format == at::MemoryFormat::ChannelsLast3d,
+              "unsupported memory format ", format);
+  TORCH_CHECK(sizes.size() == rank, "required rank ", rank, " tensor to use ", format, " format");
+  Dims strides(rank);
+  strides[1] = 1;
+  c10::SymInt next = sizes[1];
+  for (size_t i = rank - 1; i >= 2; --i) {
+    strides[i] = next;
+    next = next * sizes[i];
+  }
+  strides[0] = next;
+  return strides;
+}
+
+Dims like_strides(const at::Tensor& like) {
+  const auto strides = like.sym_strides();
+  if (like.is_non_overlapping_and_dense()) return Dims(strides.begin(), strides.end());
+  return dense_strides(like);
+}
+
+void resize_out(const at::Tensor& out, c10::SymIntArrayRef sizes, std::optional<c10::SymIntArrayRef> strides) {
+  if (out.sym_sizes().equals(sizes)) return;
+  const Dims row_major = strides ? Dims(strides->begin(), strides->end()) : contiguous_strides(sizes);
+  auto* impl = out.unsafeGetTensorImpl();
+  TORCH_CHECK(impl->allow_tensor_metadata_change(), "resize is not allowed on a tensor created from .data or detach");
+  set_geometry(out, sizes, row_major, out.sym_storage_offset());
+  const auto bytes = at::detail::computeStorageNbytes(
+      sizes, row_major, c10::SymInt(static_cast<int64_t>(out.itemsize())), out.sym_storage_offset());
+  auto* storage = out.storage().unsafeGetStorageImpl();
+  if (storage->sym_nbytes() < bytes) storage->set_nbytes(bytes);
+}
+
+at::Tensor meta_twin(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) refuse("a symbolic shape meets a concrete meta kernel");
+  at::Tensor twin = at::Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) twin.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return twin;
+}
+
+at::Tensor from_meta(const at::Tensor& meta, c10::Device device) {
+  if (!meta.defined()) return meta;
+  return make_fake(meta.sym_sizes(), meta.sym_strides(), meta.scalar_type(), device);
+}
+
+MetaScope::MetaScope()
+    : guard_(c10::DispatchKeySet(c10::DispatchKey::Fake) | c10::autograd_dispatch_keyset_with_ADInplaceOrView) {}
+
+}  // namespace stator::fake

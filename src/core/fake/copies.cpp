@@ -1,0 +1,95 @@
+#include "core/fake/iterator.h"
+#include "core/fake/rule.h"
+#include "core/fake/spec.h"
+
+namespace stator::fake {
+
+namespace {
+
+/// The source is broadcast to the target, which keeps all its metadata.
+void copy_into(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const at::Tensor& source = args.tensor(1);
+  if (!self.sym_sizes().equals(source.sym_sizes())) iterate_in_place(self, {&self, &source});
+  args.returns(self);
+}
+
+Dims copy_strides(const at::Tensor& self, const c10::IValue& format) {
+  const auto wanted = format.isNone() ? at::MemoryFormat::Preserve : format.toMemoryFormat();
+  if (wanted == at::MemoryFormat::Preserve) return like_strides(self);
+  return format_strides(self.sym_sizes(), wanted);
+}
+
+/// (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
+Specs to_copy(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  if (!args.is_none(2) && args[2].toLayout() != at::kStrided) refuse(args.op(), "a layout other than strided");
+  if (!args.is_none(4) && args.boolean(4)) refuse(args.op(), "pinned memory");
+  const auto dtype = args.is_none(1) ? self.scalar_type() : args[1].toScalarType();
+  const auto device = args.is_none(3) ? self.device() : args[3].toDevice();
+  if (device.is_meta()) refuse(args.op(), "the meta device");
+  return {{dims_of(self), dtype, device, copy_strides(self, args[6])}};
+}
+
+Specs clone(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  return {{dims_of(self), self.scalar_type(), self.device(), copy_strides(self, args[1])}};
+}
+
+/// (self, dtype, layout, device, pin_memory, memory_format) for the factories named after a tensor.
+template <size_t dtype_at>
+Specs like(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  if (!args.is_none(dtype_at + 1) && args[dtype_at + 1].toLayout() != at::kStrided) {
+    refuse(args.op(), "a layout other than strided");
+  }
+  if (!args.is_none(dtype_at + 3) && args.boolean(dtype_at + 3)) refuse(args.op(), "pinned memory");
+  const auto dtype = args.is_none(dtype_at) ? self.scalar_type() : args[dtype_at].toScalarType();
+  const auto device = args.is_none(dtype_at + 2) ? self.device() : args[dtype_at + 2].toDevice();
+  if (device.is_meta()) refuse(args.op(), "the meta device");
+  return {{dims_of(self), dtype, device, copy_strides(self, args[dtype_at + 4])}};
+}
+
+/// (self, size, [value,] dtype, layout, device, pin_memory)
+template <size_t dtype_at>
+Specs new_like(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  const auto sizes = args.sym_ints(1);
+  for (const auto& size : sizes) {
+    TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", c10::SymIntArrayRef(sizes));
+  }
+  if (!args.is_none(dtype_at + 1) && args[dtype_at + 1].toLayout() != at::kStrided) {
+    refuse(args.op(), "a layout other than strided");
+  }
+  if (!args.is_none(dtype_at + 3) && args.boolean(dtype_at + 3)) refuse(args.op(), "pinned memory");
+  const auto dtype = args.is_none(dtype_at) ? self.scalar_type() : args[dtype_at].toScalarType();
+  const auto device = args.is_none(dtype_at + 2) ? self.device() : args[dtype_at + 2].toDevice();
+  if (device.is_meta()) refuse(args.op(), "the meta device");
+  return {{Dims(sizes.begin(), sizes.end()), dtype, device}};
+}
+
+const RuleRow kRows[] = {
+    {"aten::copy_", copy_into},
+    {"aten::_to_copy", make_results<to_copy>},
+    {"aten::clone", make_results<clone>},
+    {"aten::fill_.Scalar", same_self},
+    {"aten::fill_.Tensor", same_self},
+    {"aten::zero_", same_self},
+    {"aten::empty_like", make_results<like<1>>},
+    {"aten::zeros_like", make_results<like<1>>},
+    {"aten::ones_like", make_results<like<1>>},
+    {"aten::rand_like", make_results<like<1>>},
+    {"aten::randn_like", make_results<like<1>>},
+    {"aten::full_like", make_results<like<2>>},
+    {"aten::new_empty", make_results<new_like<2>>},
+    {"aten::new_zeros", make_results<new_like<2>>},
+    {"aten::new_ones", make_results<new_like<2>>},
+    {"aten::new_full", make_results<new_like<3>>},
+};
+
+}  // namespace
+
+void register_copies() { add_rules(kRows); }
+
+}  // namespace stator::fake

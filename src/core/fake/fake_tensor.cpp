@@ -1,0 +1,99 @@
+#include "core/fake/fake_tensor.h"
+
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <optional>
+#include <unordered_map>
+
+#include "core/fake/construct.h"
+#include "core/fake/tiers.h"
+
+namespace stator::fake {
+
+namespace {
+
+thread_local std::optional<std::string> poison_reason;
+
+std::atomic<uint64_t> counts[5];
+
+bool is_plain_strided(const at::Tensor& real) {
+  return real.layout() == at::kStrided && !real.is_quantized() && real.has_storage() &&
+         !real.unsafeGetTensorImpl()->is_python_dispatch() && !real.is_meta();
+}
+
+}  // namespace
+
+bool is_fake(const at::Tensor& tensor) { return tensor.defined() && tensor.unsafeGetTensorImpl()->is_fake(); }
+
+struct FakeMode::Impl {
+  struct Pair {
+    c10::Storage real;  // keeps the address from being used again
+    c10::Storage fake;
+  };
+  std::unordered_map<const c10::StorageImpl*, Pair> storages;
+};
+
+FakeMode::FakeMode() : impl_(std::make_unique<Impl>()) {}
+FakeMode::~FakeMode() = default;
+
+at::Tensor FakeMode::from_real(const at::Tensor& real) {
+  TORCH_CHECK(real.defined(), "an undefined tensor has no fake");
+  if (is_fake(real)) return real;
+  TORCH_CHECK(is_plain_strided(real), "no fake for a tensor of type ", real.toString(), " (", real.layout(), ")");
+
+  auto& pair = impl_->storages[real.storage().unsafeGetStorageImpl()];
+  if (!pair.fake) pair = {real.storage(), make_storage(real.storage().sym_nbytes(), real.device())};
+
+  // Whether a tensor is an inference tensor is decided by the mode at its birth.
+  c10::InferenceMode as_born(real.is_inference());
+  const c10::DispatchKeySet bits(
+      {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+  at::Tensor fake = make_over(pair.fake, keys_for(real.device()) | (real.key_set() & bits), real.scalar_type());
+  set_geometry(fake, real.sym_sizes(), real.sym_strides(), real.sym_storage_offset());
+  if (real.unsafeGetTensorImpl()->is_wrapped_number()) fake.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (real.requires_grad()) fake.unsafeGetTensorImpl()->set_requires_grad(true);
+  return fake;
+}
+
+FakeScope::FakeScope() : was_included_(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) {
+  if (!was_included_) c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+}
+
+FakeScope::~FakeScope() {
+  if (!was_included_) c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, false);
+}
+
+void poison(std::string reason) {
+  // The first reason is the cause; what follows is usually its consequence.
+  if (!poison_reason) poison_reason = std::move(reason);
+}
+
+bool is_poisoned() { return poison_reason.has_value(); }
+
+std::string take_poison() {
+  std::string reason = poison_reason.value_or(std::string());
+  poison_reason.reset();
+  return reason;
+}
+
+bool note_error(std::string_view what) {
+  if (what.find(kNoData) == std::string_view::npos) return false;
+  poison("the data of a fake tensor was read");
+  return true;
+}
+
+void count_tier(Tier tier) { counts[static_cast<size_t>(tier)].fetch_add(1, std::memory_order_relaxed); }
+
+TierCounts tier_counts() {
+  auto get = [](Tier tier) { return counts[static_cast<size_t>(tier)].load(std::memory_order_relaxed); };
+  return {get(Tier::Own), get(Tier::Composite), get(Tier::CppMeta), get(Tier::Python), get(Tier::Refused)};
+}
+
+void reset_tier_counts() {
+  for (auto& count : counts) count.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace stator::fake

@@ -1,0 +1,282 @@
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "core/base/check.h"
+#include "core/fake/construct.h"
+#include "core/fake/rule.h"
+#include "core/fake/tiers.h"
+
+namespace stator::fake {
+
+#define STATOR_FAMILY(name) void register_##name();
+#include "core/fake/families.def"
+#undef STATOR_FAMILY
+
+namespace {
+
+std::unordered_map<std::string, Rows>& tables() {
+  static auto* rows = new std::unordered_map<std::string, Rows>();
+  return *rows;
+}
+
+PythonTier python_tier = nullptr;
+bool (*python_serves)(const c10::OperatorHandle&) = nullptr;
+
+/// How one operator is answered; made at its first call and kept.
+struct Plan {
+  const c10::FunctionSchema* schema;
+  Tier tier;
+  Rule rule;
+  std::string reason;
+  /// Positions that may hold tensors (bit 31: this and all later ones), so that the check for real tensors
+  /// looks at nothing else.
+  uint32_t tensor_args = 0;
+  uint32_t arg_count = 0;
+};
+
+/// Open addressing on the schema's address: no lock and no string on the path of a call. An operator that is
+/// deregistered leaves its slot to a tombstone.
+class PlanCache {
+ public:
+  const Plan* find(const c10::FunctionSchema* schema) const {
+    for (size_t i = slot(schema);; i = (i + 1) % kSlots) {
+      const Plan* plan = slots_[i].load(std::memory_order_acquire);
+      if (!plan || plan->schema == schema) return plan;
+    }
+  }
+
+  const Plan* insert(Plan plan) {
+    std::lock_guard lock(mutex_);
+    if (const Plan* present = find(plan.schema)) return present;
+    STATOR_CHECK(used_ < kSlots / 2, "more operators than slots");
+    ++used_;
+    size_t i = slot(plan.schema);
+    while (slots_[i].load(std::memory_order_relaxed)) i = (i + 1) % kSlots;
+    const Plan* made = new Plan(std::move(plan));
+    slots_[i].store(made, std::memory_order_release);
+    return made;
+  }
+
+  void forget(const c10::FunctionSchema* schema) {
+    static const Plan tombstone{nullptr, Tier::Refused, nullptr, {}, 0, 0};
+    std::lock_guard lock(mutex_);
+    for (size_t i = slot(schema);; i = (i + 1) % kSlots) {
+      const Plan* plan = slots_[i].load(std::memory_order_relaxed);
+      if (!plan) return;
+      // The plan itself is leaked: another thread may be running it.
+      if (plan->schema == schema) return slots_[i].store(&tombstone, std::memory_order_release);
+    }
+  }
+
+ private:
+  static constexpr size_t kSlots = 1 << 14;
+  static size_t slot(const void* address) {
+    return (reinterpret_cast<uintptr_t>(address) * 0x9E3779B97F4A7C15ull) >> (64 - 14);
+  }
+  std::array<std::atomic<const Plan*>, kSlots> slots_{};
+  std::mutex mutex_;
+  size_t used_ = 0;
+};
+
+PlanCache& plans() {
+  static auto* cache = new PlanCache();
+  return *cache;
+}
+
+class Listener : public c10::OpRegistrationListener {
+ public:
+  void onOperatorRegistered(const c10::OperatorHandle&) override {}
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override {
+    if (op.hasSchema()) plans().forget(&op.schema());
+  }
+};
+
+bool may_hold_tensors(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::TensorType:
+      return true;
+    case c10::TypeKind::ListType:
+    case c10::TypeKind::OptionalType:
+      return may_hold_tensors(*type.containedType(0));
+    default:
+      return false;
+  }
+}
+
+uint32_t tensor_positions(const c10::FunctionSchema& schema) {
+  uint32_t positions = 0;
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (may_hold_tensors(*arguments[i].type())) positions |= 1u << std::min<size_t>(i, 31);
+  }
+  return positions;
+}
+
+/// An operator without a kernel of its own for any backend is a program over other operators: run that on fakes.
+bool is_composite(const c10::OperatorHandle& op) {
+  using K = c10::DispatchKey;
+  if (op.hasKernelForDispatchKey(K::CPU) || op.hasKernelForDispatchKey(K::CUDA)) return false;
+  return op.hasKernelForDispatchKey(K::CompositeImplicitAutograd) ||
+         op.hasKernelForDispatchKey(K::CompositeExplicitAutograd) ||
+         op.hasKernelForDispatchKey(K::CompositeExplicitAutogradNonFunctional);
+}
+
+Plan make_plan(const c10::OperatorHandle& op) {
+  Plan plan{&op.schema(), Tier::Refused, nullptr, {}, tensor_positions(op.schema()),
+            static_cast<uint32_t>(op.schema().arguments().size())};
+  const Rows rows = find_rows(op.operator_name());
+  if (rows.own) {
+    plan.tier = Tier::Own;
+    plan.rule = rows.own;
+  } else if (rows.refused) {
+    plan.reason = rows.refused;
+  } else if (is_composite(op)) {
+    plan.tier = Tier::Composite;
+  } else if (rows.meta) {
+    plan.tier = Tier::CppMeta;
+    plan.rule = rows.meta;
+  } else if (python_serves && python_serves(op)) {
+    plan.tier = Tier::Python;
+  } else {
+    plan.reason = "no shape function";
+  }
+  return plan;
+}
+
+const Plan& plan_for(const c10::OperatorHandle& op) {
+  const Plan* plan = plans().find(&op.schema());
+  return *(plan ? plan : plans().insert(make_plan(op)));
+}
+
+/// A number that Python code wrote (`x + 2`) comes as a real, wrapped one: it is a constant. Every other real tensor
+/// has no place in the graph.
+bool is_foreign(const at::Tensor& tensor) {
+  if (!tensor.defined()) return false;
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  return !impl->is_fake() && !impl->is_wrapped_number();
+}
+
+bool holds_foreign(const c10::IValue& value) {
+  if (value.isTensor()) return is_foreign(value.toTensor());
+  if (!value.isList()) return false;
+  for (const c10::IValue& item : value.toListRef()) {
+    if (item.isTensor() && is_foreign(item.toTensor())) return true;
+  }
+  return false;
+}
+
+bool has_foreign(const Plan& plan, const torch::jit::Stack& stack) {
+  const size_t first = stack.size() - plan.arg_count;
+  for (size_t i = 0; i < plan.arg_count; ++i) {
+    if ((plan.tensor_args >> std::min<size_t>(i, 31)) & 1u && holds_foreign(stack[first + i])) return true;
+  }
+  return false;
+}
+
+void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  // Composite kernels stand in every backend's slot, and their own calls come back here through the Fake key.
+  const c10::DispatchKeySet slot(c10::DispatchKey::CPU);
+  try {
+    op.redispatchBoxed(slot, stack);
+  } catch (const c10::Error& error) {
+    note_error(error.what_without_backtrace());
+    throw;
+  }
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const Plan& plan = plan_for(op);
+  if (has_foreign(plan, *stack)) [[unlikely]] {
+    count_tier(Tier::Refused);
+    refuse(op, "a real tensor that the capture does not know");
+  }
+  count_tier(plan.tier);
+  switch (plan.tier) {
+    case Tier::Own:
+    case Tier::CppMeta:
+      return plan.rule(op, stack);
+    case Tier::Composite:
+      return run_composite(op, stack);
+    case Tier::Python:
+      if (python_tier(op, stack)) return;
+      break;
+    case Tier::Refused:
+      break;
+  }
+  refuse(op, plan.reason.c_str());
+}
+
+void add_row(const char* name, Rule Rows::* member, Rule rule) {
+  Rule& slot = tables()[name].*member;
+  STATOR_CHECK(!slot || slot == rule, "two rules for ", name);
+  slot = rule;
+}
+
+}  // namespace
+
+void add_rules(c10::ArrayRef<RuleRow> rows) {
+  for (const auto& row : rows) add_row(row.name, &Rows::own, row.rule);
+}
+
+void add_meta_rules(c10::ArrayRef<RuleRow> rows) {
+  for (const auto& row : rows) add_row(row.name, &Rows::meta, row.rule);
+}
+
+void add_refused(c10::ArrayRef<RefusedRow> rows) {
+  for (const auto& row : rows) tables()[row.name].refused = row.reason;
+}
+
+Rows find_rows(const c10::OperatorName& name) {
+  const auto found = tables().find(c10::toString(name));
+  return found == tables().end() ? Rows() : found->second;
+}
+
+void register_families() {
+#define STATOR_FAMILY(name) register_##name();
+#include "core/fake/families.def"
+#undef STATOR_FAMILY
+}
+
+void refuse(std::string reason) {
+  poison(reason);
+  throw Unsupported(reason);
+}
+
+void refuse(const c10::OperatorHandle& op, const char* reason) {
+  refuse(c10::toString(op.operator_name()) + ": " + reason);
+}
+
+TierOf tier_of(const c10::OperatorHandle& op) {
+  const Plan& plan = plan_for(op);
+  return {plan.tier, plan.reason};
+}
+
+void set_python_tier(PythonTier tier, bool (*serves)(const c10::OperatorHandle& op)) {
+  python_tier = tier;
+  python_serves = serves;
+}
+
+std::string install() {
+  static std::once_flag once;
+  static std::string failure;
+  std::call_once(once, [] {
+    try {
+      register_families();
+      static auto* library = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::Fake, __FILE__, __LINE__);
+      library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+      static auto* listening =
+          new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
+      (void)listening;
+    } catch (const std::exception& error) {
+      failure = std::string("the Fake dispatch key can't be used: ") + error.what();
+    }
+  });
+  return failure;
+}
+
+}  // namespace stator::fake

@@ -1,0 +1,271 @@
+#include "core/fake/iterator.h"
+
+#include <ATen/native/TypeProperties.h>
+#include <c10/core/ScalarType.h>
+
+#include <numeric>
+
+namespace stator::fake {
+
+namespace {
+
+// Everything below is written once for concrete and symbolic sizes; a comparison of symbolic ones becomes a guard.
+template <class Int>
+using Vector = c10::SmallVector<Int, c10::kDimVectorStaticSize>;
+
+template <class Int>
+c10::ArrayRef<Int> sizes_of(const at::Tensor& tensor) {
+  if constexpr (std::is_same_v<Int, int64_t>) {
+    return tensor.sizes();
+  } else {
+    return tensor.sym_sizes();
+  }
+}
+
+template <class Int>
+c10::ArrayRef<Int> strides_of(const at::Tensor& tensor) {
+  if constexpr (std::is_same_v<Int, int64_t>) {
+    return tensor.strides();
+  } else {
+    return tensor.sym_strides();
+  }
+}
+
+bool any_symbolic(const Inputs& inputs) {
+  for (const auto* input : inputs) {
+    if (input->unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return true;
+  }
+  return false;
+}
+
+template <class Int>
+struct Geometry {
+  Vector<Int> sizes;
+  Vector<Int> strides;
+  bool same_shape = true;
+};
+
+template <class Int>
+void broadcast_into(Vector<Int>& sizes, c10::ArrayRef<Int> other) {
+  if (other.size() > sizes.size()) sizes.insert(sizes.begin(), other.size() - sizes.size(), Int(1));
+  const size_t shift = sizes.size() - other.size();
+  for (size_t i = 0; i < other.size(); ++i) {
+    Int& size = sizes[shift + i];
+    if (size == other[i]) continue;
+    if (size == Int(1)) {
+      size = other[i];
+    } else {
+      TORCH_CHECK(other[i] == Int(1), "The size of tensor a (", size, ") must match the size of tensor b (", other[i],
+                  ") at non-singleton dimension ", shift + i);
+    }
+  }
+}
+
+template <class Int>
+void compute_sizes(const Inputs& inputs, Geometry<Int>& geometry) {
+  const auto first = sizes_of<Int>(*inputs[0]);
+  geometry.sizes.assign(first.begin(), first.end());
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    const auto sizes = sizes_of<Int>(*inputs[i]);
+    if (sizes == c10::ArrayRef<Int>(geometry.sizes)) continue;
+    geometry.same_shape = false;
+    broadcast_into<Int>(geometry.sizes, sizes);
+  }
+}
+
+/// Orders dimensions from the fastest varying on. The first operand that tells two dimensions apart decides;
+/// broadcast dimensions tell nothing.
+template <class Int>
+class DimensionOrder {
+ public:
+  DimensionOrder(const Inputs& inputs, const Vector<Int>& sizes) : sizes_(sizes) {
+    for (const auto* input : inputs) add_strides(*input);
+    const int64_t rank = static_cast<int64_t>(sizes.size());
+    order_.resize(rank);
+    for (int64_t i = 0; i < rank; ++i) order_[i] = rank - 1 - i;
+    for (int64_t i = 1; i < rank; ++i) {
+      int64_t moving = i;
+      for (int64_t below = i - 1; below >= 0; --below) {
+        const int decision = compare(order_[below], order_[moving]);
+        if (decision < 0) break;
+        if (decision == 0) continue;
+        std::swap(order_[below], order_[moving]);
+        moving = below;
+      }
+    }
+  }
+
+  bool is_row_major() const {
+    const int64_t rank = static_cast<int64_t>(order_.size());
+    for (int64_t i = 0; i < rank; ++i) {
+      if (order_[i] != rank - 1 - i) return false;
+    }
+    return true;
+  }
+
+  Vector<Int> dense_strides() const {
+    Vector<Int> strides(order_.size(), Int(0));
+    Int next(1);
+    for (const int64_t dim : order_) {
+      strides[dim] = next;
+      next = next * sizes_[dim];
+    }
+    return strides;
+  }
+
+ private:
+  void add_strides(const at::Tensor& input) {
+    const auto sizes = sizes_of<Int>(input);
+    const auto strides = strides_of<Int>(input);
+    const size_t shift = sizes_.size() - sizes.size();
+    Vector<Int> broadcast(sizes_.size(), Int(0));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (!(sizes[i] == Int(1)) || sizes_[shift + i] == Int(1)) broadcast[shift + i] = strides[i];
+    }
+    strides_.push_back(std::move(broadcast));
+  }
+
+  /// Positive when `outer` should come before `inner` in order of speed.
+  int compare(int64_t outer, int64_t inner) const {
+    for (const auto& strides : strides_) {
+      const Int& left = strides[outer];
+      const Int& right = strides[inner];
+      if (left == Int(0) || right == Int(0)) continue;
+      if (left < right) return -1;
+      if (left > right) return 1;
+      if (sizes_[outer] > sizes_[inner]) return 1;
+    }
+    return 0;
+  }
+
+  const Vector<Int>& sizes_;
+  c10::SmallVector<Vector<Int>, 4> strides_;
+  Vector<int64_t> order_;
+};
+
+template <class Int>
+Vector<Int> row_major(const Vector<Int>& sizes) {
+  const auto strides = contiguous_strides(c10::ArrayRef<Int>(sizes));
+  return Vector<Int>(strides.begin(), strides.end());
+}
+
+enum class SameShape { RowMajor, ChannelsLast, AsFirst, Mixed };
+
+/// When all operands have one shape and one dense layout, that layout is kept as it is.
+template <class Int>
+SameShape same_shape_layout(const Inputs& inputs) {
+  bool row_major = true, channels_last = true, dense = true;
+  for (const auto* input : inputs) {
+    row_major = row_major && input->is_contiguous();
+    channels_last = channels_last && input->is_contiguous(at::MemoryFormat::ChannelsLast);
+    dense = dense && input->is_non_overlapping_and_dense();
+  }
+  if (row_major) return SameShape::RowMajor;
+  if (channels_last) return SameShape::ChannelsLast;
+  if (!dense) return SameShape::Mixed;
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    if (!(strides_of<Int>(*inputs[i]) == strides_of<Int>(*inputs[0]))) return SameShape::Mixed;
+  }
+  return SameShape::AsFirst;
+}
+
+template <class Int>
+Geometry<Int> compute(const Inputs& inputs) {
+  Geometry<Int> geometry;
+  compute_sizes(inputs, geometry);
+  if (geometry.same_shape) {
+    switch (same_shape_layout<Int>(inputs)) {
+      case SameShape::RowMajor:
+        geometry.strides = row_major(geometry.sizes);
+        return geometry;
+      case SameShape::ChannelsLast: {
+        const Dims sizes(geometry.sizes.begin(), geometry.sizes.end());
+        for (const auto& stride : format_strides(sizes, at::MemoryFormat::ChannelsLast)) {
+          if constexpr (std::is_same_v<Int, int64_t>) {
+            geometry.strides.push_back(stride.expect_int());
+          } else {
+            geometry.strides.push_back(stride);
+          }
+        }
+        return geometry;
+      }
+      case SameShape::AsFirst: {
+        const auto strides = strides_of<Int>(*inputs[0]);
+        geometry.strides.assign(strides.begin(), strides.end());
+        return geometry;
+      }
+      case SameShape::Mixed:
+        break;
+    }
+  }
+  const DimensionOrder<Int> order(inputs, geometry.sizes);
+  geometry.strides = order.is_row_major() ? row_major(geometry.sizes) : order.dense_strides();
+  return geometry;
+}
+
+}  // namespace
+
+at::ScalarType common_dtype(const Inputs& inputs, c10::ArrayRef<at::Scalar> scalars) {
+  const at::ScalarType first = inputs[0]->scalar_type();
+  bool differ = !scalars.empty();
+  for (const auto* input : inputs) differ = differ || input->scalar_type() != first;
+  if (!differ) return first;
+  at::native::ResultTypeState state;
+  for (const auto* input : inputs) state = at::native::update_result_type_state(*input, state);
+  for (const auto& scalar : scalars) state = at::native::update_result_type_state(scalar, state);
+  return at::native::result_type(state);
+}
+
+c10::Device common_device(const Inputs& inputs) {
+  c10::Device device = inputs[0]->device();
+  bool is_scalar = inputs[0]->dim() == 0 && device.is_cpu();
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    const c10::Device other = inputs[i]->device();
+    if (other == device) {
+      is_scalar = is_scalar && inputs[i]->dim() == 0;
+      continue;
+    }
+    if (inputs[i]->dim() == 0 && other.is_cpu()) continue;
+    TORCH_CHECK(is_scalar, "Expected all tensors to be on the same device, but found at least two devices, ", device,
+                " and ", other, "!");
+    device = other;
+    is_scalar = false;
+  }
+  return device;
+}
+
+at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device device) {
+  if (any_symbolic(inputs)) {
+    const auto geometry = compute<c10::SymInt>(inputs);
+    return make_fake(geometry.sizes, geometry.strides, dtype, device);
+  }
+  const auto geometry = compute<int64_t>(inputs);
+  return make_fake(geometry.sizes, geometry.strides, dtype, device);
+}
+
+void iterate_out(const at::Tensor& out, const Inputs& inputs) {
+  const auto geometry = compute<c10::SymInt>(inputs);
+  resize_out(out, geometry.sizes, c10::SymIntArrayRef(geometry.strides));
+}
+
+void iterate_in_place(const at::Tensor& self, const Inputs& inputs) {
+  if (inputs.size() == 1 && inputs[0] == &self) return;
+  const Dims sizes = broadcast_sizes(inputs);
+  TORCH_CHECK(self.sym_sizes().equals(sizes), "output with shape ", self.sym_sizes(),
+              " doesn't match the broadcast shape ", c10::SymIntArrayRef(sizes));
+}
+
+Dims dense_strides(const at::Tensor& tensor) {
+  const auto sizes = tensor.sym_sizes();
+  const Vector<c10::SymInt> copy(sizes.begin(), sizes.end());
+  const auto strides = DimensionOrder<c10::SymInt>({&tensor}, copy).dense_strides();
+  return Dims(strides.begin(), strides.end());
+}
+
+Dims broadcast_sizes(const Inputs& inputs) {
+  Geometry<c10::SymInt> geometry;
+  compute_sizes(inputs, geometry);
+  return Dims(geometry.sizes.begin(), geometry.sizes.end());
+}
+
+}  // namespace stator::fake

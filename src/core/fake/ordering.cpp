@@ -1,0 +1,81 @@
+#include "core/fake/rule.h"
+#include "core/fake/spec.h"
+
+namespace stator::fake {
+
+namespace {
+
+/// Both results are laid out like the input.
+template <size_t dim>
+Specs sort(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  wrap_dim(args.integer(dim), self.dim());
+  const Dims strides = like_strides(self);
+  return {{dims_of(self), self.scalar_type(), self.device(), strides}, {dims_of(self), at::kLong, self.device(), strides}};
+}
+
+Specs topk(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  const int64_t dim = wrap_dim(args.integer(2), self.dim());
+  const c10::SymInt count = args.sym_int(1);
+  Dims sizes = dims_of(self);
+  TORCH_CHECK(count >= 0 && count <= (sizes.empty() ? c10::SymInt(1) : sizes[dim]), "selected index k out of range");
+  if (!sizes.empty()) sizes[dim] = count;
+  return {{sizes, self.scalar_type(), self.device()}, {sizes, at::kLong, self.device()}};
+}
+
+/// cumsum and cumprod count in int64 for integers.
+Specs cumulative(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  wrap_dim(args.integer(1), self.dim());
+  const auto own = c10::isIntegralType(self.scalar_type(), /*includeBool=*/true) ? at::kLong : self.scalar_type();
+  return {{dims_of(self), args.is_none(2) ? own : args[2].toScalarType(), self.device()}};
+}
+
+Specs logcumsumexp(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  return {{dims_of(self), self.scalar_type(), self.device()}};
+}
+
+/// Fills tensors that the caller made; returns nothing.
+void fill_given(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  torch::jit::drop(*stack, op.schema().arguments().size());
+}
+
+/// Positions have the shape of the values; (sorted, values, out_int32, ...) or (values, boundaries, out_int32, ...).
+template <size_t values>
+Specs positions(const Args& args) {
+  const auto dtype = args.boolean(2) ? at::kInt : at::kLong;
+  const c10::Device device = args[values].isTensor() ? args.tensor(values).device() : args.tensor(1 - values).device();
+  return {{args[values].isTensor() ? dims_of(args.tensor(values)) : Dims(), dtype, device}};
+}
+
+const RuleRow kRows[] = {
+    {"aten::sort", make_results<sort<1>>},
+    {"aten::sort.stable", make_results<sort<2>>},
+    {"aten::sort.values_stable", fill_outs<sort<2>>},
+    {"aten::topk", make_results<topk>},
+    {"aten::topk.values", fill_outs<topk>},
+    {"aten::cumsum", make_results<cumulative>},
+    {"aten::cumprod", make_results<cumulative>},
+    {"aten::cumsum.out", fill_outs<cumulative>},
+    {"aten::cumprod.out", fill_outs<cumulative>},
+    {"aten::cumsum_", same_self},
+    {"aten::cumprod_", same_self},
+    {"aten::_logcumsumexp", make_results<logcumsumexp>},
+    {"aten::_logcumsumexp.out", fill_outs<logcumsumexp>},
+    {"aten::_cummax_helper", fill_given},
+    {"aten::_cummin_helper", fill_given},
+    {"aten::searchsorted.Tensor", make_results<positions<1>>},
+    {"aten::searchsorted.Scalar", make_results<positions<1>>},
+    {"aten::searchsorted.Tensor_out", fill_outs<positions<1>>},
+    {"aten::bucketize.Tensor", make_results<positions<0>>},
+    {"aten::bucketize.Scalar", make_results<positions<0>>},
+    {"aten::bucketize.Tensor_out", fill_outs<positions<0>>},
+};
+
+}  // namespace
+
+void register_ordering() { add_rules(kRows); }
+
+}  // namespace stator::fake

@@ -1,0 +1,253 @@
+#include <c10/core/DefaultDtype.h>
+
+#include <string>
+#include <vector>
+
+#include "core/fake/iterator.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+
+namespace {
+
+/// The dtype of a result, from the dtype the inputs are promoted to.
+enum class Result { Common, Float, Bool, Real, RealFloat };
+/// Whether the Scalars of the schema take part in promotion, as wrapped numbers do.
+enum class Scalars { Ignored, Promote };
+
+at::ScalarType to_float(at::ScalarType type) {
+  return c10::isIntegralType(type, /*includeBool=*/true) ? c10::get_default_dtype_as_scalartype() : type;
+}
+
+template <Result result>
+at::ScalarType result_dtype(at::ScalarType common) {
+  switch (result) {
+    case Result::Common:
+      return common;
+    case Result::Float:
+      return to_float(common);
+    case Result::Bool:
+      return at::kBool;
+    case Result::Real:
+      return c10::toRealValueType(common);
+    case Result::RealFloat:
+      return c10::toRealValueType(to_float(common));
+  }
+  return common;
+}
+
+/// The tensor arguments in [first, end) that are there, and the scalars if they count.
+template <Scalars scalars>
+void gather(const Args& args, size_t first, size_t end, Inputs& inputs, c10::SmallVector<at::Scalar, 2>& numbers) {
+  for (size_t i = first; i < end; ++i) {
+    const c10::IValue& value = args[i];
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) inputs.push_back(&value.toTensor());
+    } else if (scalars == Scalars::Promote && value.isScalar()) {
+      numbers.push_back(value.toScalar());
+    }
+  }
+}
+
+template <Result result, Scalars scalars>
+void functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  Inputs inputs;
+  c10::SmallVector<at::Scalar, 2> numbers;
+  gather<scalars>(args, 0, args.count(), inputs, numbers);
+  const auto dtype = result_dtype<result>(common_dtype(inputs, numbers));
+  args.returns(iterate(inputs, dtype, common_device(inputs)));
+}
+
+void in_place(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  Inputs inputs;
+  c10::SmallVector<at::Scalar, 2> numbers;
+  gather<Scalars::Ignored>(args, 0, args.count(), inputs, numbers);
+  iterate_in_place(args.tensor(0), inputs);
+  args.returns(args.tensor(0));
+}
+
+/// `out` is the last argument of every pointwise overload.
+void into_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const size_t last = args.count() - 1;
+  Inputs inputs;
+  c10::SmallVector<at::Scalar, 2> numbers;
+  gather<Scalars::Ignored>(args, 0, last, inputs, numbers);
+  const at::Tensor& out = args.tensor(last);
+  if (!out.sym_sizes().equals(broadcast_sizes(inputs))) iterate_out(out, inputs);
+  args.returns(out);
+}
+
+struct Row {
+  const char* base;
+  Rule rule;
+};
+
+constexpr Rule kCommon = functional<Result::Common, Scalars::Ignored>;
+constexpr Rule kCommonScalar = functional<Result::Common, Scalars::Promote>;
+constexpr Rule kFloat = functional<Result::Float, Scalars::Ignored>;
+constexpr Rule kFloatScalar = functional<Result::Float, Scalars::Promote>;
+constexpr Rule kBool = functional<Result::Bool, Scalars::Ignored>;
+constexpr Rule kReal = functional<Result::Real, Scalars::Ignored>;
+constexpr Rule kRealFloat = functional<Result::RealFloat, Scalars::Ignored>;
+
+/// One tensor, or several with one dtype. Each row stands for `base`, `base_` and the `out` overloads.
+constexpr Row kUnary[] = {
+    {"abs", kReal}, {"acos", kFloat}, {"acosh", kFloat}, {"angle", kRealFloat}, {"asin", kFloat}, {"asinh", kFloat},
+    {"atan", kFloat}, {"atanh", kFloat}, {"bitwise_not", kCommon}, {"ceil", kCommon}, {"cos", kFloat},
+    {"cosh", kFloat}, {"digamma", kFloat}, {"elu", kCommon}, {"erf", kFloat}, {"erfc", kFloat}, {"erfinv", kFloat},
+    {"exp", kFloat}, {"exp2", kFloat}, {"expm1", kFloat}, {"floor", kCommon}, {"frac", kCommon}, {"gelu", kCommon},
+    {"hardshrink", kCommon}, {"hardsigmoid", kCommon}, {"hardswish", kCommon}, {"hardtanh", kCommon}, {"i0", kFloat},
+    {"isnan", kBool}, {"isneginf", kBool}, {"isposinf", kBool}, {"leaky_relu", kCommon}, {"lgamma", kFloat},
+    {"log", kFloat}, {"log10", kFloat}, {"log1p", kFloat}, {"log2", kFloat}, {"logical_not", kBool},
+    {"logit", kFloat}, {"mish", kCommon}, {"nan_to_num", kCommon}, {"neg", kCommon}, {"polygamma", kFloat},
+    {"reciprocal", kFloat}, {"relu", kCommon}, {"round", kCommon}, {"rsqrt", kFloat}, {"sgn", kCommon},
+    {"sigmoid", kFloat}, {"sign", kCommon}, {"signbit", kBool}, {"silu", kCommon}, {"sin", kFloat}, {"sinc", kFloat},
+    {"sinh", kFloat}, {"softplus", kCommon}, {"softshrink", kCommon}, {"special_airy_ai", kFloat},
+    {"special_bessel_j0", kFloat}, {"special_bessel_j1", kFloat}, {"special_bessel_y0", kFloat},
+    {"special_bessel_y1", kFloat}, {"special_entr", kFloat}, {"special_erfcx", kFloat}, {"special_i0e", kFloat},
+    {"special_i1", kFloat}, {"special_i1e", kFloat}, {"special_log_ndtr", kFloat},
+    {"special_modified_bessel_i0", kFloat}, {"special_modified_bessel_i1", kFloat},
+    {"special_modified_bessel_k0", kFloat}, {"special_modified_bessel_k1", kFloat}, {"special_ndtri", kFloat},
+    {"special_scaled_modified_bessel_k0", kFloat}, {"special_scaled_modified_bessel_k1", kFloat},
+    {"special_spherical_bessel_j0", kFloat}, {"sqrt", kFloat}, {"tan", kFloat}, {"tanh", kFloat},
+    {"threshold", kCommon}, {"trunc", kCommon},
+};
+
+constexpr Row kBinary[] = {
+    {"add", kCommon}, {"sub", kCommon}, {"mul", kCommon}, {"div", kFloat}, {"atan2", kFloat},
+    {"bitwise_and", kCommon}, {"bitwise_or", kCommon}, {"bitwise_xor", kCommon}, {"bitwise_left_shift", kCommon},
+    {"bitwise_right_shift", kCommon}, {"copysign", kFloat}, {"floor_divide", kCommon}, {"fmax", kCommon},
+    {"fmin", kCommon}, {"fmod", kCommon}, {"gcd", kCommon}, {"heaviside", kCommon}, {"hypot", kCommon},
+    {"igamma", kFloat}, {"igammac", kFloat}, {"lcm", kCommon}, {"logaddexp", kFloat}, {"logaddexp2", kFloat},
+    {"maximum", kCommon}, {"minimum", kCommon}, {"nextafter", kFloat}, {"remainder", kCommon},
+    {"eq", kBool}, {"ne", kBool}, {"lt", kBool}, {"le", kBool}, {"gt", kBool}, {"ge", kBool},
+    {"logical_and", kBool}, {"logical_or", kBool}, {"logical_xor", kBool},
+    {"special_chebyshev_polynomial_t", kFloat}, {"special_chebyshev_polynomial_u", kFloat},
+    {"special_chebyshev_polynomial_v", kFloat}, {"special_chebyshev_polynomial_w", kFloat},
+    {"special_hermite_polynomial_h", kFloat}, {"special_hermite_polynomial_he", kFloat},
+    {"special_laguerre_polynomial_l", kFloat}, {"special_legendre_polynomial_p", kFloat},
+    {"special_shifted_chebyshev_polynomial_t", kFloat}, {"special_shifted_chebyshev_polynomial_u", kFloat},
+    {"special_shifted_chebyshev_polynomial_v", kFloat}, {"special_shifted_chebyshev_polynomial_w", kFloat},
+    {"special_xlog1py", kFloat}, {"special_zeta", kFloat}, {"xlogy", kFloat},
+};
+
+/// Three tensors, and the elementwise halves of the backward pass.
+constexpr Row kOthers[] = {
+    {"addcmul", kCommon}, {"addcdiv", kCommon}, {"lerp", kCommon}, {"native_dropout_backward", kCommon},
+    {"sigmoid_backward", kCommon}, {"tanh_backward", kCommon}, {"gelu_backward", kCommon},
+    {"silu_backward", kCommon}, {"threshold_backward", kCommon}, {"elu_backward", kCommon},
+    {"leaky_relu_backward", kCommon}, {"hardtanh_backward", kCommon}, {"hardswish_backward", kCommon},
+    {"hardsigmoid_backward", kCommon}, {"hardshrink_backward", kCommon}, {"softshrink_backward", kCommon},
+    {"softplus_backward", kCommon}, {"logit_backward", kCommon}, {"mish_backward", kCommon},
+    {"_prelu_kernel", kCommon},
+};
+
+/// Division with a rounding mode stays integral; without one it is true division.
+void div_mode(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Inputs inputs{&args.tensor(0), &args.tensor(1)};
+  const at::ScalarType common = common_dtype(inputs);
+  const at::ScalarType dtype = args.is_none(2) ? to_float(common) : common;
+  args.returns(iterate(inputs, dtype, common_device(inputs)));
+}
+
+/// The condition takes part in shape and layout, not in promotion.
+void where(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& condition = args.tensor(0);
+  const at::Tensor& self = args.tensor(1);
+  const at::Tensor& other = args.tensor(2);
+  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+              condition.scalar_type());
+  const auto dtype = common_dtype({&self, &other});
+  const Inputs inputs{&condition, &self, &other};
+  args.returns(iterate(inputs, dtype, common_device(inputs)));
+}
+
+/// pow(base, number) and pow(number, exponent) convert the tensor first: a copy is dense.
+void pow_scalar(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const size_t position = args[0].isTensor() ? 0 : 1;
+  const at::Tensor& tensor = args.tensor(position);
+  const auto dtype = common_dtype({&tensor}, {args.scalar(1 - position)});
+  args.returns(iterate({&tensor}, dtype, tensor.device()));
+}
+
+const RuleRow kSpecial[] = {
+    {"aten::div.Tensor_mode", div_mode},
+    {"aten::div_.Tensor_mode", in_place},
+    {"aten::where.self", where},
+    {"aten::pow.Tensor_Tensor", kCommon},
+    {"aten::pow.Tensor_Scalar", pow_scalar},
+    {"aten::pow.Scalar", pow_scalar},
+    {"aten::pow_.Scalar", in_place},
+    {"aten::pow_.Tensor", in_place},
+    {"aten::pow.Tensor_Tensor_out", into_out},
+    {"aten::pow.Tensor_Scalar_out", into_out},
+    {"aten::pow.Scalar_out", into_out},
+    {"aten::clamp", kCommonScalar},
+    {"aten::clamp_min", kCommonScalar},
+    {"aten::clamp_max", kCommonScalar},
+    {"aten::clamp.Tensor", kCommon},
+    {"aten::clamp_min.Tensor", kCommon},
+    {"aten::clamp_max.Tensor", kCommon},
+    {"aten::clamp_", in_place},
+    {"aten::clamp_min_", in_place},
+    {"aten::clamp_max_", in_place},
+    {"aten::clamp_.Tensor", in_place},
+    {"aten::clamp_min_.Tensor", in_place},
+    {"aten::clamp_max_.Tensor", in_place},
+    {"aten::clamp.out", into_out},
+    {"aten::clamp_min.out", into_out},
+    {"aten::clamp_max.out", into_out},
+    {"aten::clamp.Tensor_out", into_out},
+    {"aten::clamp_min.Tensor_out", into_out},
+    {"aten::clamp_max.Tensor_out", into_out},
+    {"aten::remainder.Scalar_Tensor", kCommonScalar},
+    {"aten::rsub.Tensor", kCommon},
+    {"aten::lerp.Scalar", kCommon},
+    {"aten::xlogy.OutTensor", into_out},
+    {"aten::__lshift__.Tensor", kCommon},
+    {"aten::__rshift__.Tensor", kCommon},
+    {"aten::__lshift__.Scalar", kCommonScalar},
+    {"aten::__rshift__.Scalar", kCommonScalar},
+    {"aten::__ilshift__.Tensor", in_place},
+    {"aten::__irshift__.Tensor", in_place},
+    {"aten::__ilshift__.Scalar", in_place},
+    {"aten::__irshift__.Scalar", in_place},
+    {"aten::conj_physical.out", into_out},
+    {"aten::mvlgamma.out", into_out},
+};
+
+void add_family(c10::ArrayRef<Row> rows) {
+  // Names live as long as the table that points at them.
+  static auto* names = new std::vector<std::unique_ptr<std::string>>();
+  auto add = [](const Row& row, const char* suffix, Rule rule) {
+    names->push_back(std::make_unique<std::string>(std::string("aten::") + row.base + suffix));
+    add_rules(RuleRow{names->back()->c_str(), rule});
+  };
+  for (const Row& row : rows) {
+    for (const char* suffix : {"", ".Tensor", ".decimals"}) add(row, suffix, row.rule);
+    // A number takes no part in the dtype of a comparison; elsewhere overloads on numbers are composites.
+    if (row.rule == kBool) add(row, ".Scalar", kBool);
+    for (const char* suffix : {"_", "_.Tensor", "_.Scalar", "_.decimals"}) add(row, suffix, in_place);
+    for (const char* suffix : {".out", ".Tensor_out", ".Scalar_out", ".decimals_out", ".grad_input"}) {
+      add(row, suffix, into_out);
+    }
+  }
+}
+
+}  // namespace
+
+void register_pointwise() {
+  add_family(kUnary);
+  add_family(kBinary);
+  add_family(kOthers);
+  add_rules(kSpecial);
+}
+
+}  // namespace stator::fake

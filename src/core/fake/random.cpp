@@ -1,0 +1,84 @@
+#include "core/fake/iterator.h"
+#include "core/fake/rule.h"
+#include "core/fake/spec.h"
+
+namespace stator::fake {
+
+namespace {
+
+Specs plain_like(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  return {{dims_of(self), self.scalar_type(), self.device()}};
+}
+
+/// mean and std may each be a tensor; the result follows the first one that is.
+void normal(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  Inputs inputs;
+  for (size_t i = 0; i < 2; ++i) {
+    if (args[i].isTensor()) inputs.push_back(&args.tensor(i));
+  }
+  const Spec spec{broadcast_sizes(inputs), inputs[0]->scalar_type(), common_device(inputs)};
+  args.returns(make(spec));
+}
+
+Specs multinomial(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
+  Dims sizes = dims_of(self);
+  sizes.back() = args.sym_int(1);
+  return {{sizes, at::kLong, self.device()}};
+}
+
+/// The dropped values and the mask.
+void native_dropout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const double p = args.number(1);
+  const bool training = args.is_none(2) || args.boolean(2);
+  if (self.sym_numel() == 0) return args.returns(self, make_fake(self.sym_sizes(), like_strides(self), self.scalar_type(), self.device()));
+  (void)p;
+  (void)training;
+  refuse(op, "not measured");
+}
+
+void randperm_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const c10::SymInt count = args.sym_int(0);
+  TORCH_CHECK(count >= 0, "n must be non-negative, got", count);
+  const at::Tensor& out = args.tensor(args.count() - 1);
+  resize_out(out, {count});
+  args.returns(out);
+}
+
+const RuleRow kRows[] = {
+    {"aten::normal_", same_self},
+    {"aten::uniform_", same_self},
+    {"aten::random_", same_self},
+    {"aten::random_.from", same_self},
+    {"aten::random_.to", same_self},
+    {"aten::bernoulli_.Tensor", same_self},
+    {"aten::bernoulli_.float", same_self},
+    {"aten::exponential_", same_self},
+    {"aten::cauchy_", same_self},
+    {"aten::geometric_", same_self},
+    {"aten::log_normal_", same_self},
+    {"aten::normal.Tensor_Tensor", normal},
+    {"aten::normal.Tensor_float", normal},
+    {"aten::normal.float_Tensor", normal},
+    {"aten::multinomial", make_results<multinomial>},
+    {"aten::multinomial.out", fill_outs<multinomial>},
+    {"aten::poisson", make_results<plain_like>},
+    {"aten::_standard_gamma", make_results<plain_like>},
+    {"aten::_sample_dirichlet", make_results<plain_like>},
+    {"aten::binomial", make_results<plain_like>},
+    {"aten::native_dropout", native_dropout},
+    {"aten::randperm.out", randperm_out},
+    {"aten::randperm.generator_out", randperm_out},
+};
+
+}  // namespace
+
+void register_random() { add_rules(kRows); }
+
+}  // namespace stator::fake

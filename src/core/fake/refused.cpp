@@ -1,0 +1,35 @@
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+
+namespace {
+
+constexpr char kValue[] = "the value of a tensor is needed";
+constexpr char kSize[] = "the size of the result depends on values";
+constexpr char kFile[] = "reads a file";
+constexpr char kZero[] = "a tensor of symbolic zeros";
+
+const RefusedRow kRows[] = {
+    {"aten::_local_scalar_dense", kValue},
+    {"aten::equal", kValue},
+    {"aten::is_set_to", kValue},
+    {"aten::nonzero", kSize},
+    {"aten::nonzero.out", kSize},
+    {"aten::masked_select", kSize},
+    {"aten::masked_select.out", kSize},
+    {"aten::_unique", kSize},
+    {"aten::_unique2", kSize},
+    {"aten::unique_dim", kSize},
+    {"aten::unique_consecutive", kSize},
+    {"aten::unique_dim_consecutive", kSize},
+    {"aten::bincount", kSize},
+    {"aten::repeat_interleave.Tensor", kSize},
+    {"aten::from_file", kFile},
+    {"aten::_efficientzerotensor", kZero},
+};
+
+}  // namespace
+
+void register_refused() { add_refused(kRows); }
+
+}  // namespace stator::fake
