@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Every path of the repository that README or docs name in backticks or links exists."""
+"""Docs say what is there: every path they name exists, and the table of break reasons is that of the sources.
+
+`--fix` rewrites the table.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,49 @@ TOPS = ("src/", "python/", "tests/", "benchmarks/", "docs/", "examples/", "tools
 QUOTED = re.compile(r"`([\w./-]+)`")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
 
+BREAKS_DEF = ROOT / "src/capture/interpreter/break_reasons.def"
+BREAKS_DOC = ROOT / "docs/breaks.md"
+BREAK = re.compile(r'STATOR_BREAK\(\s*(\w+)\s*,\s*"([^"]*)"\s*,\s*"([^"]*)"\s*\)')
+BEGIN, END = "<!-- reasons: begin -->", "<!-- reasons: end -->"
 
-def main() -> int:
+
+def missing_paths() -> list[str]:
     problems = []
-    pages = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
-    for page in pages:
+    for page in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             named = [ROOT / name for name in QUOTED.findall(line) if name.startswith(TOPS)]
             linked = [page.parent / name for name in LINK.findall(line)]
-            problems += [
-                f"{page.relative_to(ROOT)}:{number}: {p} is not there" for p in named + linked if not p.exists()
-            ]
+            missing = [p for p in named + linked if not p.exists()]
+            problems += [f"{page.relative_to(ROOT)}:{number}: {p} is not there" for p in missing]
+    return problems
+
+
+def break_table() -> str:
+    rows = BREAK.findall(BREAKS_DEF.read_text())
+    lines = ["| code | why the capture ends | what to do |", "|---|---|---|"]
+    return "\n".join(lines + [f"| `{code}` | {title} | {hint} |" for code, title, hint in rows])
+
+
+def check_breaks(fix: bool) -> list[str]:
+    if not BREAKS_DEF.exists():
+        return []
+    text = BREAKS_DOC.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    wanted = f"{before}{BEGIN}\n{break_table()}\n{END}{after}"
+    if wanted == text:
+        return []
+    if fix:
+        BREAKS_DOC.write_text(wanted)
+        return []
+    return ["docs/breaks.md: the table is not that of the sources; run tools/check_docs.py --fix"]
+
+
+def main() -> int:
+    problems = check_breaks("--fix" in sys.argv) + missing_paths()
     for problem in problems:
         print(problem)
-    print(f"check_docs: {len(pages)} pages, {len(problems)} problems")
+    print(f"check_docs: {len(problems)} problems")
     return bool(problems)
 
 

@@ -39,7 +39,7 @@ def main() -> int:
         "mypy": [str(bin_dir / "mypy")],
         "check_includes": [sys.executable, "tools/check_includes.py"],
         "check_rows": [sys.executable, "tools/check_rows.py"],
-        "check_docs": [sys.executable, "tools/check_docs.py"],
+        "check_docs": [sys.executable, "tools/check_docs.py", *(["--fix"] if options.fix else [])],
     }
     failed = []
     for name, command in commands.items():

@@ -78,7 +78,10 @@ def _subclass(original: type, body: dict[str, Any]) -> type:
     """A subclass that the original's class is not told of: a user's `__init_subclass__` may register or refuse it."""
     meta = type(original)
     cls = type.__new__(meta, original.__name__, (_Blank,), body)
-    cls.__bases__ = (original,)
+    try:
+        cls.__bases__ = (original,)
+    except TypeError:  # the original's instances have slots, so their layout is another
+        cls = type.__new__(meta, original.__name__, (original,), body)
     return cls
 
 
