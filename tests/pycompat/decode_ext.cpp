@@ -50,6 +50,12 @@ PyObject* index_of(PyObject*, PyObject* args) {
   return code ? PyLong_FromLong(code->index_of(offset)) : nullptr;
 }
 
+/// (offset, is_const) of an instruction that can end a frame.
+PyObject* return_site(PyObject*, PyObject* object) {
+  const pc::Code* code = decoded(object);
+  return code ? Py_BuildValue("iO", code->return_offset, code->return_is_const ? Py_True : Py_False) : nullptr;
+}
+
 PyObject* has_row(PyObject*, PyObject* number) {
   const long opcode = PyLong_AsLong(number);
   if (opcode < 0 || opcode > 255) return nullptr;
@@ -59,6 +65,7 @@ PyObject* has_row(PyObject*, PyObject* number) {
 PyMethodDef methods[] = {{"decode", decode, METH_O, nullptr},
                          {"decode_only", decode_only, METH_O, nullptr},
                          {"index_of", index_of, METH_VARARGS, nullptr},
+                         {"return_site", return_site, METH_O, nullptr},
                          {"has_row", has_row, METH_O, nullptr},
                          {}};
 

@@ -248,6 +248,16 @@ std::vector<uint8_t> slot_kinds_of(const PyCodeObject* code) {
   return kinds;
 }
 
+void find_return(Code& code) {
+  for (const Instr& instr : code.instrs) {
+    if (instr.op == Op::RETURN_VALUE || (instr.op == Op::RETURN_CONST && code.return_offset < 0)) {
+      code.return_offset = instr.offset;
+      code.return_is_const = instr.op == Op::RETURN_CONST;
+      if (!code.return_is_const) return;
+    }
+  }
+}
+
 std::unique_ptr<Code> decode_new(PyCodeObject* code) {
   if (!stator_opcode_rows_known) {
     PyErr_Format(PyExc_NotImplementedError, "the bytecode of CPython %d.%d is not known", PY_MAJOR_VERSION,
@@ -276,6 +286,7 @@ std::unique_ptr<Code> decode_new(PyCodeObject* code) {
                  code->co_qualname);
     return nullptr;
   }
+  find_return(*out);
   return out;
 }
 

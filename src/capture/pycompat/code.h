@@ -47,6 +47,8 @@ struct Code {
   PyObject* consts = nullptr;           // co_consts
   PyObject* localsplus_names = nullptr; // tuple: locals, cells, frees in slot order
   std::vector<uint8_t> slot_kinds;      // per localsplus slot: bits of SlotKind
+  int32_t return_offset = -1;           // of some RETURN_VALUE, else of some RETURN_CONST, else -1: what can end a frame
+  bool return_is_const = false;         // the latter
   bool has_varargs() const { return flags & CO_VARARGS; }
   bool has_varkeywords() const { return flags & CO_VARKEYWORDS; }
   bool is_generator_like() const { return flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR); }

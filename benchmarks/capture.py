@@ -1,0 +1,62 @@
+"""How long the first call takes: capture, guards, backend and one run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import models
+from .measure import Row, Table, our_first_call, peer_first_call, versus
+
+
+def adds(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    def loop(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(count):
+            x = torch.add(x, 1)
+        return x
+
+    return loop
+
+
+def walk(gm: Any, example_inputs: list[torch.Tensor]) -> Any:
+    """A backend as users write them: it looks at every node, then runs the module."""
+    seen: dict[str, int] = {}
+    for node in gm.graph.nodes:
+        seen[node.op] = seen.get(node.op, 0) + len(node.args)
+    return gm.forward
+
+
+def run(quick: bool = False) -> list[Table]:
+    gpt = models.by_name("GPT, 12 blocks")
+    model, inputs = gpt.build().eval(), gpt.inputs(0)
+    x = {"x": torch.ones(4)}
+    peer_repeats = 1 if quick else 3
+    # The first compile of a process imports what it needs; that is measured by itself (startup).
+    peer_first_call(adds(3), x)
+    our_first_call(adds(3), x)
+
+    with torch.no_grad():
+        rows = [versus(gpt.name, our_first_call(model, inputs), peer_first_call(model, inputs), 50)]
+        thousand, many = our_first_call(adds(1000), x), our_first_call(adds(10000), x, repeats=3)
+        rows.append(versus("1000 torch.add in a loop", thousand, peer_first_call(adds(1000), x, repeats=1), 100))
+        rows.append(versus("10000 torch.add in a loop", many, peer_first_call(adds(10000), x, repeats=1), 100))
+        slope = many / thousand
+        rows.append(Row("10x the ops costs", f"{slope:.3g}x", target="<= 11x", ok=slope <= 11))
+        ours, peer = our_first_call(model, inputs, walk), peer_first_call(model, inputs, walk, repeats=peer_repeats)
+        rows.append(versus(f"{gpt.name}, a Python backend that walks gm.graph", ours, peer, 20))
+
+        model_rows, ratios = [], []
+        for case in models.OWN[:3] + models.TRANSFORMERS:
+            model, inputs = case.build().eval(), case.inputs(0)
+            ours, peer = our_first_call(model, inputs), peer_first_call(model, inputs, repeats=peer_repeats)
+            ratios.append(peer / ours)
+            model_rows.append(versus(case.name, ours, peer))
+    median = statistics.median(ratios)
+    model_rows.append(Row("median", "", ratio=f"{median:.3g}x", target=">= 50x", ok=median >= 50))
+    return [
+        Table('First call, `backend="eager"` on both sides', rows),
+        Table('First call of models, `backend="eager"` on both sides', model_rows),
+    ]

@@ -1,0 +1,177 @@
+#pragma once
+
+/// Facts about objects that CPython keeps in version-dependent places. C linkage; nothing here runs user code. GIL held.
+/// References are borrowed unless said otherwise.
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- dictionaries
+
+/// Whether a dict's tag changes with every store, deletion and insertion. From 3.13 on stores to instance attributes
+/// go past the tag.
+#define STATOR_HAS_DICT_TAGS (PY_VERSION_HEX < 0x030D0000)
+
+/// A number that changes when the exact dict `dict` does (not when a value is mutated in place). 0 never matches: this
+/// version has no usable tags.
+static inline uint64_t stator_dict_tag(const PyObject* dict) {
+#if STATOR_HAS_DICT_TAGS
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+  const uint64_t tag = ((const PyDictObject*)dict)->ma_version_tag;
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+  // 3.12 keeps the watchers of the dict in the low byte.
+  return PY_VERSION_HEX < 0x030C0000 ? tag : tag & ~(uint64_t)0xff;
+#else
+  (void)dict;
+  return 0;
+#endif
+}
+
+/// True when all keys of the exact dict are exact str, as its key table knows: then lookups by str run no user code.
+/// False for a table that once held another key.
+bool stator_dict_has_str_keys(PyObject* dict);
+
+/// The value of an exact str key, NULL if absent (no error is set). Never calls a key's __eq__ or __hash__: in a table
+/// with other keys only exact str keys are compared.
+PyObject* stator_dict_get_str(PyObject* dict, PyObject* name);
+
+// ---- types and instances
+
+/// The type's version tag if it has a valid one, else 0. 0 never matches.
+static inline unsigned stator_type_version(const PyTypeObject* type) {
+#if PY_VERSION_HEX < 0x030D0000
+  return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
+#else
+  return type->tp_version_tag;
+#endif
+}
+
+/// As above, but a type without a tag gets one first; 0 when CPython has no tags left.
+unsigned stator_type_assign_version(PyTypeObject* type);
+
+typedef enum {
+  kStatorDictNone,    // instances of this type have no __dict__
+  kStatorDictEmpty,   // there is a place for one, nothing is stored yet
+  kStatorDictInline,  // attributes are stored without a dict object
+  kStatorDictObject,
+} StatorInstanceDict;
+
+/// How `object` keeps its attributes; changes nothing. `*dict` is set for kStatorDictObject, else NULL.
+StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict);
+
+/// The instance's __dict__, made if it was not there; NULL without an error if the type has none, with an error if
+/// memory ran out. From then on the attributes live in that dict.
+PyObject* stator_instance_dict_make(PyObject* object);
+
+/// The attribute `name` (exact str) as stored in the instance, in whatever form; NULL if absent. Makes no dict.
+PyObject* stator_instance_value(PyObject* object, PyObject* name);
+
+/// Walks the attributes stored inline (kStatorDictInline), in insertion order; start with *position 0. False at the end.
+bool stator_inline_next(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value);
+
+// ---- functions and other callables
+
+typedef struct {
+  PyCodeObject* code;
+  PyObject* globals;
+  PyObject* builtins;
+  PyObject* defaults;    // tuple or NULL
+  PyObject* kwdefaults;  // dict or NULL
+  PyObject* closure;     // tuple of cells or NULL
+} StatorFunction;
+
+/// The fields of a plain function.
+static inline StatorFunction stator_function(const PyObject* function) {
+  const PyFunctionObject* f = (const PyFunctionObject*)function;
+  const StatorFunction fields = {(PyCodeObject*)f->func_code, f->func_globals,   f->func_builtins,
+                                 f->func_defaults,            f->func_kwdefaults, f->func_closure};
+  return fields;
+}
+
+/// NULL for an empty cell.
+static inline PyObject* stator_cell_value(PyObject* cell) { return PyCell_GET(cell); }
+
+typedef enum {
+  kStatorCallableOther,
+  kStatorCallableFunction,               // def, lambda
+  kStatorCallableBoundMethod,            // self: __self__, target: __func__
+  kStatorCallableBuiltin,                // self: bound object, module or NULL
+  kStatorCallableMethodDescriptor,       // list.append; target: the type it is for
+  kStatorCallableClassMethodDescriptor,  // dict.__dict__['fromkeys']
+  kStatorCallableSlotWrapper,            // int.__add__
+  kStatorCallableMethodWrapper,          // (1).__add__; self, target: the slot wrapper
+  kStatorCallableType,
+} StatorCallableKind;
+
+typedef struct {
+  StatorCallableKind kind;
+  PyObject* self;
+  PyObject* target;
+  PyMethodDef* method;  // builtin functions and method descriptors: name, C function, flags
+} StatorCallable;
+
+/// Exact kinds only: an instance of a subclass is kStatorCallableOther.
+StatorCallable stator_callable(PyObject* callable);
+
+// ---- iterators, ranges, views
+
+typedef enum {
+  kStatorIterOther,
+  kStatorIterList,   // source: list, NULL when exhausted; index: next position
+  kStatorIterTuple,  // likewise
+  kStatorIterRange,  // start, step, index (items taken, 0 where CPython does not keep it), count (items left)
+  kStatorIterDictKeys,    // source: dict, NULL when exhausted; index: position as of PyDict_Next; count: items left
+  kStatorIterDictValues,
+  kStatorIterDictItems,
+} StatorIterKind;
+
+typedef struct {
+  StatorIterKind kind;
+  PyObject* source;
+  Py_ssize_t index;
+  Py_ssize_t count;
+  long start, step;  // of what is left of a range
+} StatorIter;
+
+/// Exact types only. Reads, never advances.
+StatorIter stator_iter(PyObject* iterator);
+
+typedef struct {
+  PyObject *start, *stop, *step, *length;  // ints
+} StatorRange;
+
+StatorRange stator_range(PyObject* range);
+
+/// The dict behind a dict_keys, dict_values or dict_items view.
+PyObject* stator_view_dict(PyObject* view);
+
+// ---- threads
+
+/// True while a trace or profile function of this thread, or a monitoring tool (3.12 on), wants events.
+bool stator_is_tracing(PyThreadState* tstate);
+
+/// True if a tool asked for events of this code object alone (3.12 on).
+bool stator_code_is_monitored(PyCodeObject* code);
+
+/// Code (borrowed) and line of the frame `depth` levels above the running one; false if there are not so many.
+/// The line is 0 if the instruction has none. `offset`, if not NULL, gets the code unit of the instruction.
+bool stator_where(PyThreadState* tstate, int depth, PyCodeObject** code, int* line, int* offset);
+
+/// Line of the running Python frame, 0 if there is none.
+int stator_current_line(PyThreadState* tstate);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,154 @@
+#pragma once
+
+/// CPython's interpreter frames behind an opaque handle: reading and filling them, evaluating them from any instruction,
+/// and the PEP 523 hook. C linkage, GIL held throughout. Offsets are code units, those of `Instr` in code.h.
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct _PyInterpreterFrame StatorFrame;
+
+/// NULL if frames can be filled and hooked on this CPython, else the reason in words. Then everything below that returns
+/// an object or an int fails with NotImplementedError; nothing else may be called.
+const char* stator_frames_unsupported(void);
+
+// ---- reading; references are borrowed
+
+PyCodeObject* stator_frame_code(const StatorFrame* frame);
+PyObject* stator_frame_function(const StatorFrame* frame);
+PyObject* stator_frame_globals(const StatorFrame* frame);
+PyObject* stator_frame_builtins(const StatorFrame* frame);
+/// The mapping of a module or class body; NULL for a function.
+PyObject* stator_frame_mapping(const StatorFrame* frame);
+/// Locals, cells and free variables: co_nlocalsplus of them. NULL is unbound. A frame that is not fresh holds cells where
+/// MAKE_CELL and COPY_FREE_VARS have run.
+int stator_frame_slot_count(const StatorFrame* frame);
+PyObject* stator_frame_slot(const StatorFrame* frame, int slot);
+/// The slots as an array of stator_frame_slot_count() borrowed references; valid while the frame is not evaluated.
+PyObject* const* stator_frame_slots(const StatorFrame* frame);
+int stator_frame_stack_depth(const StatorFrame* frame);
+PyObject* stator_frame_stack(const StatorFrame* frame, int index);
+/// Offset of the instruction that is executed next.
+int stator_frame_offset(const StatorFrame* frame);
+bool stator_frame_is_generator_owned(const StatorFrame* frame);
+/// True if nothing of the frame has run: a plain call that a hook may answer itself.
+bool stator_frame_is_fresh(const StatorFrame* frame);
+
+// ---- writing
+
+/// Replaces one slot; steals `value` (NULL: unbound).
+void stator_frame_set_slot(StatorFrame* frame, int slot, PyObject* value);
+
+typedef struct {
+  PyObject** slots;  // co_nlocalsplus references or NULLs, or NULL to leave all as they are
+  PyObject** stack;  // bottom first; NULLs where the program has them
+  int depth;         // at most co_stacksize
+  int offset;        // next instruction
+} StatorFrameState;
+
+/// Puts the state into a frame that is not running. Steals all references of both arrays and leaves them NULL. What the
+/// slots held is released when the frame is whole, so finalizers see a sound one. -1 with SystemError (and nothing
+/// stolen) when the state does not fit the code.
+int stator_frame_fill(StatorFrame* frame, const StatorFrameState* state);
+
+// ---- evaluating. A hook callback ends with exactly one of these: from 3.12 on the evaluator owns the frame and a hook
+// that merely returns leaks it.
+
+/// CPython's own evaluator.
+PyObject* stator_eval_default(PyThreadState* tstate, StatorFrame* frame, int throwflag);
+/// Whatever evaluator was installed below the hook.
+PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwflag);
+/// Goes on at the frame's offset.
+PyObject* stator_frame_run(PyThreadState* tstate, StatorFrame* frame);
+/// Raises the current exception as if the instruction at `offset` had: the program's handlers run, and the traceback
+/// gets its entry. The stack must be as deep as at that instruction or empty of what its handler drops anyway.
+PyObject* stator_frame_throw(PyThreadState* tstate, StatorFrame* frame, int offset);
+
+/// Where a code object returns, see `Code`: an instruction that ends the frame.
+typedef struct {
+  int offset;     // -1: the code never returns
+  bool is_const;  // RETURN_CONST
+} StatorReturn;
+/// Ends the frame without evaluating it: `result` (stolen) is what the call gives. Only for fresh or filled frames.
+PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObject* result, StatorReturn site);
+
+// ---- frames for inlined calls
+
+typedef PyObject* (*StatorFrameBody)(PyThreadState* tstate, StatorFrame* frame, void* data);
+/// Makes a frame of the plain function `function` as a call would, and hands it to `body`, which fills it and ends it
+/// as a hook callback does. The slots hold placeholders before. No user code runs before `body`, and no other hook sees
+/// the frame. The frame's caller is the running frame, or the one that is linked.
+PyObject* stator_call_with_frame(PyObject* function, StatorFrameBody body, void* data);
+
+/// Makes a frame visible as the running one, at the instruction `offset`, while C code does that instruction's work.
+/// Unlink in reverse order, before the frame is evaluated.
+typedef struct {
+  PyThreadState* tstate;
+  StatorFrame* frame;
+  StatorFrame* caller;
+} StatorFrameLink;
+void stator_frame_link(StatorFrameLink* link, PyThreadState* tstate, StatorFrame* frame, int offset);
+void stator_frame_unlink(StatorFrameLink* link);
+
+/// Puts a fresh generator (made by calling its function) into the state "suspended at the YIELD_VALUE at `offset`";
+/// `state->offset` is that YIELD_VALUE, and the stack is without the yielded value. Steals as stator_frame_fill does.
+int stator_generator_fill(PyObject* generator, const StatorFrameState* state);
+
+/// Adds an entry for a frame that never existed to the traceback of the current exception: innermost call first.
+/// `slots` (may be NULL) are borrowed: what the entry's f_locals shows. -1 with the exception replaced if memory ran out.
+int stator_traceback_add(PyCodeObject* code, PyObject* globals, int offset, PyObject* const* slots);
+
+// ---- the hook
+
+typedef PyObject* (*StatorFrameHook)(PyThreadState* tstate, StatorFrame* frame, int throwflag);
+
+/// Every evaluation of a Python frame goes to `hook` from the first acquire to the last release, on all threads; one
+/// hook per process. Returns a token for the release, -1 with an error in a subinterpreter. Frames that the hook
+/// calls deeper than kStatorHookDepth nested ones go past it until they return, since a hook turns Python calls into
+/// C recursion.
+int stator_hook_acquire(StatorFrameHook hook);
+void stator_hook_release(int token);
+/// Whether evaluations of this moment reach the hook first.
+bool stator_hook_is_current(void);
+enum { kStatorHookDepth = 100 };
+
+#ifdef __cplusplus
+}
+
+namespace stator::pycompat {
+
+/// A frame that is linked for the length of a scope.
+class LinkedFrame {
+ public:
+  LinkedFrame(PyThreadState* tstate, StatorFrame* frame, int offset) { stator_frame_link(&link_, tstate, frame, offset); }
+  ~LinkedFrame() { stator_frame_unlink(&link_); }
+  LinkedFrame(const LinkedFrame&) = delete;
+  LinkedFrame& operator=(const LinkedFrame&) = delete;
+
+ private:
+  StatorFrameLink link_;
+};
+
+/// Holds the hook for the length of a scope. `ok()` is false, with an error set, if it could not be had.
+class HookScope {
+ public:
+  explicit HookScope(StatorFrameHook hook) : token_(stator_hook_acquire(hook)) {}
+  ~HookScope() {
+    if (ok()) stator_hook_release(token_);
+  }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+  bool ok() const { return token_ >= 0; }
+
+ private:
+  int token_;
+};
+
+}  // namespace stator::pycompat
+#endif

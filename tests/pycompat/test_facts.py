@@ -1,0 +1,307 @@
+"""Facts about objects against what Python says of them."""
+
+import abc
+import collections
+import sys
+import threading
+import types
+import unittest
+
+import stator_pycompat_ext as ext
+
+V = sys.version_info[:2]
+NONE, EMPTY, INLINE, OBJECT = range(4)
+(OTHER, FUNCTION, BOUND, BUILTIN, METHOD_DESCR, CLASSMETHOD_DESCR, SLOT, METHOD_WRAPPER, TYPE) = range(9)
+
+
+class Plain:
+    pass
+
+
+class DictTest(unittest.TestCase):
+    def test_tags(self):
+        if not ext.has_tags():
+            self.assertGreaterEqual(V, (3, 13))
+            self.assertEqual(ext.dict_tag({}), 0)
+            return
+        d = {"a": 1}
+        steps = [
+            lambda: d.__setitem__("a", 2),
+            lambda: d.__setitem__("b", 2),
+            lambda: d.__delitem__("b"),
+            lambda: d.update(c=3),
+            lambda: d.pop("c"),
+            lambda: d.setdefault("e", 1),
+            lambda: d.clear(),
+        ]
+        for step in steps:
+            before = ext.dict_tag(d)
+            self.assertEqual(ext.dict_tag(d), before)
+            step()
+            self.assertNotEqual(ext.dict_tag(d), before)
+            self.assertNotEqual(ext.dict_tag(d), 0)
+        held = {"a": []}
+        before = ext.dict_tag(held)
+        held["a"].append(1)
+        held["a"]
+        list(held.items())
+        self.assertEqual(ext.dict_tag(held), before)
+
+    def test_tag_of_a_materialised_instance_dict(self):
+        if not ext.has_tags():
+            self.skipTest("no tags")
+        p = Plain()
+        p.x = 1
+        d = ext.instance_dict_make(p)
+        before = ext.dict_tag(d)
+        p.x = 2
+        self.assertNotEqual(ext.dict_tag(d), before)
+
+    def test_lookups_run_no_user_code(self):
+        calls = []
+
+        class Hostile:
+            def __hash__(self):
+                return hash("name")
+
+            def __eq__(self, other):
+                calls.append(other)
+                return True
+
+        d = {Hostile(): 1, "other": 2}
+        calls.clear()
+        self.assertFalse(ext.has_str_keys(d))
+        self.assertIsNone(ext.get_str(d, "name"))
+        self.assertEqual(ext.get_str(d, "".join(["oth", "er"])), 2)
+        self.assertEqual(calls, [])
+        self.assertTrue(ext.has_str_keys({"a": 1}))
+        self.assertEqual(ext.get_str({"ab": 1}, "".join(["a", "b"])), 1)
+        self.assertIsNone(ext.get_str({"ab": 1}, "c"))
+
+        class Text(str):
+            def __eq__(self, other):
+                calls.append(other)
+                return False
+
+            __hash__ = str.__hash__
+
+        self.assertIsNone(ext.get_str({Text("a"): 1}, "b"))
+        self.assertEqual(calls, [])
+
+
+class TypeTest(unittest.TestCase):
+    def test_versions(self):
+        class A:
+            def f(self):
+                pass
+
+        class B(A):
+            pass
+
+        version = ext.assign_version(B)
+        self.assertNotEqual(version, 0)
+        self.assertEqual(ext.type_version(B), version)
+        A.f = lambda self: 1
+        self.assertNotEqual(ext.type_version(B), version)
+        again = ext.assign_version(B)
+        self.assertNotIn(again, (0, version))
+        B.x = 1
+        self.assertEqual(ext.type_version(B), 0)
+        self.assertNotEqual(ext.assign_version(int), 0)
+
+    def test_abc_register_is_not_seen(self):
+        class A(abc.ABC):
+            pass
+
+        version = ext.assign_version(A)
+        A.register(int)
+        self.assertEqual(ext.assign_version(A), version)
+
+
+class InstanceTest(unittest.TestCase):
+    def test_inline_values_stay_inline(self):
+        p = Plain()
+        p.b, p.a = 1, 2
+        self.assertEqual(ext.instance_dict(p)[0], INLINE)
+        self.assertEqual(ext.inline_items(p), [("b", 1), ("a", 2)])
+        self.assertEqual(ext.instance_value(p, "".join(["", "a"])), 2)
+        self.assertIsNone(ext.instance_value(p, "zz"))
+        del p.b
+        p.c = 3
+        p.b = 4
+        self.assertEqual(ext.inline_items(p), [("a", 2), ("c", 3), ("b", 4)])
+        self.assertEqual(ext.instance_dict(p)[0], INLINE)
+
+    def test_made_once(self):
+        p = Plain()
+        p.x = [1]
+        d = ext.instance_dict_make(p)
+        self.assertIs(d, p.__dict__)
+        self.assertIs(ext.instance_dict_make(p), d)
+        self.assertEqual(ext.instance_dict(p), (OBJECT, d))
+        self.assertIs(ext.instance_value(p, "x"), p.x)
+        self.assertEqual(ext.inline_items(p), [])
+        p.__dict__ = {"y": 5}
+        self.assertEqual(ext.instance_dict(p), (OBJECT, {"y": 5}))
+        self.assertEqual(ext.instance_value(p, "y"), 5)
+
+    def test_other_layouts(self):
+        class Slots:
+            __slots__ = ("a",)
+
+        class Text(str):
+            pass
+
+        class Sub(tuple):
+            pass
+
+        self.assertEqual(ext.instance_dict(Slots()), (NONE, None))
+        self.assertIsNone(ext.instance_dict_make(Slots()))
+        self.assertEqual(ext.instance_dict(3), (NONE, None))
+        for value in (Text("x"), Sub((1, 2)), types.SimpleNamespace(q=1), ValueError(), lambda: 0):
+            d = ext.instance_dict_make(value)
+            self.assertIs(d, value.__dict__)
+            value.k = 7
+            self.assertEqual(ext.instance_value(value, "k"), 7)
+        many = Plain()
+        for i in range(100):
+            setattr(many, f"a{i}", i)
+        self.assertEqual(ext.instance_value(many, "a99"), 99)
+        self.assertEqual(ext.instance_value(many, "a0"), 0)
+
+
+class CallableTest(unittest.TestCase):
+    def test_function_fields(self):
+        free = []
+
+        def f(a, b=1, *, c=2):
+            return free
+
+        self.assertEqual(
+            ext.function(f),
+            (f.__code__, f.__globals__, f.__builtins__, f.__defaults__, f.__kwdefaults__, f.__closure__),
+        )
+        self.assertIs(ext.cell_value(f.__closure__[0]), free)
+        self.assertIsNone(ext.cell_value(types.CellType()))
+        self.assertEqual(ext.function(lambda: 0)[3:], (None, None, None))
+
+    def test_kinds(self):
+        one, p = [], Plain()
+        Plain.m = lambda self: 0
+        rows = [
+            (lambda: 0, FUNCTION, None, None, None),
+            (p.m, BOUND, p, Plain.m, None),
+            (one.append, BUILTIN, one, None, "append"),
+            (len, BUILTIN, sys.modules["builtins"], None, "len"),
+            (list.append, METHOD_DESCR, None, list, "append"),
+            (dict.__dict__["fromkeys"], CLASSMETHOD_DESCR, None, dict, "fromkeys"),
+            (int.__add__, SLOT, None, int, None),
+            ((1).__add__, METHOD_WRAPPER, 1, int.__add__, None),
+            (Plain, TYPE, None, None, None),
+            (abc.ABC, TYPE, None, None, None),
+            (p, OTHER, None, None, None),
+        ]
+        for value, *want in rows:
+            self.assertEqual(list(ext.callable(value)), want, value)
+
+
+class IteratorTest(unittest.TestCase):
+    LIST, TUPLE, RANGE, KEYS, VALUES, ITEMS = range(1, 7)
+
+    def test_sequences(self):
+        for kind, source in ((self.LIST, [5, 6, 7]), (self.TUPLE, (5, 6, 7))):
+            it = iter(source)
+            for index in range(3):
+                self.assertEqual(ext.iterator(it)[:3], (kind, source, index))
+                self.assertEqual(it.__reduce__()[2], index)
+                next(it)
+            self.assertEqual(list(it), [])
+            self.assertEqual(ext.iterator(it)[:2], (kind, None))
+
+    def test_ranges(self):
+        for r in (range(3, 30, 4), range(5, -7, -3), range(0), range(-(2**62), 2**62, 2**60)):
+            it, left = iter(r), list(r)
+            while True:
+                kind, _, _, count, start, step = ext.iterator(it)
+                self.assertEqual((kind, count), (self.RANGE, len(left)))
+                self.assertEqual([start + i * step for i in range(count)], left)
+                if not left:
+                    break
+                self.assertEqual(next(it), left.pop(0))
+            self.assertEqual(ext.range_parts(r), (r.start, r.stop, r.step, len(r)))
+
+    def test_dicts(self):
+        d = {"a": 1, "b": 2, "c": 3}
+        for kind, view in ((self.KEYS, d.keys()), (self.VALUES, d.values()), (self.ITEMS, d.items())):
+            self.assertIs(ext.view_dict(view), d)
+            it = iter(view)
+            next(it)
+            got = ext.iterator(it)
+            self.assertEqual((got[0], got[2], got[3]), (kind, 1, 2))
+            self.assertIs(got[1], d)
+            list(it)
+            self.assertIsNone(ext.iterator(it)[1])
+        self.assertEqual(ext.iterator(iter("ab"))[0], 0)
+        self.assertEqual(ext.iterator(iter(collections.OrderedDict(a=1)))[0], 0)
+
+
+class ThreadTest(unittest.TestCase):
+    def test_where(self):
+        def inner():
+            return ext.where(0), ext.where(1), ext.current_line(), sys._getframe().f_lineno
+
+        (code, line, offset), (outer, outer_line, _), now, here = inner()
+        self.assertIs(code, inner.__code__)
+        self.assertEqual({line, now, here}, {code.co_firstlineno + 1})
+        self.assertLess(offset, len(code.co_code) // 2)
+        self.assertIs(outer, ThreadTest.test_where.__code__)
+        self.assertEqual(outer_line, code.co_firstlineno + 3)
+        self.assertIsNone(ext.where(10_000))
+
+    def test_tracing(self):
+        self.assertFalse(ext.is_tracing())
+        for setter in (sys.settrace, sys.setprofile):
+            setter(lambda *_: None)
+            self.assertTrue(ext.is_tracing())
+            setter(None)
+            self.assertFalse(ext.is_tracing())
+
+    def test_tracing_is_this_thread_s(self):
+        ready, done, seen = threading.Event(), threading.Event(), []
+
+        def traced():
+            sys.settrace(lambda *_: None)
+            seen.append(ext.is_tracing())
+            ready.set()
+            done.wait()
+            sys.settrace(None)
+
+        thread = threading.Thread(target=traced)
+        thread.start()
+        ready.wait()
+        self.assertFalse(ext.is_tracing())
+        done.set()
+        thread.join()
+        self.assertEqual(seen, [True])
+
+    @unittest.skipIf(V < (3, 12), "sys.monitoring")
+    def test_monitoring(self):
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(2, "test")
+        try:
+            monitoring.set_events(2, monitoring.events.PY_START)
+            self.assertTrue(ext.is_tracing())
+            monitoring.set_events(2, 0)
+            self.assertFalse(ext.is_tracing())
+            code = CallableTest.test_kinds.__code__
+            self.assertFalse(ext.is_monitored(code))
+            monitoring.set_local_events(2, code, monitoring.events.LINE)
+            self.assertTrue(ext.is_monitored(code))
+            self.assertFalse(ext.is_tracing())
+            monitoring.set_local_events(2, code, 0)
+        finally:
+            monitoring.free_tool_id(2)
+
+
+if __name__ == "__main__":
+    unittest.main()

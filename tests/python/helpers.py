@@ -1,0 +1,109 @@
+"""What tests share: a counting backend, and comparison of a compiled callable with the plain one."""
+
+import copy
+import subprocess
+import sys
+import textwrap
+from dataclasses import fields, is_dataclass
+
+import torch
+
+import stator
+
+
+class Counting:
+    """A backend that runs the graph as it is and counts the graphs it got."""
+
+    compiler_name = "counting"
+
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, gm, example_inputs):
+        self.graphs.append(gm)
+        return gm.forward
+
+    @property
+    def count(self):
+        return len(self.graphs)
+
+
+def captures():
+    """Graphs that were captured since the last reset."""
+    return stator.counters()["captures"]
+
+
+def assert_same(actual, expected, path="result"):
+    """Equal in type, structure, values, dtype, strides, requires_grad."""
+    if isinstance(expected, torch.Tensor):
+        assert isinstance(actual, torch.Tensor), f"{path}: {type(actual)}"
+        assert type(actual) is type(expected), path
+        assert actual.dtype == expected.dtype, f"{path}: {actual.dtype} for {expected.dtype}"
+        assert actual.shape == expected.shape, f"{path}: {actual.shape} for {expected.shape}"
+        assert actual.device == expected.device, path
+        assert actual.requires_grad == expected.requires_grad, f"{path}: requires_grad {actual.requires_grad}"
+        assert actual.is_leaf == expected.is_leaf, f"{path}: is_leaf {actual.is_leaf}"
+        assert actual.stride() == expected.stride(), f"{path}: strides {actual.stride()} for {expected.stride()}"
+        assert torch.equal(actual, expected) or torch.allclose(actual, expected, rtol=0, atol=0, equal_nan=True), (
+            f"{path}: values differ by {(actual.double() - expected.double()).abs().max()}"
+        )
+        return
+    assert type(actual) is type(expected), f"{path}: {type(actual)} for {type(expected)}"
+    if isinstance(expected, dict):
+        assert list(actual) == list(expected), f"{path}: keys {list(actual)} for {list(expected)}"
+        for key in expected:
+            assert_same(actual[key], expected[key], f"{path}[{key!r}]")
+    elif isinstance(expected, (list, tuple)):
+        assert len(actual) == len(expected), f"{path}: length"
+        for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
+            assert_same(a, e, f"{path}[{index}]")
+    elif is_dataclass(expected):
+        for item in fields(expected):
+            assert_same(getattr(actual, item.name), getattr(expected, item.name), f"{path}.{item.name}")
+    else:
+        assert actual == expected or (actual != actual and expected != expected), f"{path}: {actual!r}, {expected!r}"
+
+
+def outcome(fn, args, kwargs):
+    """What a call did: its result or its exception, and its arguments afterwards."""
+    try:
+        result = fn(*args, **kwargs)
+    except Exception as error:
+        return {"raised": type(error), "text": str(error), "args": args, "kwargs": kwargs}
+    return {"result": result, "args": args, "kwargs": kwargs}
+
+
+def check_parity(fn, *calls, graphs=None, **settings):
+    """Calls `fn` compiled and plain with each of `calls` (tuples of arguments) and compares all that can be seen.
+
+    Each side gets its own deep copies. `graphs`: how many captures are expected; None: at least one.
+    Returns the compiled callable.
+    """
+    compiled = stator.compile(fn, **settings)
+    for index, args in enumerate(calls):
+        mine, theirs = copy.deepcopy(args), copy.deepcopy(args)
+        torch.manual_seed(index)
+        expected = outcome(fn, theirs, {})
+        torch.manual_seed(index)
+        actual = outcome(compiled, mine, {})
+        assert_same(actual, expected, f"call {index}")
+    if graphs is None:
+        assert captures() > 0, stator.counters()
+    else:
+        assert captures() == graphs, stator.counters()
+    return compiled
+
+
+def run_program(text, **environment):
+    """Output of a program in a fresh interpreter."""
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

@@ -1,0 +1,117 @@
+"""Real models: one graph each, equal to eager in eval and in a training step, over several calls."""
+
+import copy
+
+import pytest
+import torch
+
+import stator
+from benchmarks import models
+from tests.python.helpers import assert_same, captures, run_program
+
+CASES = pytest.mark.parametrize("case", models.ALL, ids=lambda case: case.name)
+
+
+def run_seeded(model, inputs, seed):
+    torch.manual_seed(seed)
+    return model(**inputs)
+
+
+@CASES
+def test_eval(case):
+    model = case.build().eval()
+    compiled = stator.compile(model, fullgraph=True)
+    with torch.no_grad():
+        for seed in range(2):
+            assert_same(compiled(**case.inputs(seed)), model(**case.inputs(seed)))
+    assert captures() == 1, "other values of the same shape must hit the cache"
+
+
+@CASES
+def test_changed_shape(case):
+    model = case.build().eval()
+    compiled = stator.compile(model, fullgraph=True)
+    with torch.no_grad():
+        for variant in (0, 2, 0, 3):
+            assert_same(compiled(**case.inputs(variant)), model(**case.inputs(variant)))
+    assert captures() == 2
+
+
+@CASES
+def test_training_step(case):
+    model = case.build().train()
+    twin = copy.deepcopy(model)
+    compiled = stator.compile(model, fullgraph=True)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin)]
+    for step in range(3):
+        inputs = case.inputs(step % 2)
+        losses = []
+        for runner, optimizer in zip((compiled, twin), optimizers, strict=True):
+            optimizer.zero_grad()
+            loss = case.loss(run_seeded(runner, inputs, step))
+            loss.backward()
+            losses.append(loss)
+        assert_same(losses[0], losses[1], "loss")
+        for (name, mine), theirs in zip(model.named_parameters(), twin.parameters(), strict=True):
+            assert (mine.grad is None) == (theirs.grad is None), name
+            if theirs.grad is not None:
+                assert torch.equal(mine.grad, theirs.grad), f"step {step}: gradient of {name}"
+        for (name, mine), theirs in zip(model.named_buffers(), twin.buffers(), strict=True):
+            assert torch.equal(mine, theirs), f"step {step}: buffer {name}"
+        for optimizer in optimizers:
+            optimizer.step()
+    assert captures() == 1
+
+
+@CASES
+def test_switching_between_train_and_eval(case):
+    model = case.build()
+    compiled = stator.compile(model, fullgraph=True)
+    inputs = case.inputs(0)
+    for training in (True, False, True, False):
+        compiled.train(training)
+        assert model.training is training
+        twin = copy.deepcopy(model)
+        with torch.no_grad():
+            assert_same(run_seeded(compiled, inputs, 5), run_seeded(twin, inputs, 5))
+    assert captures() <= 2
+
+
+# Importing these costs seconds, so no model may make Stator need them.
+HEAVY = ("sympy", "torch._dynamo", "torch._inductor")
+
+
+def test_heavy_parts_of_torch_stay_unloaded():
+    program = f"""
+        import sys, stator
+        from benchmarks import models
+        for case in models.OWN:
+            case.loss(stator.compile(case.build().train(), fullgraph=True)(**case.inputs(0))).backward()
+        assert stator.counters()["captures"] == len(models.OWN)
+        print([name for name in {HEAVY} if name in sys.modules])
+    """
+    assert run_program(program) == "[]"
+
+
+def test_heavy_parts_of_torch_are_not_asked_for_by_transformers_models():
+    """transformers imports them for itself; a second import, which Stator would have to make, is refused here."""
+    program = f"""
+        import importlib.abc, sys, stator
+        from benchmarks import models
+        built = [(case, case.build().train()) for case in models.TRANSFORMERS]
+        for case, model in built:
+            model(**case.inputs(0))
+
+        class Refuse(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path=None, target=None):
+                assert not name.startswith({HEAVY}), name
+
+        for name in [name for name in sys.modules if name.startswith({HEAVY})]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, Refuse())
+        for case, model in built:
+            case.loss(stator.compile(model, fullgraph=True)(**case.inputs(0))).backward()
+        assert stator.counters()["captures"] == len(built)
+        print([name for name in {HEAVY} if name in sys.modules])
+    """
+    assert run_program(program) == "[]"
