@@ -187,7 +187,6 @@ static struct {
   PyObject* code;  // frames of this code are answered with `result`
   PyObject* result;
   StatorReturn site;
-  bool current_inside;
 } answer;
 
 static PyObject* hook(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
@@ -200,12 +199,11 @@ static PyObject* hook(PyThreadState* tstate, StatorFrame* frame, int throwflag) 
 }
 
 static PyObject* hook_acquire(PyObject* self, PyObject* none) {
-  const int token = stator_hook_acquire(hook);
-  return token < 0 ? NULL : PyLong_FromLong(token);
+  return stator_hook_acquire(hook) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject* hook_release(PyObject* self, PyObject* token) {
-  stator_hook_release((int)PyLong_AsLong(token));
+static PyObject* hook_release(PyObject* self, PyObject* none) {
+  stator_hook_release();
   Py_RETURN_NONE;
 }
 
@@ -267,7 +265,7 @@ static PyMethodDef methods[] = {{"unsupported", unsupported, METH_NOARGS, NULL},
                                 {"fill_generator", fill_generator, METH_VARARGS, NULL},
                                 {"call_linked", call_linked, METH_VARARGS, NULL},
                                 {"hook_acquire", hook_acquire, METH_NOARGS, NULL},
-                                {"hook_release", hook_release, METH_O, NULL},
+                                {"hook_release", hook_release, METH_NOARGS, NULL},
                                 {"answer_with", answer_with, METH_VARARGS, NULL},
                                 {"seen", seen, METH_NOARGS, NULL},
                                 {"is_current", is_current, METH_NOARGS, NULL},

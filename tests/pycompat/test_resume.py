@@ -91,11 +91,11 @@ class ResumeTest(unittest.TestCase):
 
     def test_under_the_hook(self):
         def around(call):
-            token = ext.hook_acquire()
+            ext.hook_acquire()
             try:
                 return call()
             finally:
-                ext.hook_release(token)
+                ext.hook_release()
 
         self.each(False, around)
 

@@ -129,8 +129,9 @@ PyObject* stator_frame_throw(PyThreadState* tstate, StatorFrame* frame, int offs
 #if PY_VERSION_HEX < 0x030C0000
 
 PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObject* result, StatorReturn site) {
-  // The caller clears the frame.
-  (void)tstate, (void)frame, (void)site;
+  // The caller clears the frame; a frame object that outlives it finds its f_back through `previous`.
+  (void)site;
+  frame->previous = tstate->cframe->current_frame;
   return result;
 }
 

@@ -109,11 +109,11 @@ int stator_traceback_add(PyCodeObject* code, PyObject* globals, int offset, PyOb
 typedef PyObject* (*StatorFrameHook)(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 
 /// Every evaluation of a Python frame goes to `hook` from the first acquire to the last release, on all threads; one
-/// hook per process. Returns a token for the release, -1 with an error in a subinterpreter. Frames that the hook
-/// calls deeper than kStatorHookDepth nested ones go past it until they return, since a hook turns Python calls into
-/// C recursion.
+/// hook per process. -1 with an error in a subinterpreter. What is evaluated deeper than kStatorHookDepth nested frames
+/// goes past the hook until it returns or acquires again, since a hook turns Python calls into C recursion. A frame may
+/// also go past it because another tool came on top or another thread stands deep: that must never matter.
 int stator_hook_acquire(StatorFrameHook hook);
-void stator_hook_release(int token);
+void stator_hook_release(void);
 /// Whether evaluations of this moment reach the hook first.
 bool stator_hook_is_current(void);
 enum { kStatorHookDepth = 100 };
@@ -138,16 +138,16 @@ class LinkedFrame {
 /// Holds the hook for the length of a scope. `ok()` is false, with an error set, if it could not be had.
 class HookScope {
  public:
-  explicit HookScope(StatorFrameHook hook) : token_(stator_hook_acquire(hook)) {}
+  explicit HookScope(StatorFrameHook hook) : ok_(stator_hook_acquire(hook) == 0) {}
   ~HookScope() {
-    if (ok()) stator_hook_release(token_);
+    if (ok_) stator_hook_release();
   }
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;
-  bool ok() const { return token_ >= 0; }
+  bool ok() const { return ok_; }
 
  private:
-  int token_;
+  bool ok_;
 };
 
 }  // namespace stator::pycompat

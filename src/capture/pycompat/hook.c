@@ -6,10 +6,15 @@
 static StatorFrameHook the_hook;
 static _PyFrameEvalFunction below;  // what the hook was put on top of
 static int users;
+static int crowded;  // threads whose C stack must not grow: while there are any, the hook is not put on top
+
+enum { kMaxAsides = 200 };
 
 typedef struct {
   int depth;                // nested evaluations that came through the hook
   int users;                // of `users`, those of this thread
+  int asides;               // nested evaluations for which the hook stands aside
+  int users_at_aside;       // `users` when the innermost of them began: those after want the hook
   StatorFrame* delegating;  // the frame that was last given to `below`
 } ThreadHook;
 static _Thread_local ThreadHook thread_hook;
@@ -17,19 +22,18 @@ static _Thread_local ThreadHook thread_hook;
 static PyInterpreterState* interpreter(void) { return PyInterpreterState_Get(); }
 static PyObject* enter_hook(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 
-bool stator_hook_is_current(void) { return _PyInterpreterState_GetEvalFrameFunc(interpreter()) == enter_hook; }
+static _PyFrameEvalFunction current(void) { return _PyInterpreterState_GetEvalFrameFunc(interpreter()); }
+bool stator_hook_is_current(void) { return current() == enter_hook; }
 
-static void put_on_top(void) {
-  below = _PyInterpreterState_GetEvalFrameFunc(interpreter());
-  _PyInterpreterState_SetEvalFrameFunc(interpreter(), enter_hook);
+// A stranger who came on top of the hook stays there.
+static void put_back(void) {
+  if (current() == below && !crowded) _PyInterpreterState_SetEvalFrameFunc(interpreter(), enter_hook);
 }
 
 // Only if nobody came on top meanwhile: taking out a stranger's hook is worse than staying in the chain, where the hook
 // without users passes everything on.
-static bool take_off(void) {
-  if (!stator_hook_is_current()) return false;
-  _PyInterpreterState_SetEvalFrameFunc(interpreter(), below);
-  return true;
+static void take_off(void) {
+  if (stator_hook_is_current()) _PyInterpreterState_SetEvalFrameFunc(interpreter(), below);
 }
 
 PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
@@ -42,9 +46,15 @@ PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwf
 }
 
 static PyObject* eval_aside(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
-  const bool off = take_off();
+  ThreadHook* thread = &thread_hook;
+  const int outer = thread->users_at_aside;
+  thread->users_at_aside = thread->users;
+  if (++thread->asides == kMaxAsides) ++crowded;
+  take_off();
   PyObject* result = stator_eval_next(tstate, frame, throwflag);
-  if (off && users > 0 && !stator_hook_is_current()) put_on_top();
+  if (thread->asides-- == kMaxAsides) --crowded;
+  thread->users_at_aside = outer;
+  if (thread->users > outer) put_back();
   return result;
 }
 
@@ -59,10 +69,11 @@ static PyObject* enter_hook(PyThreadState* tstate, StatorFrame* frame, int throw
   return result;
 }
 
-// The threads that held the other uses are not in the child.
-static void after_fork_in_child(void) { users = thread_hook.users; }
-
-enum { kPlain = 0, kWasAside = 1 };
+// The other threads, and what they held, are not in the child.
+static void after_fork_in_child(void) {
+  users = thread_hook.users;
+  crowded = thread_hook.asides >= kMaxAsides;
+}
 
 int stator_hook_acquire(StatorFrameHook hook) {
   const char* reason = stator_frames_unsupported();
@@ -76,17 +87,18 @@ int stator_hook_acquire(StatorFrameHook hook) {
   }
   if (!the_hook) pthread_atfork(NULL, NULL, after_fork_in_child);
   the_hook = hook;
-  const bool aside = users > 0 && !stator_hook_is_current();
+  if (users == 0 && !stator_hook_is_current()) below = current();
   ++users;
   ++thread_hook.users;
-  if (!stator_hook_is_current()) put_on_top();
-  return aside ? kWasAside : kPlain;
+  put_back();
+  return 0;
 }
 
-void stator_hook_release(int token) {
+void stator_hook_release(void) {
+  const ThreadHook* thread = &thread_hook;
   --users;
   --thread_hook.users;
-  if (users == 0 || token == kWasAside) take_off();
+  if (users == 0 || (thread->asides && thread->users <= thread->users_at_aside)) take_off();
 }
 
 // ---- frames on request

@@ -1,0 +1,469 @@
+"""The hook: what it costs, what it answers, how it chains and stands aside; linked frames; made-up tracebacks."""
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+import time
+import traceback
+import unittest
+import warnings
+import weakref
+
+import stator_pycompat_ext as ext
+
+V = sys.version_info[:2]
+REASON = ext.unsupported()
+
+
+@contextlib.contextmanager
+def hooked():
+    ext.hook_acquire()
+    try:
+        yield
+    finally:
+        ext.hook_release()
+
+
+@contextlib.contextmanager
+def answering(function, result):
+    ext.answer_with(function.__code__, result, *ext.return_site(function.__code__))
+    try:
+        with hooked():
+            yield
+    finally:
+        ext.answer_with(None, None, -1, False)
+
+
+@unittest.skipUnless(REASON, "frames are supported")
+class UnsupportedTest(unittest.TestCase):
+    def test_refused_with_a_reason(self):
+        self.assertIn("3.12", REASON)
+        for call in (ext.hook_acquire, lambda: ext.resume(lambda: 0, [], [], 0)):
+            with self.assertRaisesRegex(NotImplementedError, "3.12"):
+                call()
+
+
+@unittest.skipIf(REASON, REASON)
+class AnswerTest(unittest.TestCase):
+    def functions(self):
+        def value(a, b=2, *args, k=3, **kw):
+            return a
+
+        def constant(a, b=2, *args, k=3, **kw):
+            pass
+
+        def raising(a, b=2, *args, k=3, **kw):
+            raise ValueError(a)
+
+        def endless(a, b=2, *args, k=3, **kw):
+            while True:
+                a.go()
+
+        def with_try(a, b=2, *args, k=3, **kw):
+            try:
+                return a.x
+            except Exception:
+                raise
+
+        def with_cells(a, b=2, *args, k=3, **kw):
+            def inner():
+                return a, value
+
+            return inner
+
+        return value, constant, raising, endless, with_try, with_cells
+
+    def test_result_without_evaluation(self):
+        result = object()
+        for f in self.functions():
+            with answering(f, result):
+                self.assertIs(f(1), result, f)
+                self.assertIs(f(1, 2, 3, k=4, z=5), result)
+                self.assertEqual([f(i) for i in range(50)], [result] * 50)
+            self.assertIsNone(sys.exception())
+
+    def test_nothing_leaks(self):
+        class Probe:
+            pass
+
+        for f in self.functions():
+            result, probe = Probe(), Probe()
+            gone = weakref.ref(probe)
+            with answering(f, result):
+                counts = sys.getrefcount(probe), sys.getrefcount(result), sys.getrefcount(f.__code__)
+                functions = sys.getrefcount(f)
+                for _ in range(1000):
+                    f(probe, probe, probe, k=probe, z=probe)
+                now = sys.getrefcount(probe), sys.getrefcount(result), sys.getrefcount(f.__code__)
+                self.assertEqual(now, counts, f)
+                self.assertEqual(sys.getrefcount(f), functions)
+            del probe
+            self.assertIsNone(gone(), f)
+
+    def test_memory_stays(self):
+        f = self.functions()[0]
+
+        def resident():
+            gc.collect()
+            with open("/proc/self/statm") as statm:
+                return int(statm.read().split()[1]) * 4096
+
+        with answering(f, None):
+            for _ in range(1000):
+                f([0] * 100)
+            before = resident()
+            for _ in range(100_000):
+                f([0] * 100)
+        self.assertLess(resident() - before, 4_000_000)
+
+    def test_methods_and_callbacks(self):
+        class A:
+            def m(self, x):
+                return x
+
+            def __init__(self):
+                self.v = 1
+
+            @property
+            def p(self):
+                return 1
+
+        with answering(A.m, 7):
+            self.assertEqual(A().m(1), 7)
+            self.assertEqual(list(map(A().m, [1, 2])), [7, 7])
+        with answering(A.p.fget, 8):
+            self.assertEqual([A().p for _ in range(20)], [8] * 20)
+        key = lambda v: v  # noqa: E731
+        with answering(key, 0):
+            self.assertEqual(sorted([3, 1, 2], key=key), [3, 1, 2])
+
+    def test_generators_are_left_alone(self):
+        def g():
+            yield 1
+            yield 2
+
+        with hooked():
+            self.assertEqual(list(g()), [1, 2])
+
+
+@unittest.skipIf(REASON, REASON)
+class HookTest(unittest.TestCase):
+    def test_installed_only_while_used(self):
+        self.assertFalse(ext.is_current())
+        before = ext.seen()
+        (lambda: 0)()
+        self.assertEqual(ext.seen(), before)
+        with hooked():
+            self.assertTrue(ext.is_current())
+            with hooked():
+                self.assertTrue(ext.is_current())
+            self.assertTrue(ext.is_current())
+            (lambda: 0)()
+        self.assertFalse(ext.is_current())
+        self.assertGreater(ext.seen()[0], before[0])
+
+    def test_cost(self):
+        def nothing():
+            pass
+
+        def measure(n=300_000):
+            start = time.perf_counter()
+            for _ in range(n):
+                nothing()
+            return (time.perf_counter() - start) / n * 1e9
+
+        plain = min(measure() for _ in range(5))
+        with hooked():
+            under = min(measure() for _ in range(5))
+        with answering(nothing, None):
+            answered = min(measure() for _ in range(5))
+        print(f"  a call: plain {plain:.0f} ns, under the hook {under:.0f} ns, answered {answered:.0f} ns")
+        self.assertLess(under, plain + 500)
+
+    def test_recursion(self):
+        def down(n):
+            return 0 if n == 0 else 1 + down(n - 1)
+
+        limit = sys.getrecursionlimit()
+        with hooked():
+            self.assertEqual(down(900), 900)
+            with self.assertRaises(RecursionError):
+                down(limit + 10)
+            sys.setrecursionlimit(60_000)
+            try:
+                self.assertEqual(down(50_000), 50_000)
+                self.assertTrue(ext.is_current())
+            finally:
+                sys.setrecursionlimit(limit)
+
+    def test_recursion_that_acquires_again(self):
+        unseen = []
+
+        def leaf():
+            pass
+
+        def down(n):
+            with hooked_call:
+                if not ext.is_current():
+                    unseen.append(n)
+                leaf()
+            return 0 if n == 0 else 1 + down(n - 1)
+
+        class Hooked:
+            def __enter__(self):
+                ext.hook_acquire()
+
+            def __exit__(self, *_):
+                ext.hook_release()
+
+        hooked_call = Hooked()
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(40_000)
+        try:
+            with hooked():
+                self.assertEqual(down(20_000), 20_000)
+        finally:
+            sys.setrecursionlimit(limit)
+        self.assertEqual(unseen, [])
+        self.assertFalse(ext.is_current())
+
+    def test_exceptions_pass_through(self):
+        def raises(n):
+            if n:
+                return raises(n - 1)
+            raise KeyError(n)
+
+        with hooked():
+            for _ in range(3):
+                try:
+                    raises(300)
+                except KeyError as e:
+                    self.assertEqual(len(traceback.extract_tb(e.__traceback__)), 302)
+            self.assertTrue(ext.is_current())
+
+    def test_stranger_on_top(self):
+        with hooked():
+            ext.stranger(True)
+            before, strange = ext.seen()[0], ext.stranger(None)
+            (lambda: 0)()
+            self.assertGreater(ext.seen()[0], before)
+            self.assertGreater(ext.stranger(None), strange)
+        # Ours stays below the stranger, inert, and a new use comes on top of it.
+        before = ext.seen()
+        (lambda: 0)()
+        self.assertEqual(ext.seen(), before)
+        with hooked():
+            strange = ext.stranger(None)
+            self.assertEqual((lambda: 5)(), 5)
+            self.assertEqual((lambda n: [k for k in range(n)])(3), [0, 1, 2])
+            self.assertGreater(ext.stranger(None), strange)
+            self.assertGreater(ext.seen()[0], before[0])
+        ext.stranger(False)  # restores what it found: ours
+        before = ext.seen()
+        self.assertEqual((lambda: 6)(), 6)
+        self.assertEqual(ext.seen(), before)
+        with hooked():
+            self.assertEqual((lambda: 7)(), 7)
+        self.assertFalse(ext.is_current())
+
+    def test_stranger_below(self):
+        ext.stranger(True)
+        with hooked():
+            strange = ext.stranger(None)
+            self.assertEqual((lambda: 7)(), 7)
+            self.assertGreater(ext.stranger(None), strange)
+        ext.stranger(False)
+        self.assertFalse(ext.is_current())
+
+    def test_threads(self):
+        errors = []
+
+        def down(n):
+            return 0 if n == 0 else 1 + down(n - 1)
+
+        def work():
+            try:
+                for _ in range(100):
+                    with hooked():
+                        if down(400) != 400:
+                            errors.append("wrong")
+            except BaseException as e:
+                errors.append(e)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        old = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        finally:
+            sys.setswitchinterval(old)
+        self.assertEqual(errors, [])
+        self.assertFalse(ext.is_current())
+
+    def test_fork(self):
+        ready, done = threading.Event(), threading.Event()
+
+        def other():
+            with hooked():
+                ready.set()
+                done.wait()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        ready.wait()
+        with warnings.catch_warnings(), hooked():
+            warnings.simplefilter("ignore")
+            pid = os.fork()
+        if pid == 0:
+            os._exit(1 if ext.is_current() else 0)
+        done.set()
+        thread.join()
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def test_tracing_under_the_hook(self):
+        events = []
+
+        def f(x):
+            y = x + 1
+            return y
+
+        def tracer(frame, event, arg):
+            if frame.f_code is f.__code__:
+                events.append((event, frame.f_lineno - f.__code__.co_firstlineno))
+            return tracer
+
+        with hooked():
+            sys.settrace(tracer)
+            f(1)
+            sys.settrace(None)
+        self.assertEqual(events, [("call", 0), ("line", 1), ("line", 2), ("return", 2)])
+
+
+@unittest.skipIf(REASON, REASON)
+class LinkTest(unittest.TestCase):
+    def linked(self, function, slots, callable_):
+        code = function.__code__
+        slots = slots + [ext.NULL] * (code.co_nlocals - len(slots)) + list(function.__closure__ or ())
+        calls = [row for row in ext.decode(code)[0] if row[0] == "CALL"]
+        return calls[0], ext.call_linked(function, slots, calls[0][5], callable_, *ext.return_site(code))
+
+    def test_frames_below_see_it(self):
+        def f(x):
+            return print(x)
+
+        def callee():
+            frame = sys._getframe(1)
+            return frame.f_code.co_name, frame.f_lineno, frame.f_back.f_code.co_name, dict(frame.f_locals), frame
+
+        call, result = self.linked(f, [5], callee)
+        self.assertEqual(result[:4], ("f", call[6], "linked", {"x": 5}))
+        # A frame object that was kept outlives its frame.
+        self.assertEqual(result[4].f_locals, {"x": 5})
+        self.assertEqual(result[4].f_back.f_code.co_name, "linked")
+        self.assertIs(sys._getframe().f_code, LinkTest.test_frames_below_see_it.__code__)
+
+    def test_super_in_another_class(self):
+        class Base:
+            def who(self):
+                return "Base"
+
+        class A(Base):
+            def who(self):
+                return super().who()
+
+        class Caller(Base):
+            def call(self, a):
+                return LinkTest.linked(self, A.who, [a], lambda: super(A, a).who())
+
+        self.assertEqual(Caller().call(A())[1], "Base")
+        # The zero-argument form looks at the running frame: that is the linked one.
+        a = A()
+        _, made = self.linked(A.who, [a], super)
+        self.assertIs(made.__thisclass__, A)
+        self.assertIs(made.__self__, a)
+
+    def test_walks_end(self):
+        def f(x):
+            return print(x)
+
+        for _ in range(3):
+            self.linked(f, [1], lambda: traceback.extract_stack())
+            self.assertLess(len(traceback.extract_stack()), 100)
+
+    def test_error_while_linked(self):
+        def f(x):
+            try:
+                return print(x)
+            except ZeroDivisionError as e:
+                return [t.name for t in traceback.extract_tb(e.__traceback__)]
+
+        def callee():
+            return 1 / 0
+
+        self.assertEqual(self.linked(f, [1], callee)[1], ["f", "callee"])
+
+    def test_trace_begun_inside(self):
+        lines = []
+
+        def f(x):
+            return print(x)
+
+        def callee():
+            def tracer(frame, event, arg):
+                lines.append((frame.f_code.co_name, event))
+                return tracer
+
+            sys.settrace(tracer)
+            (lambda: 0)()
+            sys.settrace(None)
+
+        self.linked(f, [1], callee)
+        self.assertEqual(lines, [("<lambda>", "call"), ("<lambda>", "line"), ("<lambda>", "return")])
+
+
+@unittest.skipIf(REASON, REASON)
+class TracebackTest(unittest.TestCase):
+    def test_entries(self):
+        def inner(x):
+            y = x
+            return (
+                y.
+                missing
+            )
+
+        def outer(x):
+            return inner(x)
+
+        def at(function, op):
+            return next(r[5] for r in ext.decode(function.__code__)[0] if r[0] == op)
+
+        here = [
+            (inner.__code__, globals(), at(inner, "LOAD_ATTR"), (3, "why")),
+            (outer.__code__, globals(), at(outer, "CALL"), None),
+        ]
+        try:
+            ext.raise_with(AttributeError("missing"), here)
+        except AttributeError as e:
+            made = traceback.extract_tb(e.__traceback__)[1:]
+            text = traceback.format_exception(e)
+            frame = e.__traceback__.tb_next.tb_next.tb_frame
+        try:
+            outer(3)
+        except AttributeError as e:
+            real = traceback.extract_tb(e.__traceback__)[1:]
+        self.assertEqual(
+            [(t.name, t.lineno, t.colno, t.end_lineno, t.end_colno) for t in made],
+            [(t.name, t.lineno, t.colno, t.end_lineno, t.end_colno) for t in real],
+        )
+        self.assertIn("missing", "".join(text))
+        self.assertEqual(frame.f_locals, {"x": 3, "y": "why"})
+        self.assertEqual(frame.f_back.f_code.co_name, "test_entries")
+
+
+if __name__ == "__main__":
+    unittest.main()
