@@ -38,6 +38,12 @@ static PyObject* move_to_list(PyObject** values, int count) {
   return list;
 }
 
+#if PY_VERSION_HEX < 0x030C0000
+#define UNIT _Py_MAKECODEUNIT
+#else
+#define UNIT _Py_MAKE_CODEUNIT
+#endif
+
 static PyObject* trap(PyObject* self, PyObject* key) {
   StatorFrame* frame = PyThreadState_Get()->cframe->current_frame;
   if (!armed.code || frame->f_code != armed.code || (int)(frame->prev_instr - _PyCode_CODE(armed.code)) != armed.stop) {
@@ -49,12 +55,14 @@ static PyObject* trap(PyObject* self, PyObject* key) {
   PyObject* stack = move_to_list(frame->localsplus + frame->f_code->co_nlocalsplus, armed.depth);
   PyObject* handled = PyErr_GetHandledException();
   armed.state = Py_BuildValue("NNN", slots, stack, handled ? handled : Py_NewRef(Py_None));
+  // What the copy does next: drop the stack below the value that this call gives, and return that.
   _Py_CODEUNIT* next = _PyCode_CODE(armed.code) + armed.stop + 1;
-#if PY_VERSION_HEX < 0x030C0000
-  *next = _Py_MAKECODEUNIT(RETURN_VALUE, 0);
-#else
-  *next = _Py_MAKE_CODEUNIT(RETURN_VALUE, 0);
-#endif
+  if (armed.depth) *next++ = UNIT(SWAP, armed.depth + 1);
+  for (int i = 0; i < armed.depth; ++i) {
+    frame->localsplus[frame->f_code->co_nlocalsplus + i] = Py_NewRef(Py_None);
+    *next++ = UNIT(POP_TOP, 0);
+  }
+  *next = UNIT(RETURN_VALUE, 0);
   armed.code = NULL;
   return Py_NewRef(null_marker);
 }

@@ -46,7 +46,7 @@ def effect(op, instruction, jump):
 def stopping_copy(function, stop):
     """A copy of the function that stops before the instruction at `stop`; its code is used once."""
     code = function.__code__
-    units = bytearray(code.co_code) + bytes([dis.opmap["NOP"], 0])
+    units = bytearray(code.co_code) + bytes([dis.opmap["NOP"], 0]) * (code.co_stacksize + 2)
     units[2 * stop : 2 * stop + 2] = bytes([dis.opmap["LOAD_BUILD_CLASS"], 0])
     copied = code.replace(co_code=bytes(units), co_stacksize=code.co_stacksize + 1)
     scope = function.__globals__
