@@ -197,8 +197,38 @@ static struct {
   StatorReturn site;
 } answer;
 
+static struct {
+  PyObject *code, *slots, *stack;  // fresh frames of this code go on at `offset` with these values
+  int offset;
+} refill;
+
+static PyObject* evaluate_refilled(PyThreadState* tstate, StatorFrame* frame) {
+  const Py_ssize_t nslots = PyList_GET_SIZE(refill.slots), depth = PyList_GET_SIZE(refill.stack);
+  PyObject* slots = PyList_GetSlice(refill.slots, 0, nslots);
+  PyObject* stack = PyList_GetSlice(refill.stack, 0, depth);
+  Filling filling = {{move_from_list(slots), move_from_list(stack), (int)depth, refill.offset}, NULL};
+  Py_DECREF(slots);
+  Py_DECREF(stack);
+  PyObject* result = fill_body(tstate, frame, &filling);
+  free_values(filling.state.slots, nslots);
+  free_values(filling.state.stack, depth);
+  return result;
+}
+
+static PyObject* refill_with(PyObject* self, PyObject* args) {
+  PyObject *code, *slots, *stack;
+  if (!PyArg_ParseTuple(args, "OO!O!i", &code, &PyList_Type, &slots, &PyList_Type, &stack, &refill.offset)) return NULL;
+  Py_XSETREF(refill.code, code == Py_None ? NULL : Py_NewRef(code));
+  Py_XSETREF(refill.slots, Py_NewRef(slots));
+  Py_XSETREF(refill.stack, Py_NewRef(stack));
+  Py_RETURN_NONE;
+}
+
 static PyObject* hook(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
   ++hook_seen;
+  if (refill.code && (PyObject*)stator_frame_code(frame) == refill.code && !throwflag && stator_frame_is_fresh(frame)) {
+    return evaluate_refilled(tstate, frame);
+  }
   if (answer.code && (PyObject*)stator_frame_code(frame) == answer.code && !throwflag && stator_frame_is_fresh(frame)) {
     ++hook_answered;
     return stator_frame_return(tstate, frame, Py_NewRef(answer.result), answer.site);
@@ -274,6 +304,7 @@ static PyMethodDef methods[] = {{"unsupported", unsupported, METH_NOARGS, NULL},
                                 {"call_linked", call_linked, METH_VARARGS, NULL},
                                 {"hook_acquire", hook_acquire, METH_NOARGS, NULL},
                                 {"hook_release", hook_release, METH_NOARGS, NULL},
+                                {"refill_with", refill_with, METH_VARARGS, NULL},
                                 {"answer_with", answer_with, METH_VARARGS, NULL},
                                 {"seen", seen, METH_NOARGS, NULL},
                                 {"is_current", is_current, METH_NOARGS, NULL},

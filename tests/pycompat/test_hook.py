@@ -149,6 +149,62 @@ class AnswerTest(unittest.TestCase):
 
 
 @unittest.skipIf(REASON, REASON)
+class RefillTest(unittest.TestCase):
+    def test_a_called_frame_goes_on_elsewhere(self):
+        class Probe:
+            pass
+
+        def f(a, b, *, k):
+            first = a
+            for item in b:
+                first = (first, item, k)
+            return first
+
+        old, new = Probe(), [Probe(), Probe()]
+        body = [r for r in ext.decode(f.__code__)[0] if r[0] == "STORE_FAST"][1]  # the loop variable
+        slots = [ext.NULL, ext.NULL, new[0], "first", ext.NULL]
+        self.assertEqual(f.__code__.co_varnames, ("a", "b", "k", "first", "item"))
+
+        def counts():
+            return [sys.getrefcount(v) for v in (old, *new, slots, f.__code__)]
+
+        with hooked():
+            ext.refill_with(f.__code__, slots, [iter([]), 5], body[4])
+            self.assertEqual(f(old, old, k=old), ("first", 5, new[0]))
+            ext.refill_with(f.__code__, slots, [iter([]), new[1]], body[4])
+            before = counts()
+            for _ in range(200):
+                self.assertEqual(f(old, old, k=old), ("first", new[1], new[0]))
+            self.assertEqual(counts(), before)
+            # A state that doesn't fit raises out of the frame, and nothing is lost either.
+            ext.refill_with(f.__code__, slots, [new[1]] * 50, body[4])
+            before = counts()
+            for _ in range(200):
+                with self.assertRaises(SystemError):
+                    f(old, old, k=old)
+            self.assertEqual(counts(), before)
+            ext.refill_with(None, [], [], 0)
+
+    def test_finalizers_see_a_whole_frame(self):
+        log = []
+
+        class Old:
+            def __del__(self):
+                log.append(sys._getframe(1).f_code.co_name)
+
+        def f(a):
+            b = a
+            return b
+
+        last = [r for r in ext.decode(f.__code__)[0] if r[0] == "RETURN_VALUE"][0]
+        with hooked():
+            ext.refill_with(f.__code__, [7, 8], [9], last[4])
+            self.assertEqual(f(Old()), 9)
+            ext.refill_with(None, [], [], 0)
+        self.assertEqual(log, ["test_finalizers_see_a_whole_frame"])
+
+
+@unittest.skipIf(REASON, REASON)
 class HookTest(unittest.TestCase):
     def test_installed_only_while_used(self):
         self.assertFalse(ext.is_current())
