@@ -80,9 +80,13 @@ std::string take_poison() {
 }
 
 bool note_error(std::string_view what) {
-  if (what.find(kNoData) == std::string_view::npos) return false;
-  poison("the data of a fake tensor was read");
-  return true;
+  // Constructors from data (`new_tensor`) name the key itself, since no device belongs to it.
+  for (const std::string_view sign : {std::string_view(kNoData), std::string_view("DispatchKey Fake doesn't")}) {
+    if (what.find(sign) == std::string_view::npos) continue;
+    poison("the data of a fake tensor was asked for");
+    return true;
+  }
+  return false;
 }
 
 void count_tier(Tier tier) { counts[static_cast<size_t>(tier)].fetch_add(1, std::memory_order_relaxed); }

@@ -42,6 +42,12 @@ void fill_given(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, op.schema().arguments().size());
 }
 
+/// The positions of the first `size` nonzero elements.
+Specs nonzero_static(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  return {{{args.sym_int(1), c10::SymInt(self.dim())}, at::kLong, self.device()}};
+}
+
 /// Positions have the shape of the values; (sorted, values, out_int32, ...) or (values, boundaries, out_int32, ...).
 template <size_t values>
 Specs positions(const Args& args) {
@@ -66,6 +72,7 @@ const RuleRow kRows[] = {
     {"aten::_logcumsumexp.out", fill_outs<logcumsumexp>},
     {"aten::_cummax_helper", fill_given},
     {"aten::_cummin_helper", fill_given},
+    {"aten::nonzero_static", make_results<nonzero_static>},
     {"aten::searchsorted.Tensor", make_results<positions<1>>},
     {"aten::searchsorted.Scalar", make_results<positions<1>>},
     {"aten::searchsorted.Tensor_out", fill_outs<positions<1>>},

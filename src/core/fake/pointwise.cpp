@@ -11,7 +11,7 @@ namespace stator::fake {
 namespace {
 
 /// The dtype of a result, from the dtype the inputs are promoted to.
-enum class Result { Common, Float, Bool, Real, RealFloat };
+enum class Result { Common, Float, Bool, Real };
 /// Whether the Scalars of the schema take part in promotion, as wrapped numbers do.
 enum class Scalars { Ignored, Promote };
 
@@ -30,8 +30,6 @@ at::ScalarType result_dtype(at::ScalarType common) {
       return at::kBool;
     case Result::Real:
       return c10::toRealValueType(common);
-    case Result::RealFloat:
-      return c10::toRealValueType(to_float(common));
   }
   return common;
 }
@@ -91,11 +89,10 @@ constexpr Rule kFloat = functional<Result::Float, Scalars::Ignored>;
 constexpr Rule kFloatScalar = functional<Result::Float, Scalars::Promote>;
 constexpr Rule kBool = functional<Result::Bool, Scalars::Ignored>;
 constexpr Rule kReal = functional<Result::Real, Scalars::Ignored>;
-constexpr Rule kRealFloat = functional<Result::RealFloat, Scalars::Ignored>;
 
 /// One tensor, or several with one dtype. Each row stands for `base`, `base_` and the `out` overloads.
 constexpr Row kUnary[] = {
-    {"abs", kReal}, {"acos", kFloat}, {"acosh", kFloat}, {"angle", kRealFloat}, {"asin", kFloat}, {"asinh", kFloat},
+    {"abs", kReal}, {"acos", kFloat}, {"acosh", kFloat}, {"asin", kFloat}, {"asinh", kFloat},
     {"atan", kFloat}, {"atanh", kFloat}, {"bitwise_not", kCommon}, {"ceil", kCommon}, {"cos", kFloat},
     {"cosh", kFloat}, {"digamma", kFloat}, {"elu", kCommon}, {"erf", kFloat}, {"erfc", kFloat}, {"erfinv", kFloat},
     {"exp", kFloat}, {"exp2", kFloat}, {"expm1", kFloat}, {"floor", kCommon}, {"frac", kCommon}, {"gelu", kCommon},
@@ -136,7 +133,7 @@ constexpr Row kBinary[] = {
 
 /// Three tensors, and the elementwise halves of the backward pass.
 constexpr Row kOthers[] = {
-    {"addcmul", kCommon}, {"addcdiv", kCommon}, {"lerp", kCommon}, {"native_dropout_backward", kCommon},
+    {"addcmul", kCommon}, {"addcdiv", kCommon}, {"lerp", kCommon}, {"native_dropout_backward", kCommonScalar},
     {"sigmoid_backward", kCommon}, {"tanh_backward", kCommon}, {"gelu_backward", kCommon},
     {"silu_backward", kCommon}, {"threshold_backward", kCommon}, {"elu_backward", kCommon},
     {"leaky_relu_backward", kCommon}, {"hardtanh_backward", kCommon}, {"hardswish_backward", kCommon},
@@ -166,6 +163,41 @@ void where(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto dtype = common_dtype({&self, &other});
   const Inputs inputs{&condition, &self, &other};
   args.returns(iterate(inputs, dtype, common_device(inputs)));
+}
+
+/// The angles of complex numbers are written into a fresh row-major tensor.
+void angle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  if (!self.is_complex()) return functional<Result::Float, Scalars::Ignored>(op, stack);
+  args.returns(make_contiguous(self.sym_sizes(), c10::toRealValueType(self.scalar_type()), self.device()));
+}
+
+/// rsub(a, b) is sub(b, a): the second operand decides the layout first.
+void rsub(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Inputs inputs{&args.tensor(1), &args.tensor(0)};
+  args.returns(iterate(inputs, common_dtype(inputs), common_device(inputs)));
+}
+
+/// Mantissa and exponent.
+void frexp_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Inputs inputs{&args.tensor(0)};
+  for (const size_t i : {1, 2}) iterate_out(args.tensor(i), inputs);
+  args.returns(args.tensor(1), args.tensor(2));
+}
+
+/// Value and the buffer that the backward pass reads, both row-major.
+void log_sigmoid(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const auto make_one = [&](c10::SymIntArrayRef sizes) {
+    return make_contiguous(sizes, self.scalar_type(), self.device());
+  };
+  // The CUDA kernel computes the buffer again in the backward pass.
+  const c10::SymInt none[] = {0};
+  args.returns(make_one(self.sym_sizes()), make_one(self.is_cpu() ? self.sym_sizes() : c10::SymIntArrayRef(none)));
 }
 
 /// pow(base, number) and pow(number, exponent) convert the tensor first: a copy is dense.
@@ -208,7 +240,15 @@ const RuleRow kSpecial[] = {
     {"aten::clamp_min.Tensor_out", into_out},
     {"aten::clamp_max.Tensor_out", into_out},
     {"aten::remainder.Scalar_Tensor", kCommonScalar},
-    {"aten::rsub.Tensor", kCommon},
+    {"aten::rsub.Tensor", rsub},
+    {"aten::angle", angle},
+    {"aten::angle.out", into_out},
+    {"aten::complex.out", into_out},
+    {"aten::polar.out", into_out},
+    {"aten::frexp.Tensor_out", frexp_out},
+    {"aten::log_sigmoid_forward", log_sigmoid},
+    {"aten::masked_fill_.Scalar", in_place},
+    {"aten::masked_fill_.Tensor", in_place},
     {"aten::lerp.Scalar", kCommon},
     {"aten::xlogy.OutTensor", into_out},
     {"aten::__lshift__.Tensor", kCommon},

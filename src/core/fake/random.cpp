@@ -30,16 +30,19 @@ Specs multinomial(const Args& args) {
   return {{sizes, at::kLong, self.device()}};
 }
 
-/// The dropped values and the mask.
+/// The remaining values and the mask.
 void native_dropout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  const double p = args.number(1);
-  const bool training = args.is_none(2) || args.boolean(2);
-  if (self.sym_numel() == 0) return args.returns(self, make_fake(self.sym_sizes(), like_strides(self), self.scalar_type(), self.device()));
-  (void)p;
-  (void)training;
-  refuse(op, "not measured");
+  const at::Tensor mask = make_fake(self.sym_sizes(), like_strides(self), at::kBool, self.device());
+  if (self.sym_numel() == 0) return args.returns(self, mask);
+  const Inputs inputs{&self, &mask};
+  args.returns(iterate(inputs, common_dtype(inputs), self.device()), mask);
+}
+
+Specs rrelu(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  return {{dims_of(self), self.scalar_type(), self.device()}};
 }
 
 void randperm_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -73,6 +76,8 @@ const RuleRow kRows[] = {
     {"aten::_sample_dirichlet", make_results<plain_like>},
     {"aten::binomial", make_results<plain_like>},
     {"aten::native_dropout", native_dropout},
+    {"aten::rrelu_with_noise", make_results<rrelu>},
+    {"aten::rrelu_with_noise_", same_self},
     {"aten::randperm.out", randperm_out},
     {"aten::randperm.generator_out", randperm_out},
 };

@@ -1,5 +1,3 @@
-#include <c10/util/accumulate.h>
-
 #include <bitset>
 
 #include "core/fake/rule.h"
@@ -111,6 +109,12 @@ Specs trace(const Args& args) {
   return {{{}, reduced_type<Type::Sum>(self.scalar_type()), self.device()}};
 }
 
+/// (self, dim, keepdim, mode): a checksum of the bits.
+Specs hash(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  return {{reduced_sizes(self, args[1], args.boolean(2)), at::kUInt64, self.device()}};
+}
+
 Specs histogram(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   return {{{args.sym_int(1)}, self.scalar_type(), self.device()}};
@@ -157,6 +161,7 @@ const RuleRow kRows[] = {
     STATOR_REDUCTION("aten::aminmax", "aten::aminmax.out", pair<Type::Same, 1, 2>),
     STATOR_REDUCTION("aten::_aminmax", "aten::_aminmax.out", pair<Type::Same, kNone, kNone>),
     STATOR_REDUCTION("aten::_aminmax.dim", "aten::_aminmax.dim_out", pair<Type::Same, 1, 2>),
+    STATOR_REDUCTION("aten::hash_tensor", "aten::hash_tensor.out", hash),
     STATOR_REDUCTION("aten::trace", "aten::trace.out", trace),
     STATOR_REDUCTION("aten::histc", "aten::histc.out", histogram),
 };

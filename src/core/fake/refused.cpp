@@ -6,6 +6,7 @@ namespace {
 
 constexpr char kValue[] = "the value of a tensor is needed";
 constexpr char kSize[] = "the size of the result depends on values";
+constexpr char kSparse[] = "a layout other than strided";
 constexpr char kFile[] = "reads a file";
 constexpr char kZero[] = "a tensor of symbolic zeros";
 
@@ -24,6 +25,13 @@ const RefusedRow kRows[] = {
     {"aten::unique_dim_consecutive", kSize},
     {"aten::bincount", kSize},
     {"aten::repeat_interleave.Tensor", kSize},
+    {"aten::_to_sparse", kSparse},
+    {"aten::_to_sparse.sparse_dim", kSparse},
+    {"aten::_to_sparse_csr", kSparse},
+    {"aten::_to_sparse_csc", kSparse},
+    {"aten::_to_sparse_bsr", kSparse},
+    {"aten::_to_sparse_bsc", kSparse},
+    {"aten::to_mkldnn", kSparse},
     {"aten::from_file", kFile},
     {"aten::_efficientzerotensor", kZero},
 };
