@@ -245,6 +245,14 @@ static PyObject* hook_release(PyObject* self, PyObject* none) {
   Py_RETURN_NONE;
 }
 
+/// As a compiled function does: holds the hook while it calls.
+static PyObject* call_hooked(PyObject* self, PyObject* callable) {
+  if (stator_hook_acquire(hook) < 0) return NULL;
+  PyObject* result = PyObject_CallNoArgs(callable);
+  stator_hook_release();
+  return result;
+}
+
 /// answer_with(code or None, result, return_offset, is_const)
 static PyObject* answer_with(PyObject* self, PyObject* args) {
   PyObject *code, *result;
@@ -304,6 +312,7 @@ static PyMethodDef methods[] = {{"unsupported", unsupported, METH_NOARGS, NULL},
                                 {"call_linked", call_linked, METH_VARARGS, NULL},
                                 {"hook_acquire", hook_acquire, METH_NOARGS, NULL},
                                 {"hook_release", hook_release, METH_NOARGS, NULL},
+                                {"call_hooked", call_hooked, METH_O, NULL},
                                 {"refill_with", refill_with, METH_VARARGS, NULL},
                                 {"answer_with", answer_with, METH_VARARGS, NULL},
                                 {"seen", seen, METH_NOARGS, NULL},

@@ -255,17 +255,8 @@ class HookTest(unittest.TestCase):
                 sys.setrecursionlimit(limit)
 
     def test_recursion_that_acquires_again(self):
-        unseen = []
-
         def leaf():
             pass
-
-        def down(n):
-            with hooked_call:
-                if not ext.is_current():
-                    unseen.append(n)
-                leaf()
-            return 0 if n == 0 else 1 + down(n - 1)
 
         class Hooked:
             def __enter__(self):
@@ -274,15 +265,29 @@ class HookTest(unittest.TestCase):
             def __exit__(self, *_):
                 ext.hook_release()
 
+        def in_c(n):
+            ext.call_hooked(leaf)
+            return 0 if n == 0 else 1 + in_c(n - 1)
+
+        def in_python(n):
+            with hooked_call:
+                (lambda: 0)()
+            return 0 if n == 0 else 1 + in_python(n - 1)
+
+        def under(n):
+            return 0 if n == 0 else ext.call_hooked(lambda: under(n - 1)) + 1
+
         hooked_call = Hooked()
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(40_000)
         try:
             with hooked():
-                self.assertEqual(down(20_000), 20_000)
+                self.assertEqual(in_c(20_000), 20_000)
+                self.assertEqual(in_python(20_000), 20_000)
+                self.assertEqual(under(150), 150)  # C recursion of the program's own
+                self.assertTrue(ext.is_current())
         finally:
             sys.setrecursionlimit(limit)
-        self.assertEqual(unseen, [])
         self.assertFalse(ext.is_current())
 
     def test_exceptions_pass_through(self):
