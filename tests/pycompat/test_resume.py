@@ -184,6 +184,38 @@ class ThrowTest(unittest.TestCase):
         self.assertEqual(slots, [])
 
 
+    def test_collection_while_binding(self):
+        calls = []
+
+        def f(a, *args, **kw):
+            calls.append((a, args, kw))
+            return a
+
+        class Cycle:
+            def __init__(self):
+                self.me = self
+
+            def __del__(self):
+                f("from __del__")
+
+        threshold = gc.get_threshold()
+        gc.collect()
+        gc.set_threshold(1, 1, 1)
+        try:
+            for i in range(50):
+                Cycle()
+                slots = [i, ("args",), {"k": i}] + list(f.__closure__)
+                start = next(r[4] for r in ext.decode(f.__code__)[0] if r[0] == "NOP")
+                self.assertEqual(ext.resume(f, slots, [], start), i)
+                self.assertTrue(gc.isenabled())
+        finally:
+            gc.set_threshold(*threshold)
+        gc.collect()
+        mine = [c for c in calls if c[0] != "from __del__"]
+        self.assertEqual(mine, [(i, ("args",), {"k": i}) for i in range(50)])
+        self.assertEqual(len(calls), 100)
+
+
 @unittest.skipIf(REASON, REASON)
 class GeneratorTest(unittest.TestCase):
     def suspended(self, log):

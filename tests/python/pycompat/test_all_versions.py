@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-VERSIONS = ("3.11", "3.12", "3.13")
+# Debug builds check the invariants of frames that release builds only assume.
+VERSIONS = ("3.11", "3.12", "3.13", "3.11-dbg", "3.12-dbg")
 TESTS = pathlib.Path(__file__).parents[2] / "pycompat"
 
 
@@ -16,6 +17,11 @@ def interpreters():
     """version -> executable, of those that answer with that version and have their headers."""
     found = {}
     for version in VERSIONS:
+        if version.endswith("-dbg"):
+            candidate = shutil.which(f"python{version}")
+            if candidate and usable(candidate, version.removesuffix("-dbg")):
+                found[version] = candidate
+            continue
         roots = [os.environ.get("PYENV_ROOT"), pathlib.Path.home() / ".pyenv"]
         folders = [p for root in roots if root for p in sorted(pathlib.Path(root).glob(f"versions/{version}*/bin"))]
         current = [sys.executable] if version == f"{sys.version_info[0]}.{sys.version_info[1]}" else []
