@@ -28,7 +28,7 @@ Argument Argument::of_list(std::vector<Argument> items) {
 
 ValueId Graph::add_input(std::string name, at::Tensor fake) {
   auto id = static_cast<ValueId>(values.size());
-  values.push_back({std::move(name), std::move(fake), UINT32_MAX});
+  values.push_back({std::move(name), std::move(fake), UINT32_MAX, nullptr});
   inputs.push_back(id);
   return id;
 }
@@ -38,7 +38,7 @@ Node& Graph::add_node(c10::OperatorHandle op) { return nodes.emplace_back(Node{o
 ValueId Graph::add_result_value(uint32_t node, at::Tensor fake) {
   STATOR_CHECK(node < nodes.size(), "no node ", node);
   auto id = static_cast<ValueId>(values.size());
-  values.push_back({{}, std::move(fake), node});
+  values.push_back({{}, std::move(fake), node, nullptr});
   return id;
 }
 
@@ -52,6 +52,16 @@ uint32_t Graph::add_location(Location location) {
   STATOR_CHECK(location.caller < locations.size(), "caller ", location.caller, " is not a location");
   locations.push_back(std::move(location));
   return static_cast<uint32_t>(locations.size() - 1);
+}
+
+std::shared_ptr<const TensorMeta> Graph::meta(ValueId value) const {
+  const auto& info = values.at(value);
+  const auto& fake = info.fake;
+  if (!fake.defined() || fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return info.meta;
+  bool strided = fake.layout() == at::kStrided;
+  return std::make_shared<const TensorMeta>(TensorMeta{fake.scalar_type(), fake.device(), fake.sizes().vec(),
+                                                       strided ? fake.strides().vec() : std::vector<int64_t>{},
+                                                       fake.requires_grad()});
 }
 
 void Graph::drop_fakes() {

@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -68,10 +69,21 @@ struct Location {
   uint32_t caller = 0;
 };
 
+/// What is known of a tensor besides its data.
+struct TensorMeta {
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  c10::Device device = c10::kCPU;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  bool requires_grad = false;
+  bool operator==(const TensorMeta&) const = default;
+};
+
 struct ValueInfo {
   std::string name;            // empty: derived from the producer when asked for, see names.h
   at::Tensor fake;             // metadata, as the last in-place op left it; undefined after drop_fakes()
   uint32_t producer = UINT32_MAX;  // node index, or UINT32_MAX for graph inputs
+  std::shared_ptr<const TensorMeta> meta;  // stands in for `fake` in graphs that were not traced here
 };
 
 class STATOR_API Graph {
@@ -91,6 +103,9 @@ class STATOR_API Graph {
   ValueId add_result_value(uint32_t node, at::Tensor fake);
   uint32_t intern_state(const ExecState& state);
   uint32_t add_location(Location location);
+
+  /// Of the fake when there is one, else as stored; null when nothing is known or sizes are symbolic.
+  std::shared_ptr<const TensorMeta> meta(ValueId value) const;
 
   /// Lets go of all fake tensors; the graph stays runnable and printable without shapes.
   void drop_fakes();

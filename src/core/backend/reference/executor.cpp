@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "core/backend/reference/autograd_skip.h"
-#include "core/base/check.h"
 #include "core/graph/exec_state.h"
 #include "core/graph/uses.h"
+#include "core/graph/verify.h"
 
 namespace stator::backend {
 namespace {
@@ -28,6 +28,7 @@ uint32_t failed_node() { return last_failed; }
 
 ReferenceExecutable::ReferenceExecutable(std::shared_ptr<const graph::Graph> graph)
     : graph_(std::move(graph)), may_skip_autograd_(autograd_is_passive(*graph_)) {
+  graph::verify(*graph_);
   auto last = graph::last_uses(*graph_);
   for (auto id : graph_->inputs) {
     inputs_.push_back({last[id] == graph::kNever ? Operand::Kind::Move : Operand::Kind::Copy, id});
@@ -45,8 +46,6 @@ ReferenceExecutable::ReferenceExecutable(std::shared_ptr<const graph::Graph> gra
 void ReferenceExecutable::add_step(uint32_t index, const std::vector<uint32_t>& last) {
   const auto& node = graph_->nodes[index];
   const auto& schema = node.op.schema();
-  STATOR_CHECK(node.args.size() == schema.arguments().size() && node.results.size() == schema.returns().size(),
-               "wrong arity of ", schema.name());
   Step step{node.op,
             static_cast<uint32_t>(operands_.size()),
             static_cast<uint32_t>(node.args.size()),
@@ -88,7 +87,6 @@ ReferenceExecutable::Operand ReferenceExecutable::make_operand(const graph::Argu
   }
   List list{has_optional_items(*type), {}};
   for (const auto& item : argument.items) {
-    STATOR_CHECK(item.kind != graph::Argument::Kind::List, "a list of lists of tensors");
     list.items.push_back(make_operand(item, type));
   }
   lists_.push_back(std::move(list));

@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <sstream>
+
+#include "core/base/check.h"
+#include "core/base/text.h"
+#include "core/graph/literals.h"
+#include "core/graph/names.h"
+#include "core/graph/text.h"
+
+namespace stator::graph {
+namespace {
+
+constexpr int64_t kMaxInline = 16;
+
+template <class Items, class Each>
+std::string joined(const Items& items, const Each& each) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += ", ";
+    text += each(item);
+  }
+  return text;
+}
+
+std::string complex_text(c10::complex<double> value) {
+  return concat({"complex(", float_text(value.real()), ", ", float_text(value.imag()), ")"});
+}
+
+// Values come back as they were: every dtype is exact in the widest one of its kind.
+std::string elements_text(const at::Tensor& tensor) {
+  auto elements = [&](auto zero, at::ScalarType wide, const auto& spell) {
+    auto plain = tensor.detach().resolve_conj().resolve_neg().to(at::kCPU, wide).contiguous();
+    const auto* data = plain.template const_data_ptr<decltype(zero)>();
+    return joined(std::vector<decltype(zero)>(data, data + plain.numel()), spell);
+  };
+  if (tensor.is_complex()) return elements(c10::complex<double>(), at::kComplexDouble, complex_text);
+  if (tensor.is_floating_point()) return elements(0.0, at::kDouble, float_text);
+  if (tensor.scalar_type() == at::kBool) {
+    return elements(int64_t(0), at::kLong, [](int64_t v) { return std::string(v != 0 ? "True" : "False"); });
+  }
+  return elements(int64_t(0), at::kLong, [](int64_t v) { return std::to_string(v); });
+}
+
+std::vector<int64_t> row_major(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  return strides;
+}
+
+std::string meta_text(const TensorMeta& meta) {
+  auto number = [](int64_t n) { return std::to_string(n); };
+  auto text = concat({dtype_name(meta.dtype), "[", joined(meta.sizes, number), "]"});
+  if (meta.strides != row_major(meta.sizes)) text += concat({"{", joined(meta.strides, number), "}"});
+  if (meta.device != c10::Device(c10::kCPU)) text += concat({" ", meta.device.str()});
+  if (meta.requires_grad) text += " grad";
+  return text;
+}
+
+class Printer {
+ public:
+  Printer(const Graph& graph, std::vector<at::Tensor>* tensors)
+      : graph_(graph), names_(value_names(graph)), tensors_(tensors), shown_(graph.values.size()) {}
+
+  std::string run() {
+    out_ << "graph " << quote_text(graph_.name) << " (";
+    out_ << joined(graph_.inputs, [&](ValueId id) { return definition(id); }) << ") {\n";
+    for (size_t i = 0; i < graph_.states.size(); ++i) out_ << "  state " << i << state_text(graph_.states[i]) << "\n";
+    for (size_t i = 1; i < graph_.locations.size(); ++i) print_location(i);
+    for (const auto& node : graph_.nodes) print_node(node);
+    out_ << "  return (" << joined(graph_.outputs, [&](ValueId id) { return name(id); }) << ")\n}\n";
+    return out_.str();
+  }
+
+ private:
+  static std::string state_text(const ExecState& state) {
+    std::string text = state.grad_mode ? " grad" : " no_grad";
+    if (state.inference_mode) text += " inference";
+    if (!state.autocast.empty()) {
+      auto devices = joined(state.autocast, [](const auto& entry) {
+        return concat({c10::DeviceTypeName(entry.first, true), "=", dtype_name(entry.second)});
+      });
+      text += concat({" autocast(", devices, ")"});
+    }
+    if (!state.autocast_cache) text += " no_cache";
+    if (state.autocast_region != 0) text += concat({" region ", std::to_string(state.autocast_region)});
+    return text;
+  }
+
+  void print_location(size_t i) {
+    const auto& location = graph_.locations[i];
+    out_ << "  location " << i << " " << quote_text(location.file) << ":" << location.line << " in "
+         << quote_text(location.function);
+    if (location.caller != 0) out_ << " from " << location.caller;
+    out_ << "\n";
+  }
+
+  std::string name(ValueId id) const {
+    const auto& name = names_.at(id);
+    return concat({"%", is_identifier(name) ? name : quote_text(name)});
+  }
+
+  std::string definition(ValueId id) {
+    if (id == kNoValue) return "_";
+    auto meta = shown_.at(id) ? nullptr : graph_.meta(id);
+    shown_[id] = true;
+    return meta ? concat({name(id), ": ", meta_text(*meta)}) : name(id);
+  }
+
+  void print_node(const Node& node) {
+    out_ << "  " << joined(node.results, [&](const Result& result) {
+      auto values = joined(result.values, [&](ValueId id) { return definition(id); });
+      return result.is_list ? concat({"[", values, "]"}) : values;
+    });
+    if (!node.results.empty()) out_ << " = ";
+    out_ << node.op.operator_name() << "(" << arguments(node) << ")";
+    if (node.state != 0) out_ << " state " << node.state;
+    if (node.location != 0) out_ << " at " << node.location;
+    out_ << "\n";
+  }
+
+  std::string arguments(const Node& node) {
+    const auto& declared = node.op.schema().arguments();
+    STATOR_CHECK(declared.size() == node.args.size(), "wrong number of arguments of ", node.op.schema().name());
+    std::vector<std::string> texts;
+    size_t needed = 0;  // positional arguments up to the last that is not a default
+    for (size_t i = 0; i < declared.size(); ++i) {
+      texts.push_back(argument(node.args[i], *declared[i].real_type()));
+      bool is_default = node.args[i].kind == Argument::Kind::Constant && declared[i].default_value() &&
+                        texts.back() == constant(*declared[i].default_value(), *declared[i].real_type());
+      if (is_default && declared[i].kwarg_only()) texts.back().clear();
+      if (!is_default && !declared[i].kwarg_only()) needed = i + 1;
+    }
+    std::vector<std::string> written;
+    for (size_t i = 0; i < declared.size(); ++i) {
+      if (!declared[i].kwarg_only() && i < needed) written.push_back(texts[i]);
+      if (declared[i].kwarg_only() && !texts[i].empty()) written.push_back(concat({declared[i].name(), "=", texts[i]}));
+    }
+    return joined(written, [](const std::string& text) { return text; });
+  }
+
+  std::string argument(const Argument& argument, const c10::Type& type) {
+    if (argument.kind == Argument::Kind::Value) return name(argument.value);
+    if (argument.kind == Argument::Kind::Constant) return constant(argument.constant, type);
+    auto items = joined(argument.items, [&](const Argument& item) { return this->argument(item, type); });
+    return concat({"[", items, "]"});
+  }
+
+  std::string constant(const c10::IValue& value, const c10::Type& type) {
+    if (type.kind() == c10::TypeKind::OptionalType && !value.isNone()) {
+      return constant(value, *type.expectRef<c10::OptionalType>().getElementType());
+    }
+    if (value.isNone()) return "None";
+    if (value.isBool()) return value.toBool() ? "True" : "False";
+    if (value.isInt()) {
+      auto name = enum_name(type.str(), value.toInt());
+      return name ? *name : std::to_string(value.toInt());
+    }
+    if (value.isDouble()) return float_text(value.toDouble());
+    if (value.isComplexDouble()) return complex_text(value.toComplexDouble());
+    if (value.isString()) return quote_text(value.toStringRef());
+    if (value.isDevice()) return concat({"device(", quote_text(value.toDevice().str()), ")"});
+    if (value.isTensor()) return tensor(value.toTensor());
+    STATOR_CHECK(value.isList(), "no text for a constant of kind ", value.tagKind());
+    auto items = joined(value.toListRef(), [&](const c10::IValue& item) { return constant(item, type); });
+    return concat({"[", items, "]"});
+  }
+
+  std::string tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) return "undefined";
+    if (tensors_ != nullptr && tensor.numel() > kMaxInline) {
+      tensors_->push_back(tensor);
+      return concat({"tensor(@", std::to_string(tensors_->size() - 1), ")"});
+    }
+    bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+    if (number && tensor.dim() == 0 && tensor.scalar_type() == widest(tensor)) {
+      return concat({"number(", elements_text(tensor), ")"});
+    }
+    TensorMeta meta{tensor.scalar_type(), tensor.device(), tensor.sizes().vec(), tensor.strides().vec(), false};
+    return concat({"tensor(", meta_text(meta), number ? " number" : "", ", [", elements_text(tensor), "])"});
+  }
+
+  // The dtype a Python number has as a tensor.
+  static at::ScalarType widest(const at::Tensor& tensor) {
+    if (tensor.is_complex()) return at::kComplexDouble;
+    if (tensor.is_floating_point()) return at::kDouble;
+    return tensor.scalar_type() == at::kBool ? at::kBool : at::kLong;
+  }
+
+  const Graph& graph_;
+  std::vector<std::string> names_;
+  std::vector<at::Tensor>* tensors_;
+  std::vector<bool> shown_;  // values whose metadata stands in the text
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string to_text(const Graph& graph, std::vector<at::Tensor>* tensors) { return Printer(graph, tensors).run(); }
+
+}  // namespace stator::graph
