@@ -143,9 +143,6 @@ class Decoder {
       case kRuleBackward:
         instr.target = next - arg;
         break;
-      case kRuleShift:
-        instr.arg = arg >> row.param;
-        break;
       case kRuleCompare:
         instr.arg = arg >> row.param;
         instr.arg2 = row.param == 5 ? arg >> 4 & 1 : 0;

@@ -121,7 +121,7 @@ const StatorOpcodeRow stator_opcode_rows[256] = {
     SAME(LOAD_ATTR),
     SAME(LOAD_METHOD),
     SAME(LOAD_CLASSDEREF),
-    SAME_WITH(COMPARE_OP, Shift, 0),
+    SAME(COMPARE_OP),
     SAME(UNARY_POSITIVE),
     SAME(LIST_TO_TUPLE),
     SAME(IMPORT_STAR),

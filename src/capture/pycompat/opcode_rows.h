@@ -19,8 +19,7 @@ typedef enum {
   kRuleCall,          // arg2: keyword names, or -1
   kRuleForward,       // jump; target is param units further than arg says
   kRuleBackward,      // jump
-  kRuleShift,         // arg >> param
-  kRuleCompare,       // arg >> param, arg2: the bit below, where there is one for "make it a bool" (param 5)
+  kRuleCompare,       // arg >> param; with param 5, arg2: bit 4, "make it a bool"
   kRuleLowBit,        // arg >> 1, arg2: bit 0
   kRuleAttribute,     // arg >> 1; bit 0 makes it LOAD_METHOD
   kRuleSuper,         // arg >> 2, arg2: bits 0 and 1
