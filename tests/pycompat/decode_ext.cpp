@@ -23,8 +23,8 @@ PyObject* decode(PyObject*, PyObject* object) {
   if (!code) return nullptr;
   Ref instrs = Ref::steal(PyList_New(0));
   for (const pc::Instr& i : code->instrs) {
-    const Ref row = Ref::steal(Py_BuildValue("siiiiii", pc::op_name(i.op), i.arg, i.arg2, i.target, i.offset, i.unit,
-                                             i.line));
+    const Ref row =
+        Ref::steal(Py_BuildValue("siiiiii", pc::op_name(i.op), i.arg, i.arg2, i.target, i.offset, i.unit, i.line));
     if (!row || PyList_Append(instrs.get(), row.get()) < 0) return nullptr;
   }
   Ref exceptions = Ref::steal(PyList_New(0));
@@ -62,12 +62,9 @@ PyObject* has_row(PyObject*, PyObject* number) {
   return PyBool_FromLong(stator_opcode_rows[opcode].rule != kRuleMissing);
 }
 
-PyMethodDef methods[] = {{"decode", decode, METH_O, nullptr},
-                         {"decode_only", decode_only, METH_O, nullptr},
-                         {"index_of", index_of, METH_VARARGS, nullptr},
-                         {"return_site", return_site, METH_O, nullptr},
-                         {"has_row", has_row, METH_O, nullptr},
-                         {}};
+PyMethodDef methods[] = {{"decode", decode, METH_O, nullptr},           {"decode_only", decode_only, METH_O, nullptr},
+                         {"index_of", index_of, METH_VARARGS, nullptr}, {"return_site", return_site, METH_O, nullptr},
+                         {"has_row", has_row, METH_O, nullptr},         {}};
 
 }  // namespace
 

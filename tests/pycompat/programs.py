@@ -191,7 +191,7 @@ def deleted():
     def f(x, y):
         del x
         try:
-            return x
+            return x  # noqa: F821
         except UnboundLocalError as e:
             log.append(str(e))
         z = y
@@ -208,7 +208,7 @@ def comprehension_with_lambda():
     def f(xs):
         fs = [lambda: x * 2 for x in xs if x]
         try:
-            x
+            x  # noqa: F821
         except UnboundLocalError as e:
             log.append(type(e).__name__)
         if xs is None:
@@ -337,10 +337,12 @@ def uncaught():
         for i in range(3):
             y.append(i)
             if i == 2:
+                # fmt: off
                 (
                     y
                     [100]
                 )
+                # fmt: on
         return y
 
     return f, (1,), {}, []

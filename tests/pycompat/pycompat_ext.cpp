@@ -3,8 +3,8 @@
 #include <initializer_list>
 
 namespace {
-PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "stator_pycompat_ext", nullptr, -1, nullptr, nullptr, nullptr, nullptr,
-                          nullptr};
+PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT, "stator_pycompat_ext", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 }
 
 PyMODINIT_FUNC PyInit_stator_pycompat_ext() {

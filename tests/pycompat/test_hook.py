@@ -492,10 +492,12 @@ class TracebackTest(unittest.TestCase):
     def test_entries(self):
         def inner(x):
             y = x
+            # fmt: off
             return (
                 y.
                 missing
             )
+            # fmt: on
 
         def outer(x):
             return inner(x)

@@ -6,8 +6,8 @@ import traceback
 import unittest
 
 import programs
-import stopping
 import stator_pycompat_ext as ext
+import stopping
 
 REASON = ext.unsupported()
 
@@ -152,16 +152,18 @@ class ThrowTest(unittest.TestCase):
     def test_uncaught_has_its_line(self):
         def f(cb):
             for _ in range(3):
+                # fmt: off
                 (
                     cb(1)
                 )
+                # fmt: on
 
-        state = self.stop_at_call(f, (None,), 3)
+        state = self.stop_at_call(f, (None,), 4)
         try:
             state.run(OSError(5))
         except OSError as e:
             entry = traceback.extract_tb(e.__traceback__)[-1]
-        self.assertEqual((entry.name, entry.lineno), ("f", f.__code__.co_firstlineno + 3))
+        self.assertEqual((entry.name, entry.lineno), ("f", f.__code__.co_firstlineno + 4))
         self.assertGreater(entry.end_colno, entry.colno)
 
     def test_state_that_does_not_fit(self):
@@ -182,7 +184,6 @@ class ThrowTest(unittest.TestCase):
         slots = list(range(20)) + ["k1", "k2", ("args",), {"kw": 1}]
         self.assertEqual(ext.resume(f, slots, [], 0), (0, 19, ("args",), "k1", "k2", {"kw": 1}))
         self.assertEqual(slots, [])
-
 
     def test_collection_while_binding(self):
         calls = []

@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "capture/pycompat/code_tables.h"
 #include "capture/pycompat/opcode_rows.h"
 #include "capture/pycompat/ref.h"
 
@@ -15,68 +16,6 @@ constexpr const char* kNames[] = {
 #include "capture/pycompat/opcodes.def"
 #undef STATOR_OP
 };
-
-/// The variable-length integers of both tables; they differ in which end comes first.
-class ByteReader {
- public:
-  explicit ByteReader(PyObject* bytes)
-      : at_(reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytes))), end_(at_ + PyBytes_GET_SIZE(bytes)) {}
-  bool done() const { return at_ >= end_; }
-  uint8_t byte() { return done() ? 0 : *at_++; }
-  uint8_t peek() const { return done() ? 0x80 : *at_; }
-
-  int32_t big_endian() {
-    uint8_t b = byte();
-    uint32_t value = b & 63;
-    while (b & 64) {
-      b = byte();
-      value = value << 6 | (b & 63);
-    }
-    return static_cast<int32_t>(value);
-  }
-  int32_t little_endian() {
-    uint8_t b = byte();
-    uint32_t value = b & 63;
-    for (int shift = 6; b & 64; shift += 6) {
-      b = byte();
-      value |= static_cast<uint32_t>(b & 63) << std::min(shift, 31);
-    }
-    return static_cast<int32_t>(value);
-  }
-  int32_t signed_little_endian() {
-    const uint32_t value = static_cast<uint32_t>(little_endian());
-    const int32_t magnitude = static_cast<int32_t>(value >> 1);
-    return value & 1 ? -magnitude : magnitude;
-  }
-
- private:
-  const uint8_t* at_;
-  const uint8_t* end_;
-};
-
-/// Source line of every code unit, 0 where there is none.
-std::vector<int32_t> lines_of(const PyCodeObject* code, size_t units) {
-  // Entry kinds of the location table.
-  constexpr int kOneLine = 10, kNoColumns = 13, kLong = 14, kNone = 15;
-  std::vector<int32_t> lines(units);
-  ByteReader table(code->co_linetable);
-  int32_t line = code->co_firstlineno;
-  for (size_t unit = 0; unit < units && !table.done();) {
-    const uint8_t head = table.byte();
-    const int kind = head >> 3 & 15;
-    const size_t length = (head & 7) + 1;
-    if (kind == kNoColumns || kind == kLong) {
-      line += table.signed_little_endian();
-    } else if (kind >= kOneLine && kind < kNoColumns) {
-      line += kind - kOneLine;
-    }
-    while (!(table.peek() & 0x80)) table.byte();
-    const size_t end = std::min(units, unit + length);
-    std::fill(lines.begin() + unit, lines.begin() + end, kind == kNone ? 0 : std::max(line, 0));
-    unit = end;
-  }
-  return lines;
-}
 
 /// One pass over the code units, then jump targets and the exception table translated to instruction indices.
 class Decoder {

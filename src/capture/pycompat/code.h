@@ -20,9 +20,9 @@ const char* op_name(Op op);
 
 struct Instr {
   Op op;
-  int32_t arg = 0;      // meaning per op, normalised: see opcodes.def
-  int32_t arg2 = 0;     // second fact where an op has one (CALL: index of the keyword-name tuple in co_consts or -1;
-                        // LOAD_GLOBAL: 1 when a NULL is pushed first; LOAD_SUPER_ATTR: bit 0 method, bit 1 two-argument)
+  int32_t arg = 0;   // meaning per op, normalised: see opcodes.def
+  int32_t arg2 = 0;  // second fact where an op has one (CALL: index of the keyword-name tuple in co_consts or -1;
+                     // LOAD_GLOBAL: 1 when a NULL is pushed first; LOAD_SUPER_ATTR: bit 0 method, bit 1 two-argument)
   int32_t target = -1;  // jumps: index into Code::instrs
   int32_t offset = 0;   // code unit of the group's first unit (EXTENDED_ARG and KW_NAMES included); the second half of
                         // a superinstruction has the offset of the first: execution can't be resumed between them
@@ -43,12 +43,12 @@ struct Code {
   std::vector<ExceptionEntry> exceptions;
   int argcount = 0, posonlyargcount = 0, kwonlyargcount = 0;
   int nlocalsplus = 0, ncellvars = 0, nfreevars = 0, stacksize = 0, flags = 0;
-  PyObject* names = nullptr;            // co_names
-  PyObject* consts = nullptr;           // co_consts
-  PyObject* localsplus_names = nullptr; // tuple: locals, cells, frees in slot order
-  std::vector<uint8_t> slot_kinds;      // per localsplus slot: bits of SlotKind
-  int32_t return_offset = -1;           // of some RETURN_VALUE, else of some RETURN_CONST, else -1: what can end a frame
-  bool return_is_const = false;         // the latter
+  PyObject* names = nullptr;             // co_names
+  PyObject* consts = nullptr;            // co_consts
+  PyObject* localsplus_names = nullptr;  // tuple: locals, cells, frees in slot order
+  std::vector<uint8_t> slot_kinds;       // per localsplus slot: bits of SlotKind
+  int32_t return_offset = -1;    // of some RETURN_VALUE, else of some RETURN_CONST, else -1: what can end a frame
+  bool return_is_const = false;  // the latter
   bool has_varargs() const { return flags & CO_VARARGS; }
   bool has_varkeywords() const { return flags & CO_VARKEYWORDS; }
   bool is_generator_like() const { return flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR); }

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Facts about objects that CPython keeps in version-dependent places. C linkage; nothing here runs user code. GIL held.
-/// References are borrowed unless said otherwise.
+/// Facts about objects that CPython keeps in version-dependent places. C linkage; nothing here runs user code. GIL
+/// held. References are borrowed unless said otherwise.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -78,7 +78,8 @@ PyObject* stator_instance_dict_make(PyObject* object);
 /// The attribute `name` (exact str) as stored in the instance, in whatever form; NULL if absent. Makes no dict.
 PyObject* stator_instance_value(PyObject* object, PyObject* name);
 
-/// Walks the attributes stored inline (kStatorDictInline), in insertion order; start with *position 0. False at the end.
+/// Walks the attributes stored inline (kStatorDictInline), in insertion order; start with *position 0. False at the
+/// end.
 bool stator_inline_next(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value);
 
 // ---- functions and other callables
@@ -95,8 +96,8 @@ typedef struct {
 /// The fields of a plain function.
 static inline StatorFunction stator_function(const PyObject* function) {
   const PyFunctionObject* f = (const PyFunctionObject*)function;
-  const StatorFunction fields = {(PyCodeObject*)f->func_code, f->func_globals,   f->func_builtins,
-                                 f->func_defaults,            f->func_kwdefaults, f->func_closure};
+  const StatorFunction fields = {(PyCodeObject*)f->func_code, f->func_globals, f->func_builtins, f->func_defaults,
+                                 f->func_kwdefaults,          f->func_closure};
   return fields;
 }
 
@@ -129,10 +130,10 @@ StatorCallable stator_callable(PyObject* callable);
 
 typedef enum {
   kStatorIterOther,
-  kStatorIterList,   // source: list, NULL when exhausted; index: next position
-  kStatorIterTuple,  // likewise
-  kStatorIterRange,  // start, step, index (items taken, 0 where CPython does not keep it), count (items left)
-  kStatorIterDictKeys,    // source: dict, NULL when exhausted; index: position as of PyDict_Next; count: items left
+  kStatorIterList,      // source: list, NULL when exhausted; index: next position
+  kStatorIterTuple,     // likewise
+  kStatorIterRange,     // start, step, index (items taken, 0 where CPython does not keep it), count (items left)
+  kStatorIterDictKeys,  // source: dict, NULL when exhausted; index: position as of PyDict_Next; count: items left
   kStatorIterDictValues,
   kStatorIterDictItems,
 } StatorIterKind;

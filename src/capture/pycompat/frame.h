@@ -1,7 +1,8 @@
 #pragma once
 
-/// CPython's interpreter frames behind an opaque handle: reading and filling them, evaluating them from any instruction,
-/// and the PEP 523 hook. C linkage, GIL held throughout. Offsets are code units, those of `Instr` in code.h.
+/// CPython's interpreter frames behind an opaque handle: reading and filling them, evaluating them from any
+/// instruction, and the PEP 523 hook. C linkage, GIL held throughout. Offsets are code units, those of `Instr` in
+/// code.h.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -14,8 +15,8 @@ extern "C" {
 
 typedef struct _PyInterpreterFrame StatorFrame;
 
-/// NULL if frames can be filled and hooked on this CPython, else the reason in words. Then everything below that returns
-/// an object or an int fails with NotImplementedError; nothing else may be called.
+/// NULL if frames can be filled and hooked on this CPython, else the reason in words. Then everything below that
+/// returns an object or an int fails with NotImplementedError; nothing else may be called.
 const char* stator_frames_unsupported(void);
 
 // ---- reading; references are borrowed
@@ -26,8 +27,8 @@ PyObject* stator_frame_globals(const StatorFrame* frame);
 PyObject* stator_frame_builtins(const StatorFrame* frame);
 /// The mapping of a module or class body; NULL for a function.
 PyObject* stator_frame_mapping(const StatorFrame* frame);
-/// Locals, cells and free variables: co_nlocalsplus of them. NULL is unbound. A frame that is not fresh holds cells where
-/// MAKE_CELL and COPY_FREE_VARS have run.
+/// Locals, cells and free variables: co_nlocalsplus of them. NULL is unbound. A frame that is not fresh holds cells
+/// where MAKE_CELL and COPY_FREE_VARS have run.
 int stator_frame_slot_count(const StatorFrame* frame);
 PyObject* stator_frame_slot(const StatorFrame* frame, int slot);
 /// The slots as an array of stator_frame_slot_count() borrowed references; valid while the frame is not evaluated.
@@ -101,7 +102,8 @@ void stator_frame_unlink(StatorFrameLink* link);
 int stator_generator_fill(PyObject* generator, const StatorFrameState* state);
 
 /// Adds an entry for a frame that never existed to the traceback of the current exception: innermost call first.
-/// `slots` (may be NULL) are borrowed: what the entry's f_locals shows. -1 with the exception replaced if memory ran out.
+/// `slots` (may be NULL) are borrowed: what the entry's f_locals shows. -1 with the exception replaced if memory ran
+/// out.
 int stator_traceback_add(PyCodeObject* code, PyObject* globals, int offset, PyObject* const* slots);
 
 // ---- the hook
@@ -126,7 +128,9 @@ namespace stator::pycompat {
 /// A frame that is linked for the length of a scope.
 class LinkedFrame {
  public:
-  LinkedFrame(PyThreadState* tstate, StatorFrame* frame, int offset) { stator_frame_link(&link_, tstate, frame, offset); }
+  LinkedFrame(PyThreadState* tstate, StatorFrame* frame, int offset) {
+    stator_frame_link(&link_, tstate, frame, offset);
+  }
   ~LinkedFrame() { stator_frame_unlink(&link_); }
   LinkedFrame(const LinkedFrame&) = delete;
   LinkedFrame& operator=(const LinkedFrame&) = delete;

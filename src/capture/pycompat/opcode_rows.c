@@ -194,7 +194,7 @@ const StatorOpcodeRow stator_opcode_rows[256] = {
 // The same numbers in every version that has intrinsics. Where 3.11 had an opcode that pushed nothing, the intrinsic
 // pushes None: arg2 tells.
 const StatorOpcodeRow stator_intrinsic_1_rows[16] = {
-    ROW(1, PRINT_EXPR, ConstArg2, 1), ROW(2, IMPORT_STAR, ConstArg2, 1),  ROW(4, ASYNC_GEN_WRAP, Plain, 0),
+    ROW(1, PRINT_EXPR, ConstArg2, 1), ROW(2, IMPORT_STAR, ConstArg2, 1), ROW(4, ASYNC_GEN_WRAP, Plain, 0),
     ROW(5, UNARY_POSITIVE, Plain, 0), ROW(6, LIST_TO_TUPLE, Plain, 0),
 };
 const StatorOpcodeRow stator_intrinsic_2_rows[16] = {

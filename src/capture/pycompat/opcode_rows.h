@@ -10,23 +10,23 @@ extern "C" {
 #endif
 
 typedef enum {
-  kRuleMissing = 0,   // no such opcode in this version
-  kRulePlain,         // arg as it stands
-  kRuleCache,         // a cache unit: belongs to the instruction before it
-  kRuleExtend,        // EXTENDED_ARG
-  kRuleKwNames,       // prefix of CALL: arg is the index of the keyword names
-  kRulePrefix,        // prefix of CALL without a meaning of its own
-  kRuleCall,          // arg2: keyword names, or -1
-  kRuleForward,       // jump; target is param units further than arg says
-  kRuleBackward,      // jump
-  kRuleCompare,       // arg >> param; with param 5, arg2: bit 4, "make it a bool"
-  kRuleLowBit,        // arg >> 1, arg2: bit 0
-  kRuleAttribute,     // arg >> 1; bit 0 makes it LOAD_METHOD
-  kRuleSuper,         // arg >> 2, arg2: bits 0 and 1
-  kRuleConstArg,      // arg: param
-  kRuleConstArg2,     // arg2: param
-  kRuleSend,          // forward jump, arg2: param
-  kRulePair,          // two instructions: op on arg >> 4, the op `param` on arg & 15
+  kRuleMissing = 0,  // no such opcode in this version
+  kRulePlain,        // arg as it stands
+  kRuleCache,        // a cache unit: belongs to the instruction before it
+  kRuleExtend,       // EXTENDED_ARG
+  kRuleKwNames,      // prefix of CALL: arg is the index of the keyword names
+  kRulePrefix,       // prefix of CALL without a meaning of its own
+  kRuleCall,         // arg2: keyword names, or -1
+  kRuleForward,      // jump; target is param units further than arg says
+  kRuleBackward,     // jump
+  kRuleCompare,      // arg >> param; with param 5, arg2: bit 4, "make it a bool"
+  kRuleLowBit,       // arg >> 1, arg2: bit 0
+  kRuleAttribute,    // arg >> 1; bit 0 makes it LOAD_METHOD
+  kRuleSuper,        // arg >> 2, arg2: bits 0 and 1
+  kRuleConstArg,     // arg: param
+  kRuleConstArg2,    // arg2: param
+  kRuleSend,         // forward jump, arg2: param
+  kRulePair,         // two instructions: op on arg >> 4, the op `param` on arg & 15
   kRuleIntrinsic1,
   kRuleIntrinsic2,
 } StatorOpcodeRule;
