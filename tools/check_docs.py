@@ -15,7 +15,7 @@ TOPS = ("src/", "python/", "tests/", "benchmarks/", "docs/", "examples/", "tools
 QUOTED = re.compile(r"`([\w./-]+)`")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
 
-BREAKS_DEF = ROOT / "src/capture/interpreter/break_reasons.def"
+BREAKS_DEF = ROOT / "src/capture/call/break_reasons.def"
 BREAKS_DOC = ROOT / "docs/breaks.md"
 BREAK = re.compile(r'STATOR_BREAK\(\s*(\w+)\s*,\s*"([^"]*)"\s*,\s*"([^"]*)"\s*\)')
 BEGIN, END = "<!-- reasons: begin -->", "<!-- reasons: end -->"

@@ -95,7 +95,7 @@ def test_limit_stops_capturing_and_old_entries_still_run(K):
 
     compiled = stator.compile(add, backend=K, dynamic=False)
     x = torch.ones(3)
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(RuntimeWarning) as caught:
         for n in range(12):
             assert torch.equal(compiled(x, n), x + n)
     assert K.count == 8
@@ -158,7 +158,7 @@ def test_entries_can_be_read():
     assert entry["id"] == "0/0"
     assert entry["guards"] and all(isinstance(guard, str) for guard in entry["guards"])
     assert any("x" in guard for guard in entry["guards"])
-    assert "sin" in entry["graph"]
+    assert "sin" in str(entry["graph"])
     assert entry["hits"] == 0
     compiled(x)
     assert stator.cache_entries(compiled)[0]["hits"] == 1
@@ -199,12 +199,13 @@ def test_counters():
     x = torch.ones(3)
     compiled(x), compiled(x), compiled(x.double())
     counts = stator.counters()
-    assert counts["captures"] == 2
+    assert counts["captures"]["total"] == counts["captures"]["graphs"] == 2
+    assert counts["captures"]["ops"] == 4 and counts["captures"]["guards"] > 0
     assert counts["cache"]["hits"] == 1 and counts["cache"]["misses"] == 2
-    assert counts["ops"] == 4 and counts["graphs"] == 2
     assert counts["frames"]["total"] == 2 and counts["frames"]["ok"] == 2
-    assert stator.counters["captures"] == 2
-    assert "captures: 2" in repr(stator.counters)
+    assert stator.counters["captures"] == counts["captures"]
+    assert "graphs: 2" in repr(stator.counters)
+    assert set(counts) <= set(stator.counters)
 
 
 def test_breaks_are_counted_by_reason():
@@ -216,7 +217,7 @@ def test_breaks_are_counted_by_reason():
     x = torch.ones(3)
     assert torch.equal(compiled(x), x + 1)
     breaks_seen = stator.counters()["breaks"]
-    assert sum(breaks_seen.values()) >= 1
+    assert breaks_seen == {"user": 1}
 
 
 def test_reset_forgets(K):
@@ -224,7 +225,7 @@ def test_reset_forgets(K):
     x = torch.ones(3)
     compiled(x)
     stator.reset()
-    assert stator.counters()["captures"] == 0
+    assert captures() == 0
     assert stator.cache_entries(compiled) == []
     compiled(x)
     assert K.count == 2
