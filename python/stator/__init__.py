@@ -9,9 +9,19 @@
 their names say. See docs/architecture.md for how it works.
 """
 
-import torch as _torch  # first: the extension needs torch's libraries loaded  # noqa: F401
+import torch as _torch  # first: the extension needs torch's libraries loaded
 
-from . import _C, errors
+if not _torch.__version__.startswith("2.13."):
+    raise ImportError(
+        f"this build of Stator is for torch 2.13 and cannot work with torch {_torch.__version__}: "
+        "pip install torch==2.13.0, or build Stator for that torch"
+    )
+try:
+    from . import _C
+except ImportError as _error:
+    raise ImportError("Stator's extension cannot be loaded; if it is not built yet, run `make build`") from _error
+
+from . import errors
 from .api import cache_entries, check_supported, compile, counters, is_supported, reset
 from .backends import list_backends, register_backend
 from .config import config
