@@ -1,0 +1,171 @@
+#include "bindings/capture_bindings.h"
+
+#include "capture/cache/code_cache.h"
+#include "capture/guards/literals.h"
+#include "capture/interpreter/known_types.h"
+#include "compile/compiled_function.h"
+#include "compile/options.h"
+#include "core/fake/fake_tensor.h"
+#include "core/observe/counters.h"
+#include "core/tracer/tracer.h"
+
+namespace stator::bindings {
+namespace {
+using namespace capture;
+
+struct SettingRow {
+  const char* name;
+  bool Config::*flag;
+  int64_t Config::*number;
+};
+constexpr SettingRow kSettings[] = {
+    {"recompile_limit", nullptr, &Config::recompile_limit},
+    {"accumulated_recompile_limit", nullptr, &Config::accumulated_recompile_limit},
+    {"fail_on_recompile_limit_hit", &Config::fail_on_recompile_limit_hit, nullptr},
+    {"suppress_errors", &Config::suppress_errors, nullptr},
+    {"verbose", &Config::verbose, nullptr},
+    {"disable", &Config::disable, nullptr},
+};
+
+const SettingRow* find_setting(PyObject* name) {
+  for (const SettingRow& row : kSettings)
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
+  PyErr_Format(PyExc_AttributeError, "there is no setting %R", name);
+  return nullptr;
+}
+
+PyObject* get_config(PyObject*, PyObject* name) {
+  const SettingRow* row = find_setting(name);
+  if (!row) return nullptr;
+  return row->flag ? PyBool_FromLong(config().*row->flag) : PyLong_FromLongLong(config().*row->number);
+}
+
+PyObject* set_config(PyObject*, PyObject* args) {
+  PyObject *name, *value;
+  if (!PyArg_ParseTuple(args, "UO", &name, &value)) return nullptr;
+  const SettingRow* row = find_setting(name);
+  if (!row) return nullptr;
+  if (row->flag) {
+    int truth = PyObject_IsTrue(value);
+    if (truth < 0) return nullptr;
+    config().*row->flag = truth;
+  } else {
+    int64_t number = PyLong_AsLongLong(value);
+    if (number == -1 && PyErr_Occurred()) return nullptr;
+    config().*row->number = number;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* set_error_types(PyObject*, PyObject* args) {
+  PyObject *unsupported, *internal, *limit, *backend, *skip;
+  if (!PyArg_ParseTuple(args, "OOOOO", &unsupported, &internal, &limit, &backend, &skip)) return nullptr;
+  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal), Ref::borrow(limit), Ref::borrow(backend), Ref::borrow(skip)};
+  Py_RETURN_NONE;
+}
+
+PyObject* reset(PyObject*, PyObject*) {
+  reset_caches();
+  observe::reset_counts();
+  fake::reset_tier_counts();
+  Py_RETURN_NONE;
+}
+
+PyObject* counters(PyObject*, PyObject*) {
+  Ref all = Ref::steal(PyDict_New());
+  auto put = [&](const std::string& group, const std::string& name, uint64_t value) {
+    PyObject* inner = PyDict_GetItemString(all.get(), group.c_str());
+    if (!inner) {
+      Ref fresh = Ref::steal(PyDict_New());
+      PyDict_SetItemString(all.get(), group.c_str(), fresh.get());
+      inner = PyDict_GetItemString(all.get(), group.c_str());
+    }
+    Ref number = Ref::steal(PyLong_FromUnsignedLongLong(value));
+    PyDict_SetItemString(inner, name.c_str(), number.get());
+  };
+  for (const char* group : {"frames", "captures", "breaks", "cache", "recompiles", "skips"}) {
+    Ref fresh = Ref::steal(PyDict_New());
+    PyDict_SetItemString(all.get(), group, fresh.get());
+  }
+  for (auto& [name, value] : observe::counts()) {
+    size_t dot = name.find('.');
+    put(name.substr(0, dot), name.substr(dot + 1), value);
+  }
+  put("cache", "hits", total_hits());
+  fake::TierCounts tiers = fake::tier_counts();
+  put("tiers", "own", tiers.own);
+  put("tiers", "cpp_meta", tiers.cpp_meta);
+  put("tiers", "python", tiers.python);
+  put("tiers", "refused", tiers.refused);
+  return all.release();
+}
+
+PyObject* cache_entries(PyObject*, PyObject* target) {
+  Ref code = PyCode_Check(target) ? Ref::borrow(target) : Ref::steal(PyObject_GetAttrString(target, "__code__"));
+  if (!code) return nullptr;
+  Ref list = Ref::steal(PyList_New(0));
+  if (auto cache = find_code_cache(code.as<PyCodeObject>()))
+    for (auto& entry : cache->entries()) PyList_Append(list.get(), describe_entry(*entry).get());
+  return list.release();
+}
+
+PyObject* set_listener(PyObject*, PyObject* callable) {
+  Ref before = set_capture_listener(callable == Py_None ? Ref() : Ref::borrow(callable));
+  return before ? before.release() : Ref::borrow(Py_None).release();
+}
+
+PyObject* set_run_mode(PyObject*, PyObject* state) {
+  long value = PyLong_AsLong(state);
+  if (value == -1 && PyErr_Occurred()) return nullptr;
+  if (value < 0 || value > 2) {
+    PyErr_SetString(PyExc_ValueError, "a run mode is 0 (compile), 1 (run only) or 2 (off)");
+    return nullptr;
+  }
+  RunMode before = std::exchange(run_mode(), static_cast<RunMode>(value));
+  return PyLong_FromLong(static_cast<long>(before));
+}
+
+PyObject* is_compiling(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+
+PyMethodDef methods[] = {
+    {"set_error_types", set_error_types, METH_VARARGS, nullptr},
+    {"reset", reset, METH_NOARGS, nullptr},
+    {"counters", counters, METH_NOARGS, nullptr},
+    {"get_config", get_config, METH_O, nullptr},
+    {"set_config", set_config, METH_VARARGS, nullptr},
+    {"cache_entries", cache_entries, METH_O, nullptr},
+    {"set_capture_listener", set_listener, METH_O, nullptr},
+    {"run_mode", set_run_mode, METH_O, nullptr},
+    {"is_compiling_flag", is_compiling, METH_NOARGS, nullptr},
+    {},
+};
+
+bool add_literal_types() {
+  for (const char* path : {"torch.dtype", "torch.device", "torch.Size", "torch.layout", "torch.memory_format", "torch.finfo", "torch.iinfo"}) {
+    PyObject* type = known_object(path);
+    if (!type) {
+      PyErr_Format(PyExc_ImportError, "%s is not there", path);
+      return false;
+    }
+    add_literal_type(reinterpret_cast<PyTypeObject*>(type));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool add_capture_bindings(PyObject* module) {
+  std::string why = fake::install();
+  if (why.empty()) why = tracer::install();
+  if (!why.empty()) {
+    PyErr_SetString(PyExc_ImportError, why.c_str());
+    return false;
+  }
+  PyTypeObject* type = compiled_function_type();
+  if (!type || PyModule_AddFunctions(module, methods) < 0) return false;
+  set_transparent_type(type);
+  if (PyModule_AddObjectRef(module, "CompiledFunction", reinterpret_cast<PyObject*>(type)) < 0) return false;
+  return add_literal_types();
+}
+
+}  // namespace stator::bindings

@@ -1,0 +1,128 @@
+#include "capture/cache/code_cache.h"
+
+#include <unordered_map>
+
+namespace stator::capture {
+namespace {
+
+uint64_t hits = 0;
+
+struct Registry {
+  std::unordered_map<PyCodeObject*, std::shared_ptr<CodeCache>> caches;
+  std::unordered_map<PyCodeObject*, Ref> watches;
+  uint64_t next_frame_id = 0;
+};
+Registry& registry() {
+  static auto* made = new Registry;
+  return *made;
+}
+
+PyObject* on_code_death(PyObject* capsule, PyObject*) {
+  auto* code = static_cast<PyCodeObject*>(PyCapsule_GetPointer(capsule, nullptr));
+  auto cache = registry().caches.find(code);
+  std::shared_ptr<CodeCache> dying = cache == registry().caches.end() ? nullptr : cache->second;
+  registry().caches.erase(code);
+  registry().watches.erase(code);
+  Py_RETURN_NONE;
+}
+PyMethodDef on_code_death_def = {"on_code_death", on_code_death, METH_O, nullptr};
+
+}  // namespace
+
+CodeCache::CodeCache(PyCodeObject* code) : code_(code) {}
+
+std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    Entry& entry = **it;
+    if (entry.guards->is_dead()) {
+      std::shared_ptr<Entry> dead = *it;
+      it = entries_.erase(it);
+      continue;
+    }
+    if (entry.offset == offset && entry.cache_key.get() == cache_key && entry.guards->run(input)) {
+      ++entry.hits;
+      ++hits;
+      std::shared_ptr<Entry> found = *it;
+      if (it != entries_.begin()) entries_.splice(entries_.begin(), entries_, it);
+      return found;
+    }
+    ++it;
+  }
+  return nullptr;
+}
+
+void CodeCache::add(std::shared_ptr<Entry> entry) { entries_.push_front(std::move(entry)); }
+
+void CodeCache::evict(PyObject* cache_key) {
+  for (auto it = entries_.end(); it != entries_.begin();) {
+    --it;
+    if ((*it)->cache_key.get() == cache_key) {
+      std::shared_ptr<Entry> evicted = *it;
+      entries_.erase(it);
+      return;
+    }
+  }
+}
+
+std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+  std::vector<std::string> reasons;
+  for (auto& entry : entries_)
+    if (entry->offset == offset && entry->cache_key.get() == cache_key)
+      reasons.push_back(entry->id() + ": " + entry->guards->failure(input));
+  return reasons;
+}
+
+size_t CodeCache::count(PyObject* cache_key) const {
+  size_t n = 0;
+  for (auto& entry : entries_) n += entry->cache_key.get() == cache_key;
+  return n;
+}
+
+size_t CodeCache::count_for(PyObject* cache_key, const GuardInput& input) const {
+  size_t n = 0;
+  for (auto& entry : entries_) n += entry->cache_key.get() == cache_key && entry->guards->same_identities(input);
+  return n;
+}
+
+void CodeCache::clear() {
+  std::list<std::shared_ptr<Entry>> dropped;
+  dropped.swap(entries_);
+  next_compile_id = 0;
+  warned = skipped = false;
+  detached_ = true;
+}
+
+std::shared_ptr<CodeCache> code_cache(PyCodeObject* code) {
+  auto [found, fresh] = registry().caches.try_emplace(code, nullptr);
+  if (fresh) {
+    found->second = std::make_shared<CodeCache>(code);
+    found->second->frame_id = registry().next_frame_id++;
+    Ref capsule = Ref::steal(PyCapsule_New(code, nullptr, nullptr));
+    Ref callback = Ref::steal(PyCFunction_New(&on_code_death_def, capsule.get()));
+    registry().watches[code] = Ref::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(code), callback.get()));
+    return registry().caches[code];
+  }
+  return found->second;
+}
+
+std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code) {
+  auto found = registry().caches.find(code);
+  return found == registry().caches.end() ? nullptr : found->second;
+}
+
+uint64_t total_hits() { return hits; }
+
+void reset_caches() {
+  hits = 0;
+  // Entries hold user objects, whose death may run code that comes back here: let them go after the table is empty.
+  std::vector<std::shared_ptr<CodeCache>> all;
+  for (auto& [code, cache] : registry().caches) all.push_back(cache);
+  registry().next_frame_id = 0;
+  auto caches = std::move(registry().caches);
+  auto watches = std::move(registry().watches);
+  registry().caches.clear();
+  registry().watches.clear();
+  for (auto& cache : all) cache->clear();
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/cache/entry.h"
+
+namespace stator::capture {
+
+/// All entries of one code object, most recently used first. GIL held throughout.
+class CodeCache {
+ public:
+  explicit CodeCache(PyCodeObject* code);
+
+  /// The entry whose guards hold, moved to the front; dead entries met on the way are dropped.
+  std::shared_ptr<Entry> find(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  void add(std::shared_ptr<Entry> entry);
+  /// Drops the least recently used entry of this backend.
+  void evict(PyObject* cache_key);
+  /// Why none of the entries holds: one line per entry, newest first.
+  std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  size_t count(PyObject* cache_key) const;
+  /// Entries whose identity-guarded objects fit this call: those are what a recompile limit counts.
+  size_t count_for(PyObject* cache_key, const GuardInput& input) const;
+  const std::list<std::shared_ptr<Entry>>& entries() const { return entries_; }
+  void clear();
+
+  uint64_t frame_id = 0;
+  uint64_t next_compile_id = 0;
+  bool warned = false;   // about the recompile limit
+  bool skipped = false;  // a backend asked to leave this code alone
+  /// A reset dropped it: whoever holds it looks the code up again.
+  bool is_detached() const { return detached_; }
+
+  PyCodeObject* code() const { return code_; }
+
+ private:
+  bool detached_ = false;
+  PyCodeObject* code_;
+  std::list<std::shared_ptr<Entry>> entries_;
+};
+
+/// The cache of a code object; made on first use, gone when the code object dies.
+std::shared_ptr<CodeCache> code_cache(PyCodeObject* code);
+/// Null if there is none.
+std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code);
+/// Hits of all entries since the last reset.
+uint64_t total_hits();
+/// Empties every cache and starts the compile ids anew.
+void reset_caches();
+
+}  // namespace stator::capture

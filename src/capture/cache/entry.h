@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capture/call/plan.h"
+#include "capture/guards/check_array.h"
+#include "capture/call/break.h"
+
+namespace stator::graph {
+class Graph;
+}
+
+namespace stator::capture {
+
+/// Milliseconds of one capture by phase.
+struct Phases {
+  double interpret = 0, guards = 0, backend = 0;
+  double total() const { return interpret + guards + backend; }
+};
+
+/// One way a code object was captured: when the guards hold, the plan is right. Published whole and never changed
+/// afterwards, but for its counters and the guards' re-armed tags (under the GIL).
+struct Entry {
+  int32_t offset = 0;            // code unit where the plan begins
+  Ref cache_key;                 // identity of the backend
+  std::string backend;
+  uint64_t frame_id = 0, compile_id = 0;
+  std::unique_ptr<CheckArray> guards;
+  std::unique_ptr<Plan> plan;    // null: the frame runs as plain Python
+  std::optional<BreakReason> broke;
+  std::shared_ptr<graph::Graph> graph;
+  size_t ops = 0;
+  Phases phases;
+  uint64_t hits = 0;
+
+  std::string id() const { return std::to_string(frame_id) + "/" + std::to_string(compile_id); }
+};
+
+}  // namespace stator::capture

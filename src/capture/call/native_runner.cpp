@@ -1,0 +1,75 @@
+#include "capture/call/native_runner.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "core/backend/backend.h"
+
+namespace stator::capture {
+namespace {
+
+class NativeRunner final : public GraphRunner {
+ public:
+  explicit NativeRunner(std::shared_ptr<const graph::Graph> graph) : executable_(backend::compile_reference(std::move(graph))) {}
+
+  bool run(const std::vector<PyObject*>& tensors, std::vector<Ref>& outputs) const override {
+    HANDLE_TH_ERRORS
+    std::vector<at::Tensor> inputs;
+    inputs.reserve(tensors.size());
+    for (PyObject* tensor : tensors) inputs.push_back(THPVariable_Unpack(tensor));
+    std::vector<at::Tensor> results;
+    {
+      pybind11::gil_scoped_release release;
+      results = executable_->run(std::move(inputs));
+    }
+    outputs.reserve(results.size());
+    for (at::Tensor& result : results) {
+      outputs.push_back(Ref::steal(THPVariable_Wrap(std::move(result))));
+      if (!outputs.back()) return false;
+    }
+    return true;
+    END_HANDLE_TH_ERRORS_RET(false)
+  }
+
+ private:
+  std::unique_ptr<backend::Executable> executable_;
+};
+
+class PythonRunner final : public GraphRunner {
+ public:
+  PythonRunner(Ref callable, size_t outputs) : callable_(std::move(callable)), outputs_(outputs) {}
+
+  bool run(const std::vector<PyObject*>& tensors, std::vector<Ref>& outputs) const override {
+    Ref result = Ref::steal(PyObject_Vectorcall(callable_.get(), tensors.data(), tensors.size(), nullptr));
+    if (!result) return false;
+    if (THPVariable_Check(result.get()) && outputs_ == 1) {
+      outputs.push_back(std::move(result));
+      return true;
+    }
+    Ref sequence = Ref::steal(PySequence_Fast(result.get(), "a backend's function must return a sequence of tensors"));
+    if (!sequence) return false;
+    if (static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.get())) != outputs_) {
+      PyErr_Format(PyExc_RuntimeError, "a backend's function returned %zd values where the graph has %zu outputs",
+                   PySequence_Fast_GET_SIZE(sequence.get()), outputs_);
+      return false;
+    }
+    for (size_t i = 0; i < outputs_; ++i) outputs.push_back(Ref::borrow(PySequence_Fast_GET_ITEM(sequence.get(), i)));
+    return true;
+  }
+
+ private:
+  Ref callable_;
+  size_t outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Graph> graph) {
+  return std::make_unique<NativeRunner>(std::move(graph));
+}
+
+std::unique_ptr<GraphRunner> make_python_runner(Ref callable, size_t outputs) {
+  return std::make_unique<PythonRunner>(std::move(callable), outputs);
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,166 @@
+#include "capture/call/plan.h"
+
+#include <structmember.h>
+
+namespace stator::capture {
+namespace {
+
+struct Making {
+  const CheckArray& guards;
+  std::vector<Ref>& outputs;
+  std::vector<Ref>& made;
+  PyObject* at(int32_t index) const { return index < 0 ? nullptr : made[index].get(); }
+};
+
+using StepFn = Ref (*)(const Step&, Making&);
+
+Ref make_constant(const Step& s, Making&) { return s.object; }
+Ref make_slot(const Step& s, Making& m) { return Ref::borrow(m.guards.slot(s.a)); }
+Ref make_output(const Step& s, Making& m) { return m.outputs[s.a]; }
+
+Ref make_tuple(const Step& s, Making& m) {
+  Ref tuple = Ref::steal(PyTuple_New(s.items.size()));
+  for (size_t i = 0; tuple && i < s.items.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, Ref(m.made[s.items[i]]).release());
+  return tuple;
+}
+
+Ref make_named_tuple(const Step& s, Making& m) {
+  Ref items = make_tuple(s, m);
+  auto* type = s.object.as<PyTypeObject>();
+  // Named tuples come from tuple.__new__; torch's and the system's own from their constructor.
+  static PyObject* const fields = PyUnicode_InternFromString("_fields");
+  if (_PyType_Lookup(type, fields)) {
+    Ref arguments = Ref::steal(PyTuple_Pack(1, items.get()));
+    return Ref::steal(PyTuple_Type.tp_new(type, arguments.get(), nullptr));
+  }
+  return Ref::steal(PyObject_CallOneArg(s.object.get(), items.get()));
+}
+
+Ref make_list(const Step& s, Making& m) {
+  Ref list = Ref::steal(PyList_New(s.items.size()));
+  for (size_t i = 0; list && i < s.items.size(); ++i) PyList_SET_ITEM(list.get(), i, Ref(m.made[s.items[i]]).release());
+  return list;
+}
+
+bool fill(PyObject* dict, const std::vector<int32_t>& items, Making& m) {
+  bool ordered = !PyDict_CheckExact(dict) && PyODict_Check(dict);
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    PyObject *key = m.at(items[i]), *value = m.at(items[i + 1]);
+    if ((ordered ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) < 0) return false;
+  }
+  return true;
+}
+
+Ref make_dict(const Step& s, Making& m) {
+  Ref dict = Ref::steal(s.object.as<PyTypeObject>() == &PyDict_Type ? PyDict_New() : PyObject_CallNoArgs(s.object.get()));
+  if (!dict || !fill(dict.get(), s.items, m)) return {};
+  return dict;
+}
+
+Ref make_set(const Step& s, Making&) { return Ref::steal(s.a ? PyFrozenSet_New(s.object.get()) : PySet_New(s.object.get())); }
+Ref make_slice(const Step& s, Making& m) { return Ref::steal(PySlice_New(m.at(s.items[0]), m.at(s.items[1]), m.at(s.items[2]))); }
+Ref make_view(const Step& s, Making& m) { return Ref::steal(PyObject_CallMethodNoArgs(m.at(s.a), s.object.get())); }
+
+Ref make_object(const Step& s, Making&) {
+  auto* type = s.object.as<PyTypeObject>();
+  // The class's own __new__ and __init__ ran in the capture; here only the bare object is made.
+  PyTypeObject* base = type;
+  while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) base = base->tp_base;
+  Ref empty = Ref::steal(PyTuple_New(0));
+  return Ref::steal(base->tp_new(type, empty.get(), nullptr));
+}
+
+Ref make_cell(const Step&, Making&) { return Ref::steal(PyCell_New(nullptr)); }
+
+Ref make_bound(const Step& s, Making& m) {
+  PyObject *function = m.at(s.a), *self = m.at(s.b);
+  if (PyFunction_Check(function)) return Ref::steal(PyMethod_New(function, self));
+  descrgetfunc get = Py_TYPE(function)->tp_descr_get;
+  return get ? Ref::steal(get(function, self, reinterpret_cast<PyObject*>(Py_TYPE(self)))) : Ref::steal(PyMethod_New(function, self));
+}
+
+Ref make_partial(const Step& s, Making& m) {
+  Ref functools = Ref::steal(PyImport_ImportModule("functools"));
+  Ref type = functools ? Ref::steal(PyObject_GetAttrString(functools.get(), "partial")) : Ref();
+  if (!type) return {};
+  PyObject* bound = m.at(s.items[1]);
+  Ref arguments = Ref::steal(PyTuple_New(1 + PyTuple_GET_SIZE(bound)));
+  PyTuple_SET_ITEM(arguments.get(), 0, Ref::borrow(m.at(s.items[0])).release());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound); ++i)
+    PyTuple_SET_ITEM(arguments.get(), i + 1, Ref::borrow(PyTuple_GET_ITEM(bound, i)).release());
+  return Ref::steal(PyObject_Call(type.get(), arguments.get(), m.at(s.items[2])));
+}
+
+Ref make_function(const Step& s, Making& m) {
+  Ref function = Ref::steal(PyFunction_New(s.object.get(), m.at(s.items[0])));
+  if (!function) return {};
+  if (s.items[1] >= 0) PyFunction_SetDefaults(function.get(), m.at(s.items[1]));
+  if (s.items[2] >= 0) PyFunction_SetKwDefaults(function.get(), m.at(s.items[2]));
+  if (s.items.size() > 3) {
+    Ref closure = Ref::steal(PyTuple_New(s.items.size() - 3));
+    for (size_t i = 3; i < s.items.size(); ++i) PyTuple_SET_ITEM(closure.get(), i - 3, Ref::borrow(m.at(s.items[i])).release());
+    PyFunction_SetClosure(function.get(), closure.get());
+  }
+  return function;
+}
+
+Ref done() { return Ref::borrow(Py_None); }
+
+Ref set_attribute(const Step& s, Making& m) {
+  return PyObject_GenericSetAttr(m.at(s.a), s.object.get(), m.at(s.b)) < 0 ? Ref() : done();
+}
+Ref fill_dict(const Step& s, Making& m) {
+  PyObject* dict = m.at(s.a);
+  if (PyODict_Check(dict)) {
+    Ref cleared = Ref::steal(PyObject_CallMethod(dict, "clear", nullptr));
+    if (!cleared) return {};
+  } else {
+    PyDict_Clear(dict);
+  }
+  return fill(dict, s.items, m) ? done() : Ref();
+}
+Ref fill_list(const Step& s, Making& m) {
+  Ref items = make_list(s, m);
+  PyObject* list = m.at(s.a);
+  return PyList_SetSlice(list, 0, PyList_GET_SIZE(list), items.get()) < 0 ? Ref() : done();
+}
+Ref fill_set(const Step& s, Making& m) {
+  PyObject* set = m.at(s.a);
+  if (PySet_Clear(set) < 0) return {};
+  Ref updated = Ref::steal(PyObject_CallMethod(set, "update", "O", s.object.get()));
+  return updated ? done() : Ref();
+}
+Ref set_cell(const Step& s, Making& m) { return PyCell_Set(m.at(s.a), m.at(s.b)) < 0 ? Ref() : done(); }
+Ref set_item(const Step& s, Making& m) { return PyDict_SetItem(m.at(s.a), s.object.get(), m.at(s.b)) < 0 ? Ref() : done(); }
+
+constexpr StepFn kSteps[] = {
+    make_constant, make_slot, make_output, make_tuple, make_named_tuple, make_list, make_dict, make_set, make_slice,
+    make_view, make_object, make_cell, make_bound, make_partial, make_function, set_attribute, fill_dict, fill_list,
+    fill_set, set_cell, set_item,
+};
+static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::SetItem) + 1);
+
+}  // namespace
+
+PyObject* Plan::run(const CheckArray& guards) const {
+  std::vector<Ref> outputs;
+  std::vector<Ref> made(steps.size());
+  Making making{guards, outputs, made};
+  // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].kind == StepKind::Slot) made[i] = make_slot(steps[i], making);
+  if (graph) {
+    std::vector<PyObject*> tensors;
+    tensors.reserve(inputs.size());
+    for (int32_t slot : inputs) tensors.push_back(guards.slot(slot));
+    if (!graph->run(tensors, outputs)) return nullptr;
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (made[i]) continue;
+    made[i] = kSteps[static_cast<size_t>(steps[i].kind)](steps[i], making);
+    if (!made[i]) return nullptr;
+  }
+  return Ref(made[result]).release();
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "capture/guards/check_array.h"
+#include "capture/pycompat/ref.h"
+
+namespace stator::capture {
+
+/// A captured graph made callable: native, or a Python backend's callable.
+class GraphRunner {
+ public:
+  virtual ~GraphRunner() = default;
+  /// `tensors`: borrowed Python tensors, one per graph input. Appends one new reference per graph output.
+  /// False with a Python error set when an operator raised.
+  virtual bool run(const std::vector<PyObject*>& tensors, std::vector<Ref>& outputs) const = 0;
+};
+
+/// What ends a plan: objects are made one after the other, and changes of outside objects replayed in program order.
+/// Each step may refer to the results of earlier ones.
+enum class StepKind : uint8_t {
+  Constant,      // object
+  Slot,          // a: guard slot
+  Output,        // a: graph output
+  Tuple,         // items
+  NamedTuple,    // items; object: the class
+  List,          // items
+  Dict,          // object: the class; items: key, value, key, value ...
+  Set,           // object: the elements; a: 1 for a frozenset
+  Slice,         // items: start, stop, step
+  View,          // a: the dict; object: name of the method
+  NewObject,     // object: the class
+  NewCell,       //
+  Bound,         // a: function or descriptor, b: self
+  Partial,       // items: function, args, keywords
+  Function,      // object: code; items: globals, defaults, kwdefaults, closure cells (-1: none)
+  SetAttribute,  // a: owner, b: value (-1: delete); object: name
+  FillDict,      // a: dict; items: key, value ...; what it held goes
+  FillList,      // a: list; items
+  FillSet,       // a: set; object: the elements
+  SetCell,       // a: cell, b: value
+  SetItem,       // a: dict, b: value; object: key
+};
+
+struct Step {
+  StepKind kind;
+  int32_t a = -1, b = -1;
+  Ref object;
+  std::vector<int32_t> items;
+};
+
+/// What is done when the guards of an entry hold: gather inputs, run the graph, make the results, replay the effects.
+class Plan {
+ public:
+  std::vector<int32_t> inputs;  // guard slots of the graph's inputs
+  std::unique_ptr<GraphRunner> graph;  // null: no operator was captured
+  std::vector<Step> steps;
+  int32_t result = -1;
+
+  /// New reference, or null with a Python error set. The guards must just have held on this thread.
+  PyObject* run(const CheckArray& guards) const;
+};
+
+}  // namespace stator::capture

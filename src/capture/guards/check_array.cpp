@@ -1,0 +1,236 @@
+#include "capture/guards/check_array.h"
+
+#include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
+#include "capture/pycompat/facts.h"
+#include "core/base/check.h"
+
+namespace stator::capture {
+namespace {
+
+/// Fast accept: an unchanged tag means that every key and value pointer is as it was when the checks up to `count`
+/// last held, and the slots they filled are still right.
+int dict_unchanged(Check& c, CheckRun& run) {
+  return stator_dict_tag(run.slots[c.slot]) == c.number ? c.count : 1;
+}
+
+int rearm_dict(Check& c, CheckRun& run) {
+  (&c - c.count)->number = stator_dict_tag(run.slots[c.slot]);
+  return 1;
+}
+
+int check_exact_dict(Check& c, CheckRun& run) { return PyDict_CheckExact(run.slots[c.slot]); }
+
+PyObject* on_death(PyObject* capsule, PyObject*) {
+  *static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr))->get() = true;
+  Py_RETURN_NONE;
+}
+PyMethodDef on_death_def = {"on_death", on_death, METH_O, nullptr};
+
+void free_flag(PyObject* capsule) { delete static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr)); }
+
+bool is_dict_content(const Fact& fact) {
+  return fact.kind == FactKind::Keys || fact.kind == FactKind::Absent || fact.kind == FactKind::Length;
+}
+
+}  // namespace
+
+struct CheckArray::Builder {
+  CheckArray& array;
+  Ref death_callback;
+
+  explicit Builder(CheckArray& a) : array(a) {
+    Ref capsule = Ref::steal(PyCapsule_New(new std::shared_ptr<bool>(a.dead_), nullptr, free_flag));
+    death_callback = Ref::steal(PyCFunction_New(&on_death_def, capsule.get()));
+  }
+
+  bool is_needed(const Source* s) {
+    if (s->loaded || !s->facts.empty()) return true;
+    for (Source* child : s->children)
+      if (is_needed(child)) return true;
+    return false;
+  }
+
+  void number_slots(Source* s) {
+    s->slot = static_cast<int32_t>(array.slots_.size());
+    array.slots_.push_back(s->object.get());
+    for (Source* child : s->children)
+      if (is_needed(child)) number_slots(child);
+  }
+
+  Check& add(CheckFn fn, Source* s) {
+    Check check;
+    check.fn = fn;
+    check.slot = s->slot;
+    array.checks_.push_back(check);
+    return array.checks_.back();
+  }
+
+  void emit_load(Source* s) {
+    if (s->kind == SourceKind::Pinned) return;
+    Check& check = add(load_row(s->kind), s);
+    check.from = s->parent ? s->parent->slot : 0;
+    check.count = s->index;
+    check.object = s->key.get();
+    if (s->key && PyUnicode_Check(s->key.get())) check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+    else if (s->key) check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+  }
+
+  void emit_fact(Source* s, Fact& fact) {
+    Check& check = add(fact_row(fact.kind).check, s);
+    check.fact = static_cast<int32_t>(array.facts_.size());
+    array.facts_.push_back({s, &fact, fact.object.get()});
+    check.object = fact.object.get();
+    check.extra = fact.extra.get();
+    check.number = static_cast<uint64_t>(fact.number);
+    if (fact.kind == FactKind::Absent) check.number = static_cast<uint64_t>(PyObject_Hash(fact.object.get()));
+    if (fact.kind == FactKind::Tensor) check.number = reinterpret_cast<uint64_t>(fact.tensor.get());
+    if (fact.other) check.from = fact.other->slot;
+  }
+
+  void emit_static(Source* s) {
+    emit_load(s);
+    for (Fact& fact : s->facts)
+      if (is_invariant(fact.kind)) emit_fact(s, fact);
+  }
+
+  void emit_dynamic(Source* s) {
+    bool tagged = s->object && PyDict_CheckExact(s->object.get());
+    for (Fact& fact : s->facts)
+      if (!is_invariant(fact.kind) && !fact.other && !(tagged && is_dict_content(fact))) emit_fact(s, fact);
+    if (tagged) {
+      add(check_exact_dict, s);
+      size_t head = array.checks_.size();
+      add(dict_unchanged, s);
+      for (Fact& fact : s->facts)
+        if (is_dict_content(fact)) emit_fact(s, fact);
+      for (Source* child : s->children)
+        if (child->slot >= 0 && child->kind == SourceKind::DictItem) emit_static(child);
+      size_t tail = array.checks_.size();
+      add(rearm_dict, s).count = static_cast<int32_t>(tail - head);
+      array.checks_[head].count = static_cast<int32_t>(tail - head + 1);
+      for (Source* child : s->children)
+        if (child->slot >= 0 && child->kind == SourceKind::DictItem) emit_dynamic(child);
+    }
+    for (Source* child : s->children) {
+      if (child->slot < 0 || (tagged && child->kind == SourceKind::DictItem)) continue;
+      emit_static(child);
+      emit_dynamic(child);
+    }
+  }
+
+  void emit_relations(Source* s) {
+    for (Fact& fact : s->facts)
+      if (fact.other) emit_fact(s, fact);
+    for (Source* child : s->children)
+      if (child->slot >= 0) emit_relations(child);
+  }
+
+  /// Literals stay strong; what can be watched is watched; the rest (no weak references, no cycles) stays strong.
+  void watch(Ref& object) {
+    if (!object || is_literal(object.get())) return;
+    Ref weak = Ref::steal(PyWeakref_NewRef(object.get(), death_callback.get()));
+    if (!weak) {
+      PyErr_Clear();
+      return;
+    }
+    array.watches_.push_back(std::move(weak));
+    object = Ref();
+  }
+
+  void release(Source* s) {
+    for (Fact& fact : s->facts) {
+      watch(fact.object);
+      watch(fact.extra);
+    }
+    if (s->kind == SourceKind::Pinned) {
+      // Its life follows from an identity that is watched elsewhere, or it is watched here.
+      watch(s->object);
+      if (s->object && !is_literal(s->object.get()) && PyObject_GC_IsTracked(s->object.get()) &&
+          !PyDict_CheckExact(s->object.get()))
+        return;
+    }
+    s->object = Ref();
+    for (Source* child : s->children) release(child);
+  }
+};
+
+CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const GlobalState> globals)
+    : tree_(std::move(tree)), globals_(std::move(globals)) {
+  Builder build(*this);
+  std::vector<Source*> roots;
+  for (bool pinned : {false, true})
+    for (Source* root : tree_->roots())
+      if ((root->kind == SourceKind::Pinned) == pinned && build.is_needed(root)) roots.push_back(root);
+  for (Source* root : roots) build.number_slots(root);
+  for (Source* root : roots) {
+    build.emit_static(root);
+    build.emit_dynamic(root);
+  }
+  for (Source* root : roots) build.emit_relations(root);
+  for (Source* root : tree_->roots()) build.release(root);
+}
+
+bool CheckArray::run(const GuardInput& input) {
+  if (*dead_ || !globals_->matches()) return false;
+  CheckRun run{input, slots_.data()};
+  Check* check = checks_.data();
+  Check* end = check + checks_.size();
+  while (check < end) {
+    int step = check->fn(*check, run);
+    if (step == 0) return false;
+    check += step;
+  }
+  return true;
+}
+
+bool CheckArray::same_identities(const GuardInput& input) const {
+  if (*dead_) return false;
+  for (const Asserted& asserted : facts_)
+    if (asserted.fact->kind == FactKind::Identity && asserted.source->kind == SourceKind::Argument &&
+        input.arguments[asserted.source->index] != asserted.object)
+      return false;
+  return true;
+}
+
+static std::string at_line(const UserLine& line) {
+  if (!line.file) return "";
+  const char* file = PyUnicode_AsUTF8(line.file.get());
+  return std::string("  (needed at ") + (file ? file : "?") + ":" + std::to_string(line.line) + ")";
+}
+
+std::string CheckArray::failure(const GuardInput& input) {
+  if (*dead_) return "an object that the guards refer to is gone";
+  if (!globals_->matches()) return globals_->mismatch();
+  CheckRun run{input, slots_.data()};
+  for (size_t i = 0; i < checks_.size();) {
+    Check& check = checks_[i];
+    int step = check.fn(check, run);
+    if (step) {
+      i += step;
+      continue;
+    }
+    if (check.fact >= 0) {
+      auto& [source, fact, object] = facts_[check.fact];
+      const FactRow& row = fact_row(fact->kind);
+      Fact shown = *fact;
+      shown.object = Ref::borrow(object);
+      return source->describe() + " " + row.describe(shown) + "; saw " + row.saw(shown, slots_[check.slot]) +
+             at_line(fact->line);
+    }
+    return "something that was read in the capture is no longer there";
+  }
+  return "the guards hold";
+}
+
+std::vector<std::string> CheckArray::describe() const {
+  std::vector<std::string> lines;
+  for (auto& [source, fact, object] : facts_) {
+    Fact shown = *fact;
+    if (!*dead_) shown.object = Ref::borrow(object);
+    lines.push_back(source->describe() + " " + fact_row(fact->kind).describe(shown) + at_line(fact->line));
+  }
+  return lines;
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,270 @@
+#include "capture/guards/check_array.h"
+#include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
+#include "capture/pycompat/facts.h"
+
+namespace stator::capture {
+namespace {
+
+// ---- loads
+
+int load_argument(Check& c, CheckRun& run) { return (run.slots[c.slot] = run.input.arguments[c.count]) ? 1 : 0; }
+
+int load_function(Check& c, CheckRun& run) { return (run.slots[c.slot] = run.input.function) ? 1 : 0; }
+
+int load_pinned(Check&, CheckRun&) { return 1; }
+
+int load_instance_dict(Check& c, CheckRun& run) {
+  PyObject** dict = _PyObject_GetDictPtr(run.slots[c.from]);
+  return dict && (run.slots[c.slot] = *dict) ? 1 : 0;
+}
+
+int load_dict_item(Check& c, CheckRun& run) {
+  PyObject* dict = run.slots[c.from];
+  if (!PyDict_Check(dict)) return 0;
+  return (run.slots[c.slot] = _PyDict_GetItem_KnownHash(dict, c.object, static_cast<Py_hash_t>(c.number))) ? 1 : 0;
+}
+
+int load_attribute(Check& c, CheckRun& run) {
+  // The type's version is guarded before, so this reads the instance's own slot or dict and runs no user code.
+  PyObject* value = PyObject_GenericGetAttr(run.slots[c.from], c.object);
+  if (!value) {
+    PyErr_Clear();
+    return 0;
+  }
+  run.slots[c.slot] = value;
+  Py_DECREF(value);  // the instance keeps it
+  return 1;
+}
+
+int load_item(Check& c, CheckRun& run) {
+  PyObject* from = run.slots[c.from];
+  if (PyTuple_Check(from)) {
+    if (c.count >= PyTuple_GET_SIZE(from)) return 0;
+    run.slots[c.slot] = PyTuple_GET_ITEM(from, c.count);
+    return 1;
+  }
+  if (!PyList_Check(from) || c.count >= PyList_GET_SIZE(from)) return 0;
+  run.slots[c.slot] = PyList_GET_ITEM(from, c.count);
+  return 1;
+}
+
+int load_cell(Check& c, CheckRun& run) {
+  PyObject* closure = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_CLOSURE(run.slots[c.from]) : nullptr;
+  if (!closure || c.count >= PyTuple_GET_SIZE(closure)) return 0;
+  run.slots[c.slot] = PyTuple_GET_ITEM(closure, c.count);
+  return 1;
+}
+
+int load_cell_contents(Check& c, CheckRun& run) {
+  return (run.slots[c.slot] = PyCell_GET(run.slots[c.from])) ? 1 : 0;
+}
+
+int load_default(Check& c, CheckRun& run) {
+  PyObject* defaults = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_DEFAULTS(run.slots[c.from]) : nullptr;
+  if (!defaults || c.count >= PyTuple_GET_SIZE(defaults)) return 0;
+  run.slots[c.slot] = PyTuple_GET_ITEM(defaults, c.count);
+  return 1;
+}
+
+int load_kwdefault(Check& c, CheckRun& run) {
+  PyObject* defaults = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_KW_DEFAULTS(run.slots[c.from]) : nullptr;
+  if (!defaults) return 0;
+  return (run.slots[c.slot] = _PyDict_GetItem_KnownHash(defaults, c.object, static_cast<Py_hash_t>(c.number))) ? 1 : 0;
+}
+
+int load_bound_function(Check& c, CheckRun& run) {
+  if (!PyMethod_Check(run.slots[c.from])) return 0;
+  run.slots[c.slot] = PyMethod_GET_FUNCTION(run.slots[c.from]);
+  return 1;
+}
+
+int load_bound_self(Check& c, CheckRun& run) {
+  if (!PyMethod_Check(run.slots[c.from])) return 0;
+  run.slots[c.slot] = PyMethod_GET_SELF(run.slots[c.from]);
+  return 1;
+}
+
+int load_type(Check& c, CheckRun& run) {
+  run.slots[c.slot] = reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.from]));
+  return 1;
+}
+
+// ---- facts
+
+int check_identity(Check& c, CheckRun& run) { return run.slots[c.slot] == c.object; }
+
+int check_equals(Check& c, CheckRun& run) {
+  PyObject* seen = run.slots[c.slot];
+  return seen == c.object || literal_equal(seen, c.object);
+}
+
+int check_type_is(Check& c, CheckRun& run) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.slot])) == c.object;
+}
+
+int check_type_version(Check& c, CheckRun& run) {
+  return stator_type_version(reinterpret_cast<PyTypeObject*>(c.object)) == c.number;
+}
+
+int check_tensor(Check& c, CheckRun& run) {
+  return reinterpret_cast<const TensorExpectation*>(c.number)->matches(run.slots[c.slot]);
+}
+
+int check_length(Check& c, CheckRun& run) {
+  PyObject* seen = run.slots[c.slot];
+  Py_ssize_t length = PyDict_Check(seen)     ? PyDict_GET_SIZE(seen)
+                      : PyTuple_Check(seen)  ? PyTuple_GET_SIZE(seen)
+                      : PyList_Check(seen)   ? PyList_GET_SIZE(seen)
+                      : PyAnySet_Check(seen) ? PySet_GET_SIZE(seen)
+                                             : -1;
+  return length == static_cast<Py_ssize_t>(c.number);
+}
+
+int check_keys(Check& c, CheckRun& run) {
+  PyObject* dict = run.slots[c.slot];
+  Py_ssize_t wanted = PyTuple_GET_SIZE(c.object);
+  if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != wanted) return 0;
+  Py_ssize_t position = 0, i = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    PyObject* expected = PyTuple_GET_ITEM(c.object, i++);
+    if (key != expected && !literal_equal(key, expected)) return 0;
+  }
+  return 1;
+}
+
+int check_absent(Check& c, CheckRun& run) {
+  PyObject* dict = run.slots[c.slot];
+  return PyDict_Check(dict) && !_PyDict_GetItem_KnownHash(dict, c.object, static_cast<Py_hash_t>(c.number));
+}
+
+int check_elements(Check& c, CheckRun& run) {
+  PyObject* set = run.slots[c.slot];
+  if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PySet_GET_SIZE(c.object)) return 0;
+  Py_ssize_t position = 0;
+  PyObject* key;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &position, &key, &hash))
+    if (!is_literal(key) || PySet_Contains(c.object, key) != 1) {
+      PyErr_Clear();
+      return 0;
+    }
+  return 1;
+}
+
+int check_code(Check& c, CheckRun& run) {
+  PyObject* seen = run.slots[c.slot];
+  return PyFunction_Check(seen) && PyFunction_GET_CODE(seen) == c.object && PyFunction_GET_DEFAULTS(seen) == c.extra &&
+         reinterpret_cast<uint64_t>(PyFunction_GET_GLOBALS(seen)) == c.number;
+}
+
+int check_no_attribute(Check& c, CheckRun& run) {
+  PyObject* value = PyObject_GenericGetAttr(run.slots[c.slot], c.object);
+  bool own = false;
+  if (!value) {
+    PyErr_Clear();
+  } else {
+    // A class attribute of that name answers too: only another object than the class's is the instance's own.
+    PyObject* on_type = _PyType_Lookup(Py_TYPE(run.slots[c.slot]), c.object);
+    own = !on_type || (value != on_type && !Py_TYPE(on_type)->tp_descr_get);
+    Py_DECREF(value);
+  }
+  return !own;
+}
+
+int check_cell_empty(Check& c, CheckRun& run) { return PyCell_GET(run.slots[c.slot]) == nullptr; }
+
+int check_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] == run.slots[c.from]; }
+
+int check_not_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] != run.slots[c.from]; }
+
+// ---- readable forms
+
+std::string expected_object(const Fact& fact) { return short_repr(fact.object.get()); }
+
+std::string saw_object(const Fact&, PyObject* object) { return object ? short_repr(object) : "nothing there"; }
+
+std::string describe_identity(const Fact& fact) { return "is the same object (" + expected_object(fact) + ")"; }
+std::string describe_equals(const Fact& fact) { return "== " + expected_object(fact); }
+std::string describe_type(const Fact& fact) { return "has type " + expected_object(fact); }
+std::string saw_type(const Fact&, PyObject* object) {
+  return object ? "a " + std::string(Py_TYPE(object)->tp_name) : "nothing there";
+}
+std::string describe_type_version(const Fact& fact) { return "class is unchanged: " + expected_object(fact); }
+std::string describe_tensor(const Fact& fact) { return fact.tensor->describe(); }
+std::string saw_tensor(const Fact& fact, PyObject* object) {
+  return object ? fact.tensor->mismatch(object) : "nothing there";
+}
+std::string describe_length(const Fact& fact) { return "has length " + std::to_string(fact.number); }
+std::string saw_length(const Fact&, PyObject* object) {
+  Py_ssize_t length = object && (PyDict_Check(object) || PyTuple_Check(object) || PyList_Check(object))
+                          ? PyObject_Size(object) : -1;
+  return length < 0 ? saw_type({}, object) : "length " + std::to_string(length);
+}
+std::string describe_keys(const Fact& fact) { return "has keys " + expected_object(fact); }
+std::string saw_keys(const Fact&, PyObject* object) {
+  if (!object || !PyDict_Check(object)) return saw_type({}, object);
+  Ref keys = Ref::steal(PyDict_Keys(object));
+  return "keys " + short_repr(keys.get());
+}
+std::string describe_absent(const Fact& fact) { return "has no key " + expected_object(fact); }
+std::string describe_elements(const Fact& fact) { return "has the elements " + expected_object(fact); }
+std::string describe_code(const Fact&) { return "has the same code and defaults"; }
+std::string describe_no_attribute(const Fact& fact) { return "has no own attribute " + expected_object(fact); }
+std::string describe_cell_empty(const Fact&) { return "is unbound"; }
+std::string describe_same(const Fact& fact) {
+  return "is the same object as " + (fact.other ? fact.other->describe() : std::string("another source"));
+}
+std::string describe_not_same(const Fact& fact) {
+  return "is another object than " + (fact.other ? fact.other->describe() : std::string("another source"));
+}
+
+constexpr FactRow kFacts[] = {
+    /* Identity */ {check_identity, describe_identity, saw_object},
+    /* Equals */ {check_equals, describe_equals, saw_object},
+    /* TypeIs */ {check_type_is, describe_type, saw_type},
+    /* TypeVersion */ {check_type_version, describe_type_version, saw_object},
+    /* Tensor */ {check_tensor, describe_tensor, saw_tensor},
+    /* Length */ {check_length, describe_length, saw_length},
+    /* Keys */ {check_keys, describe_keys, saw_keys},
+    /* Absent */ {check_absent, describe_absent, saw_keys},
+    /* Elements */ {check_elements, describe_elements, saw_object},
+    /* Code */ {check_code, describe_code, saw_object},
+    /* NoAttribute */ {check_no_attribute, describe_no_attribute, saw_type},
+    /* CellEmpty */ {check_cell_empty, describe_cell_empty, saw_object},
+    /* SameAs */ {check_same_as, describe_same, saw_object},
+    /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},
+};
+
+constexpr bool kInvariant[] = {
+#define STATOR_GUARD(name, invariant) invariant,
+#include "capture/values/guard_kinds.def"
+#undef STATOR_GUARD
+};
+static_assert(std::size(kFacts) == std::size(kInvariant));
+
+constexpr CheckFn kLoads[] = {
+    /* Argument */ load_argument,
+    /* Function */ load_function,
+    /* Pinned */ load_pinned,
+    /* InstanceDict */ load_instance_dict,
+    /* DictItem */ load_dict_item,
+    /* Attribute */ load_attribute,
+    /* Item */ load_item,
+    /* Cell */ load_cell,
+    /* CellContents */ load_cell_contents,
+    /* Default */ load_default,
+    /* KwDefault */ load_kwdefault,
+    /* BoundFunction */ load_bound_function,
+    /* BoundSelf */ load_bound_self,
+    /* Type */ load_type,
+};
+
+}  // namespace
+
+const FactRow& fact_row(FactKind kind) { return kFacts[static_cast<size_t>(kind)]; }
+bool is_invariant(FactKind kind) { return kInvariant[static_cast<size_t>(kind)]; }
+CheckFn load_row(SourceKind kind) { return kLoads[static_cast<size_t>(kind)]; }
+
+}  // namespace stator::capture

@@ -1,0 +1,120 @@
+#include "capture/guards/global_state.h"
+
+#include <ATen/Context.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+
+#include <sstream>
+
+namespace stator::capture {
+namespace {
+
+/// Flags of the process that change which kernel or metadata an op has.
+uint32_t context_flags() {
+  auto& context = at::globalContext();
+  uint32_t flags = 0;
+  flags |= context.deterministicAlgorithms() << 0;
+  flags |= context.deterministicAlgorithmsWarnOnly() << 1;
+  flags |= context.userEnabledFlashSDP() << 2;
+  flags |= context.userEnabledMathSDP() << 3;
+  flags |= context.userEnabledMemEfficientSDP() << 4;
+  flags |= context.userEnabledMkldnn() << 5;
+  flags |= context.userEnabledCuDNN() << 6;
+  flags |= context.deterministicFillUninitializedMemory() << 7;
+  return flags;
+}
+
+class Snapshot final : public GlobalState {
+ public:
+  Snapshot() {
+    auto keys = c10::impl::tls_local_dispatch_key_set();
+    included_ = keys.included_.raw_repr();
+    excluded_ = keys.excluded_.raw_repr();
+    grad_mode_ = c10::AutogradState::get_tls_state().get_grad_mode();
+    inference_mode_ = c10::AutogradState::get_tls_state().get_inference_mode();
+    default_dtype_ = c10::get_default_dtype();
+    flags_ = context_flags();
+    threads_ = 0;
+    autocast_cpu_ = at::autocast::get_autocast_dtype(at::kCPU);
+    autocast_cuda_ = at::autocast::get_autocast_dtype(at::kCUDA);
+    autocast_cache_ = at::autocast::is_autocast_cache_enabled();
+    function_modes_ = at::impl::PythonTorchFunctionTLS::stack_len();
+    function_state_ = at::impl::PythonTorchFunctionTLS::get_disabled_state();
+  }
+
+  bool matches() const override {
+    auto keys = c10::impl::tls_local_dispatch_key_set();
+    auto& autograd = c10::AutogradState::get_tls_state();
+    return keys.included_.raw_repr() == included_ && keys.excluded_.raw_repr() == excluded_ &&
+           autograd.get_grad_mode() == grad_mode_ && autograd.get_inference_mode() == inference_mode_ &&
+           c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
+           at::autocast::get_autocast_dtype(at::kCPU) == autocast_cpu_ &&
+           at::autocast::get_autocast_dtype(at::kCUDA) == autocast_cuda_ &&
+           at::autocast::is_autocast_cache_enabled() == autocast_cache_ &&
+           at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
+           at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_ &&
+           c10::impl::TorchDispatchModeTLS::stack_len() == 0;
+  }
+
+  std::string mismatch() const override {
+    auto keys = c10::impl::tls_local_dispatch_key_set();
+    auto& autograd = c10::AutogradState::get_tls_state();
+    std::ostringstream out;
+    if (autograd.get_grad_mode() != grad_mode_)
+      out << "grad mode: expected " << grad_mode_ << ", saw " << autograd.get_grad_mode();
+    else if (autograd.get_inference_mode() != inference_mode_)
+      out << "inference mode: expected " << inference_mode_ << ", saw " << autograd.get_inference_mode();
+    else if (c10::get_default_dtype() != default_dtype_)
+      out << "default dtype: expected " << default_dtype_ << ", saw " << c10::get_default_dtype();
+    else if (context_flags() != flags_)
+      out << "global flags (deterministic, sdp, mkldnn): expected " << flags_ << ", saw " << context_flags();
+    else if (at::impl::PythonTorchFunctionTLS::stack_len() != function_modes_)
+      out << "torch-function modes: expected " << function_modes_ << ", saw "
+          << at::impl::PythonTorchFunctionTLS::stack_len();
+    else if (keys.included_.raw_repr() != included_ || keys.excluded_.raw_repr() != excluded_)
+      out << "autocast or dispatcher state changed";
+    else
+      out << "autocast settings or dispatch modes changed";
+    return out.str();
+  }
+
+  void restore() const override {
+    c10::AutogradState::get_tls_state().set_grad_mode(grad_mode_);
+    c10::impl::_force_tls_local_dispatch_key_set(
+        c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{included_, excluded_}));
+    at::autocast::set_autocast_dtype(at::kCPU, autocast_cpu_);
+    at::autocast::set_autocast_dtype(at::kCUDA, autocast_cuda_);
+    at::autocast::set_autocast_cache_enabled(autocast_cache_);
+  }
+
+ private:
+  uint64_t included_, excluded_;
+  bool grad_mode_, inference_mode_, autocast_cache_;
+  caffe2::TypeMeta default_dtype_;
+  uint32_t flags_, threads_;
+  at::ScalarType autocast_cpu_, autocast_cuda_;
+  int64_t function_modes_;
+  at::impl::TorchFunctionDisabledState function_state_;
+};
+
+}  // namespace
+
+std::shared_ptr<const GlobalState> GlobalState::current() { return std::make_shared<Snapshot>(); }
+
+const char* GlobalState::obstacle() {
+  if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return "a torch-dispatch mode is active";
+  if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) return "a torch-function mode is active";
+  auto included = c10::impl::tls_local_dispatch_key_set().included_;
+  if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return "a functorch transform is active";
+  if (included.has(c10::DispatchKey::Tracer)) return "torch.jit.trace is active";
+  if (included.has(c10::DispatchKey::Fake)) return "a capture is already running on this thread";
+  return nullptr;
+}
+
+}  // namespace stator::capture

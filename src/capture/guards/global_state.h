@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace stator::capture {
+
+/// Everything ambient that a capture depends on: dispatcher TLS keys, grad and inference mode, autocast, default
+/// dtype, deterministic and attention flags, torch-function and dispatch modes, functorch depth.
+class GlobalState {
+ public:
+  virtual ~GlobalState() = default;
+  virtual bool matches() const = 0;
+  virtual std::string mismatch() const = 0;
+  /// Puts grad mode, inference-independent flags and autocast back to this snapshot (after a capture).
+  virtual void restore() const = 0;
+  static std::shared_ptr<const GlobalState> current();
+  /// Why nothing may be captured now (an active dispatch or function mode, functorch, tracing), or null.
+  static const char* obstacle();
+};
+
+}  // namespace stator::capture

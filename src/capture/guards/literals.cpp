@@ -1,0 +1,99 @@
+#include "capture/guards/literals.h"
+
+#include <cstring>
+#include <vector>
+
+namespace stator::capture {
+namespace {
+
+std::vector<PyTypeObject*>& torch_literal_types() {
+  static std::vector<PyTypeObject*> types;
+  return types;
+}
+
+bool is_torch_literal(PyTypeObject* type) {
+  for (PyTypeObject* known : torch_literal_types())
+    if (known == type) return true;
+  return false;
+}
+
+bool same_bits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+bool sequence_equal(PyObject* a, PyObject* b) {
+  Py_ssize_t n = PyTuple_GET_SIZE(a);
+  if (n != PyTuple_GET_SIZE(b)) return false;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if (!literal_equal(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
+  return true;
+}
+
+}  // namespace
+
+void add_literal_type(PyTypeObject* type) { torch_literal_types().push_back(type); }
+
+bool is_literal_type(PyTypeObject* type) {
+  return type == &PyLong_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyFloat_Type ||
+         type == Py_TYPE(Py_None) || type == &PyComplex_Type || type == &PyBytes_Type || type == &PyEllipsis_Type ||
+         type == Py_TYPE(Py_NotImplemented) || type == &PyRange_Type || is_torch_literal(type);
+}
+
+bool is_literal(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (is_literal_type(type)) return true;
+  if (type == &PyTuple_Type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      if (!is_literal(PyTuple_GET_ITEM(object, i))) return false;
+    return true;
+  }
+  if (type == &PyFrozenSet_Type) {
+    Py_ssize_t position = 0;
+    PyObject* key;
+    Py_hash_t hash;
+    while (_PySet_NextEntry(object, &position, &key, &hash))
+      if (!is_literal(key)) return false;
+    return true;
+  }
+  if (type == &PySlice_Type) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return is_literal(slice->start) && is_literal(slice->stop) && is_literal(slice->step);
+  }
+  return false;
+}
+
+bool literal_equal(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  PyTypeObject* type = Py_TYPE(a);
+  if (type != Py_TYPE(b)) return false;
+  if (type == &PyFloat_Type) return same_bits(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
+  if (type == &PyComplex_Type) {
+    Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+    return same_bits(x.real, y.real) && same_bits(x.imag, y.imag);
+  }
+  if (type == &PyUnicode_Type) return PyUnicode_Compare(a, b) == 0;
+  if (type == &PyTuple_Type) return sequence_equal(a, b);
+  if (type == &PySlice_Type) {
+    auto *x = reinterpret_cast<PySliceObject*>(a), *y = reinterpret_cast<PySliceObject*>(b);
+    return literal_equal(x->start, y->start) && literal_equal(x->stop, y->stop) && literal_equal(x->step, y->step);
+  }
+  if (!is_literal_type(type) && type != &PyFrozenSet_Type) return false;
+  if (type == &PyFrozenSet_Type && !(is_literal(a) && is_literal(b))) return false;
+  int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+std::string short_repr(PyObject* object) {
+  constexpr size_t kLimit = 120;
+  if (!object) return "nothing";
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Ref text = Ref::steal(PyObject_Repr(object));
+  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  std::string result = chars ? chars : std::string("<") + Py_TYPE(object)->tp_name + ">";
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+  if (result.size() > kLimit) result = result.substr(0, kLimit - 3) + "...";
+  return result;
+}
+
+}  // namespace stator::capture

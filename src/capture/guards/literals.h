@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "capture/pycompat/ref.h"
+
+/// Literals: immutable objects of exact built-in (or torch value) types that are compared by value, never by user code.
+namespace stator::capture {
+
+/// Types of torch whose instances are values: dtype, device, Size, layout, memory_format. Set once at load.
+void add_literal_type(PyTypeObject* type);
+bool is_literal_type(PyTypeObject* type);
+
+/// None, bool, int, float, complex, str, bytes, Ellipsis, NotImplemented, torch values, and ranges, slices, tuples and
+/// frozensets of them.
+bool is_literal(PyObject* object);
+
+/// Same exact type and same value; floats by bits (nan equals itself, 0.0 differs from -0.0). Both may be anything:
+/// what is no literal is unequal.
+bool literal_equal(PyObject* a, PyObject* b);
+
+/// repr cut to a readable length; never raises. Runs the object's own repr, so only for reports.
+std::string short_repr(PyObject* object);
+
+}  // namespace stator::capture

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "capture/pycompat/ref.h"
+
+namespace stator::capture {
+
+/// What a captured graph assumes of one input tensor: class, dispatch keys, dtype, device, sizes, strides,
+/// requires_grad. Metadata only, since `p.data = ...` and `module.double()` keep the TensorImpl.
+class TensorExpectation {
+ public:
+  virtual ~TensorExpectation() = default;
+  /// No user code runs; any object may be given.
+  virtual bool matches(PyObject* object) const = 0;
+  /// What differs, e.g. `dtype: expected float32, saw float64`.
+  virtual std::string mismatch(PyObject* object) const = 0;
+  virtual std::string describe() const = 0;
+
+  static std::shared_ptr<const TensorExpectation> of(PyObject* tensor);
+};
+
+}  // namespace stator::capture

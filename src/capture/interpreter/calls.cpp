@@ -1,0 +1,258 @@
+// Calls: argument binding by CPython's rules, inlining of Python functions, dispatch to models and torch.
+#include "capture/guards/literals.h"
+#include "capture/interpreter/generators.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+
+Value* CallArgs::keyword(const char* name) const {
+  for (auto& [key, value] : keywords)
+    if (PyUnicode_CompareWithASCIIString(key.get(), name) == 0) return value;
+  return nullptr;
+}
+
+namespace {
+
+std::string name_of(PyObject* callable) {
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
+  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
+  PyErr_Clear();
+  std::string text = module && PyUnicode_Check(module.get()) ? std::string(PyUnicode_AsUTF8(module.get())) + "." : "";
+  return text + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name);
+}
+
+/// Defaults of a function as values: the program's own, or the outside function's by source.
+Value* default_at(Interpreter& in, FunctionValue* function, size_t index) {
+  if (!function->function) return in.item(as_sequence(function->defaults), index);
+  PyObject* defaults = PyFunction_GET_DEFAULTS(function->function.get());
+  PyObject* object = PyTuple_GET_ITEM(defaults, index);
+  return in.wrap(object, in.sources().child(function->source, SourceKind::Default, static_cast<int32_t>(index), nullptr, object));
+}
+
+size_t default_count(Interpreter& in, FunctionValue* function) {
+  if (function->function) {
+    PyObject* defaults = PyFunction_GET_DEFAULTS(function->function.get());
+    return defaults ? PyTuple_GET_SIZE(defaults) : 0;
+  }
+  if (!function->defaults) return 0;
+  if (auto* constant = as<ConstantValue>(function->defaults)) function->defaults = in.tuple(in.unpack(constant));
+  return as_sequence(function->defaults)->items.size();
+}
+
+Value* keyword_default(Interpreter& in, FunctionValue* function, PyObject* name) {
+  if (!function->function)
+    return function->kwdefaults ? in.dict_get(as<DictValue>(function->kwdefaults), in.constant(name)) : nullptr;
+  PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function->function.get());
+  PyObject* object = defaults ? PyDict_GetItemWithError(defaults, name) : nullptr;
+  if (!object) return nullptr;
+  return in.wrap(object, in.sources().child(function->source, SourceKind::KwDefault, 0, name, object));
+}
+
+[[noreturn]] void bad_call(Interpreter& in, const pycompat::Code& code) {
+  in.raise(PyExc_TypeError, std::string(PyUnicode_AsUTF8(code.code->co_qualname)) + "() called with wrong arguments");
+}
+
+void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, CallArgs& args, Frame& frame) {
+  size_t positional = code.argcount, total = positional + code.kwonlyargcount;
+  size_t given = std::min(args.positional.size(), positional);
+  for (size_t i = 0; i < given; ++i) frame.locals[i] = args.positional[i];
+  size_t next_slot = total;
+  if (code.has_varargs()) {
+    frame.locals[next_slot++] = in.tuple({args.positional.begin() + given, args.positional.end()});
+  } else if (args.positional.size() > positional) {
+    bad_call(in, code);
+  }
+  DictValue* rest = code.has_varkeywords() ? in.dict() : nullptr;
+  if (rest) frame.locals[next_slot] = rest;
+  for (auto& [name, value] : args.keywords) {
+    size_t slot = code.posonlyargcount;
+    for (; slot < total; ++slot) {
+      PyObject* parameter = PyTuple_GET_ITEM(code.localsplus_names, slot);
+      if (parameter == name.get() || PyUnicode_Compare(parameter, name.get()) == 0) break;
+    }
+    if (slot < total) {
+      if (frame.locals[slot]) bad_call(in, code);
+      frame.locals[slot] = value;
+    } else if (rest) {
+      in.dict_set(rest, in.constant(name), value);
+    } else {
+      bad_call(in, code);
+    }
+  }
+  size_t defaults = 0;
+  bool counted = false;
+  for (size_t slot = 0; slot < positional; ++slot) {
+    if (frame.locals[slot]) continue;
+    if (!counted) {
+      defaults = default_count(in, function);
+      counted = true;
+    }
+    if (slot + defaults < positional) bad_call(in, code);
+    frame.locals[slot] = default_at(in, function, slot + defaults - positional);
+  }
+  for (size_t slot = positional; slot < total; ++slot) {
+    if (frame.locals[slot]) continue;
+    frame.locals[slot] = keyword_default(in, function, PyTuple_GET_ITEM(code.localsplus_names, slot));
+    if (!frame.locals[slot]) bad_call(in, code);
+  }
+}
+
+Value* call_partial(Interpreter& in, ObjectValue* partial, CallArgs args) {
+  static PyObject* const func = PyUnicode_InternFromString("func");
+  static PyObject* const bound = PyUnicode_InternFromString("args");
+  static PyObject* const keywords = PyUnicode_InternFromString("keywords");
+  auto part = [&](PyObject* name) -> Value* {
+    if (Value** written = partial->find(name)) return *written;
+    Ref object = Ref::steal(PyObject_GetAttr(partial->object.get(), name));
+    return in.wrap(object.get(), in.sources().child(partial->source, SourceKind::Attribute, 0, name, object.get()));
+  };
+  CallArgs all;
+  all.positional = in.unpack(part(bound));
+  all.positional.insert(all.positional.end(), args.positional.begin(), args.positional.end());
+  for (auto& [key, value] : mapping_items(in, part(keywords))) {
+    PyObject* name = in.constant_of(key);
+    bool overridden = false;
+    for (auto& [given, unused] : args.keywords) overridden = overridden || PyUnicode_Compare(given.get(), name) == 0;
+    if (!overridden) all.keywords.emplace_back(Ref::borrow(name), value);
+  }
+  for (auto& keyword : args.keywords) all.keywords.push_back(keyword);
+  return in.call(part(func), std::move(all));
+}
+
+/// A C function that only computes: called for real when all arguments are literals.
+Value* call_pure(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  Ref positional = Ref::steal(PyTuple_New(args.positional.size()));
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    Ref literal = in.literal_of(args.positional[i]);
+    if (!literal) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
+    PyTuple_SET_ITEM(positional.get(), i, literal.release());
+  }
+  Ref keywords;
+  for (auto& [name, value] : args.keywords) {
+    if (!keywords) keywords = Ref::steal(PyDict_New());
+    Ref literal = in.literal_of(value);
+    if (!literal) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
+    PyDict_SetItem(keywords.get(), name.get(), literal.get());
+  }
+  Ref result = Ref::steal(PyObject_Call(callable, positional.get(), keywords.get()));
+  if (!result) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace);
+    throw Raise{in.constant(Ref::steal(value))};
+  }
+  return in.wrap_result(result.get());
+}
+
+Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
+  PyObject* callable = in.constant_of(callee);
+  if (Model model = model_of(callable)) return model(in, args);
+  if (PyType_Check(callable)) return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
+  switch (kind_of_callable(callable)) {
+    case CallableKind::Torch: return in.call_torch(callable, args);
+    case CallableKind::Ambient:
+      in.state_changed = true;
+      [[fallthrough]];
+    case CallableKind::Pure: return call_pure(in, callable, args);
+    case CallableKind::Unknown: break;
+  }
+  if (Py_TYPE(callable) == lru_cache_type()) {
+    Ref wrapped = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
+    return in.call(in.wrap(wrapped.get(), in.sources().pinned(wrapped.get(), "__wrapped__")), std::move(args));
+  }
+  if (PyCFunction_Check(callable)) {
+    // A method bound to a class or literal: its descriptor may have a model.
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    if (self && !PyModule_Check(self)) {
+      Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+      PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
+      if (descriptor && (model_of(descriptor) || kind_of_callable(descriptor) != CallableKind::Unknown) && is_literal(self)) {
+        args.positional.insert(args.positional.begin(), in.constant(self));
+        return in.call(in.constant(descriptor), std::move(args));
+      }
+    }
+  }
+  throw Break{BreakId::unknown_call, name_of(callable)};
+}
+
+}  // namespace
+
+Value* Interpreter::call_method(Value* self, const char* name, std::vector<Value*> positional) {
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  CallArgs args;
+  args.positional = std::move(positional);
+  return call(get_attr(self, key.get()), std::move(args));
+}
+
+Value* Interpreter::call(Value* callee, CallArgs args) {
+  switch (callee->kind) {
+    case Kind::Function: return call_function(static_cast<FunctionValue*>(callee), std::move(args));
+    case Kind::Method: {
+      auto* method = static_cast<MethodValue*>(callee);
+      args.positional.insert(args.positional.begin(), method->self);
+      return call(method->function, std::move(args));
+    }
+    case Kind::Constant: return call_constant(*this, static_cast<ConstantValue*>(callee), std::move(args));
+    case Kind::Object: {
+      auto* object = static_cast<ObjectValue*>(callee);
+      if (object->type == partial_type()) return call_partial(*this, object, std::move(args));
+      if (is_transparent(object->type)) {
+        static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
+        return call(get_attr(object, wrapped), std::move(args));
+      }
+      if (object->object && kind_of_callable(object->object.get()) == CallableKind::Torch) return call_torch(object->object.get(), args);
+      static PyObject* const call_name = PyUnicode_InternFromString("__call__");
+      return call(type_method(*this, callee, call_name), std::move(args));
+    }
+    case Kind::Tensor: raise(PyExc_TypeError, "'Tensor' object is not callable");
+    default: throw Break{BreakId::unknown_call, std::string("a call of a ") + type_of(callee)->tp_name};
+  }
+}
+
+Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
+  if (function->function) {
+    if (Model model = model_of(function->function.get())) return model(*this, args);
+    if (kind_of_callable(function->function.get()) == CallableKind::Torch) return call_torch(function->function.get(), args);
+    if (!function->guarded) {
+      PyObject* object = function->function.get();
+      bool by_identity = function->source->kind != SourceKind::Argument && function->source->kind != SourceKind::Item &&
+                         function->source->kind != SourceKind::CellContents;
+      if (by_identity) guard(function->source, FactKind::Identity, object);
+      guard(function->source, FactKind::Code, PyFunction_GET_CODE(object), reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
+      function->guarded = true;
+    }
+    if (function->closure.empty()) {
+      PyObject* closure = PyFunction_GET_CLOSURE(function->function.get());
+      for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+        PyObject* cell = PyTuple_GET_ITEM(closure, i);
+        Source* source = sources_->child(function->source, SourceKind::Cell, static_cast<int32_t>(i), nullptr, cell);
+        function->closure.push_back(as<CellValue>(wrap(cell, source)));
+      }
+    }
+  }
+  const pycompat::Code* code = pycompat::decode(function->code);
+  if (!code) {
+    PyErr_Clear();
+    throw Break{BreakId::internal, "bytecode of an unknown version"};
+  }
+  auto inner = std::make_unique<Frame>();
+  inner->code = code;
+  inner->function = function;
+  inner->globals = function->globals;
+  inner->globals_source = function->globals_source;
+  inner->builtins = frame->builtins;
+  inner->locals.assign(code->nlocalsplus, nullptr);
+  inner->stack.reserve(code->stacksize);
+  inner->caller = frame;
+  inner->line = function->code->co_firstlineno;
+  bind(*this, function, *code, args, *inner);
+  locate();
+  inner->caller_location = torch.location();
+  if (code->flags & CO_GENERATOR) return make_generator(*this, std::move(inner));
+  if (code->is_generator_like()) throw Break{BreakId::generator, "a coroutine"};
+  return run_frame(*inner);
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,398 @@
+// Items of sequences, dicts and sets; iteration over anything but iterators themselves is in iterators.cpp.
+#include "capture/guards/literals.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+
+Value* Interpreter::item(SequenceValue* sequence, size_t index) {
+  Value*& slot = sequence->items[index];
+  if (!slot) {
+    PyObject* object = PySequence_Fast_GET_ITEM(sequence->outside.get(), index);
+    slot = wrap(object, sources_->child(sequence->source, SourceKind::Item, static_cast<int32_t>(index), nullptr, object));
+  }
+  return slot;
+}
+
+// ---- dicts
+
+static Ref dict_key(Interpreter& in, Value* key) {
+  Ref literal = in.literal_of(key);
+  if (!literal && key->kind == Kind::Function) literal = as<FunctionValue>(key)->function;
+  if (!literal && key->kind == Kind::Object) literal = as<ObjectValue>(key)->object;
+  if (!literal) throw Break{BreakId::unknown_object, "a dict key that is no literal"};
+  return literal;
+}
+
+static Py_hash_t key_hash(Interpreter& in, PyObject* key) {
+  if (!is_literal(key) && !is_known_by_identity(key) && Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash)
+    throw Break{BreakId::unknown_object, "a dict key with its own __hash__"};
+  Py_hash_t hash = PyObject_Hash(key);
+  if (hash == -1) {
+    PyErr_Clear();
+    in.raise(PyExc_TypeError, std::string("unhashable type: '") + Py_TYPE(key)->tp_name + "'");
+  }
+  return hash;
+}
+
+static bool same_dict_key(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!is_literal(a) || !is_literal(b)) return false;
+  int equal = PyObject_RichCompareBool(a, b, Py_EQ);  // 1 == 1.0 == True as keys
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+static DictValue::Entry* find_entry(Interpreter& in, DictValue* dict, PyObject* key, Py_hash_t hash) {
+  auto [first, last] = dict->index.equal_range(hash);
+  for (; first != last; ++first) {
+    DictValue::Entry& entry = dict->entries[first->second];
+    if (!entry.key) continue;
+    PyObject* known = entry.key->kind == Kind::Constant ? static_cast<ConstantValue*>(entry.key)->object.get() : nullptr;
+    Ref made = known ? Ref::borrow(known) : dict_key(in, entry.key);
+    if (same_dict_key(made.get(), key)) return &entry;
+  }
+  return nullptr;
+}
+
+void Interpreter::realise(DictValue* dict) {
+  if (!dict->outside || dict->mutated) return;
+  if (!dict->entries.empty() || PyDict_GET_SIZE(dict->outside.get()) == 0) {
+    if (dict->entries.empty()) guard(dict->source, FactKind::Length, nullptr, 0);
+    return;
+  }
+  PyObject* object = dict->outside.get();
+  Ref keys = Ref::steal(PyTuple_New(PyDict_GET_SIZE(object)));
+  Py_ssize_t position = 0, i = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(object, &position, &key, &value)) {
+    Py_INCREF(key);
+    PyTuple_SET_ITEM(keys.get(), i++, key);
+    if (!is_literal(key) && !is_known_by_identity(key) && !PyFunction_Check(key) &&
+        Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash)
+      throw Break{BreakId::unknown_object, "a dict with keys of their own __hash__"};
+    Value* known_key = is_literal(key) || is_known_by_identity(key)
+                           ? constant(key) : wrap(key, sources_->pinned(key, "dict key"));
+    dict->index.emplace(PyObject_Hash(key), dict->entries.size());
+    dict->entries.push_back({known_key, nullptr});
+  }
+  dict->live = dict->entries.size();
+  guard(dict->source, FactKind::Keys, keys.get());
+}
+
+static Value* entry_value(Interpreter& in, DictValue* dict, DictValue::Entry& entry) {
+  if (!entry.value) {
+    Ref key = dict_key(in, entry.key);
+    PyObject* found = PyDict_GetItemWithError(dict->outside.get(), key.get());
+    if (!found) throw Break{BreakId::internal, "an outside dict changed during capture"};
+    entry.value = in.wrap(found, in.sources().child(dict->source, SourceKind::DictItem, 0, key.get(), found));
+  }
+  return entry.value;
+}
+
+Value* Interpreter::dict_get(DictValue* dict, Value* key) {
+  Ref object = dict_key(*this, key);
+  Py_hash_t hash = key_hash(*this, object.get());
+  if (dict->outside && !dict->mutated && dict->entries.empty() && PyUnicode_CheckExact(object.get())) {
+    // One key of an outside dict is looked at: only that is guarded.
+    PyObject* found = PyDict_GetItemWithError(dict->outside.get(), object.get());
+    if (!found) {
+      PyErr_Clear();
+      guard(dict->source, FactKind::Absent, object.get());
+      return nullptr;
+    }
+    return wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, object.get(), found));
+  }
+  realise(dict);
+  DictValue::Entry* entry = find_entry(*this, dict, object.get(), hash);
+  return entry ? entry_value(*this, dict, *entry) : nullptr;
+}
+
+static void realise_all(Interpreter& in, DictValue* dict) {
+  in.realise(dict);
+  if (dict->outside && !dict->mutated)
+    for (auto& entry : dict->entries)
+      if (entry.key) entry_value(in, dict, entry);
+}
+
+void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
+  Ref object = dict_key(*this, key);
+  Py_hash_t hash = key_hash(*this, object.get());
+  if (dict->outside && !dict->mutated) {
+    realise_all(*this, dict);
+    dict->mutated = true;
+  }
+  if (DictValue::Entry* entry = find_entry(*this, dict, object.get(), hash)) {
+    entry->value = value;
+    return;
+  }
+  dict->index.emplace(hash, dict->entries.size());
+  dict->entries.push_back({key, value});
+  ++dict->live;
+}
+
+bool Interpreter::dict_delete(DictValue* dict, Value* key) {
+  Ref object = dict_key(*this, key);
+  Py_hash_t hash = key_hash(*this, object.get());
+  if (dict->outside && !dict->mutated) {
+    realise_all(*this, dict);
+    dict->mutated = true;
+  }
+  DictValue::Entry* entry = find_entry(*this, dict, object.get(), hash);
+  if (!entry) return false;
+  entry->key = nullptr;
+  entry->value = nullptr;
+  --dict->live;
+  return true;
+}
+
+DictValue* Interpreter::dict_part(Value* value) {
+  if (auto* dict = as<DictValue>(value)) return dict;
+  if (auto* object = as<ObjectValue>(value)) {
+    if (!object->base && object->object && PyDict_Check(object->object.get())) {
+      // The instance's own dict storage, read like a dict.
+      auto* dict = arena.make<DictValue>(&PyDict_Type);
+      dict->outside = object->object;
+      dict->source = object->source;
+      object->base = dict;
+    }
+    return as<DictValue>(object->base);
+  }
+  return nullptr;
+}
+
+SequenceValue* Interpreter::list_part(Value* value) {
+  if (auto* sequence = as_sequence(value)) return sequence;
+  if (auto* object = as<ObjectValue>(value)) {
+    if (!object->base && object->object && (PyList_Check(object->object.get()) || PyTuple_Check(object->object.get()))) {
+      bool is_list = PyList_Check(object->object.get());
+      auto* sequence = arena.make<SequenceValue>(is_list ? Kind::List : Kind::Tuple, is_list ? &PyList_Type : &PyTuple_Type);
+      sequence->outside = object->object;
+      sequence->source = object->source;
+      sequence->items.assign(PySequence_Fast_GET_SIZE(object->object.get()), nullptr);
+      guard(object->source, FactKind::Length, nullptr, static_cast<int64_t>(sequence->items.size()));
+      object->base = sequence;
+    }
+    return as_sequence(object->base);
+  }
+  return nullptr;
+}
+
+void Interpreter::mutated(Value* container) {
+  if (!container->source) return;
+  EffectKind kind = container->kind == Kind::List ? EffectKind::ListReplace
+                    : container->kind == Kind::Dict ? EffectKind::DictReplace
+                                                    : EffectKind::SetReplace;
+  for (const Effect& known : effects)
+    if (known.target == container && known.kind == kind) return;
+  if (auto* sequence = as_sequence(container))
+    for (size_t i = 0; i < sequence->items.size(); ++i) item(sequence, i);
+  effects.push_back({kind, container});
+}
+
+// ---- sets
+
+static Ref set_element(Interpreter& in, Value* item) {
+  Ref literal = in.literal_of(item);
+  if (!literal || !(is_literal(literal.get()) || is_known_by_identity(literal.get())))
+    throw Break{BreakId::unknown_object, "a set element that is no literal"};
+  return literal;
+}
+
+void add_to_set(Interpreter& in, SetValue* set, Value* item) {
+  Ref element = set_element(in, item);
+  if (PySet_Add(set->elements.get(), element.get()) < 0) {
+    PyErr_Clear();
+    in.raise(PyExc_TypeError, "unhashable type");
+  }
+}
+
+Value* make_set(Interpreter& in, const std::vector<Value*>& items, PyTypeObject* type) {
+  auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(nullptr)), type);
+  for (Value* item : items) add_to_set(in, set, item);
+  return set;
+}
+
+std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* mapping) {
+  std::vector<std::pair<Value*, Value*>> items;
+  if (DictValue* dict = in.dict_part(mapping)) {
+    in.realise(dict);
+    for (auto& entry : dict->entries)
+      if (entry.key) items.emplace_back(entry.key, entry_value(in, dict, entry));
+    return items;
+  }
+  if (mapping->kind == Kind::Object) {
+    for (Value* key : in.unpack(in.call_method(mapping, "keys", {}))) items.emplace_back(key, in.get_item(mapping, key));
+    return items;
+  }
+  for (Value* pair : in.unpack(mapping)) {
+    std::vector<Value*> parts = in.unpack(pair);
+    if (parts.size() != 2) throw Break{BreakId::raises, "dictionary update sequence element has a wrong length"};
+    items.emplace_back(parts[0], parts[1]);
+  }
+  return items;
+}
+
+// ---- subscripts
+
+static Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
+  Py_ssize_t size = static_cast<Py_ssize_t>(sequence->items.size());
+  if (auto* slice = as<SliceValue>(key)) {
+    Ref literal = in.literal_of(slice);
+    if (!literal) throw Break{BreakId::unknown_object, "a slice that is no constant"};
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(literal.get(), &start, &stop, &step) < 0) throw Break{BreakId::raises, take_error_text()};
+    Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < count; ++i) items.push_back(in.item(sequence, start + i * step));
+    return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
+  }
+  PyObject* index = in.constant_of(key);
+  if (!index || !PyIndex_Check(index)) {
+    if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
+    in.raise(PyExc_TypeError, std::string(sequence->kind == Kind::List ? "list" : "tuple") + " indices must be integers or slices");
+  }
+  Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr);
+  if (at < 0) at += size;
+  if (at < 0 || at >= size)
+    in.raise(PyExc_IndexError, sequence->kind == Kind::List ? "list index out of range" : "tuple index out of range");
+  return in.item(sequence, at);
+}
+
+/// A key for tensor subscripts; index lists become constants, since the binding would write them by pointer.
+static Ref tensor_key(Interpreter& in, Value* key) {
+  if (key->kind == Kind::List) {
+    Ref literal = in.literal_of(key);
+    if (!literal) return in.to_torch(key);
+    Ref made = Ref::steal(PyObject_CallOneArg(known_object("torch.tensor"), literal.get()));
+    if (!made) throw Break{BreakId::torch_error, take_error_text()};
+    Ref fake = in.torch.add_constant(made.get());
+    if (!fake) throw Break{BreakId::torch_refused, in.torch.failure()};
+    return fake;
+  }
+  if (key->kind == Kind::Tuple) {
+    auto* sequence = static_cast<SequenceValue*>(key);
+    Ref tuple = Ref::steal(PyTuple_New(sequence->items.size()));
+    for (size_t i = 0; i < sequence->items.size(); ++i)
+      PyTuple_SET_ITEM(tuple.get(), i, tensor_key(in, in.item(sequence, i)).release());
+    return tuple;
+  }
+  return in.to_torch(key);
+}
+
+Value* Interpreter::get_item(Value* value, Value* key) {
+  if (auto* sequence = as_sequence(value)) return sequence_item(*this, sequence, key);
+  if (auto* tensor = as<TensorValue>(value)) {
+    Ref index = tensor_key(*this, key);
+    PyObject* fake = fake_of(tensor);
+    return torch_result([&] { return PyObject_GetItem(fake, index.get()); }, "subscript");
+  }
+  if (auto* dict = as<DictValue>(value)) {
+    if (Value* found = dict_get(dict, key)) return found;
+    if (dict->default_factory && !dict->source) {
+      Value* made = call(dict->default_factory, {});
+      dict_set(dict, key, made);
+      return made;
+    }
+    if (dict->type == default_dict_type()) throw Break{BreakId::mutation, "a missing key of an outside defaultdict"};
+    Ref literal = literal_of(key);
+    Ref error = Ref::steal(PyObject_CallOneArg(PyExc_KeyError, literal ? literal.get() : Py_None));
+    throw Raise{constant(std::move(error))};
+  }
+  if (value->kind == Kind::Constant) {
+    PyObject* object = constant_of(value);
+    Ref literal = literal_of(key);
+    if (literal && (static_cast<ConstantValue*>(value)->literal || PyType_Check(object) || is_known_by_identity(object))) {
+      if (PyType_Check(object) && !PyType_IsSubtype(Py_TYPE(object), enum_meta_type()) &&
+          Py_TYPE(object) != &PyType_Type && Py_TYPE(object) != abc_meta_type())
+        throw Break{BreakId::unknown_object, "subscript of a class"};
+      Ref result = Ref::steal(PyObject_GetItem(object, literal.get()));
+      if (!result) {
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        PyErr_NormalizeException(&type, &error, &trace);
+        Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace);
+        throw Raise{constant(Ref::steal(error))};
+      }
+      return wrap_result(result.get());
+    }
+    if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a constant"};
+  }
+  static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
+  CallArgs args;
+  args.positional = {key};
+  return call(type_method(*this, value, getitem), std::move(args));
+}
+
+void Interpreter::set_item(Value* value, Value* key, Value* to) {
+  if (auto* tensor = as<TensorValue>(value)) {
+    Ref index = tensor_key(*this, key), what = to_torch(to);
+    PyObject* fake = fake_of(tensor);
+    torch_result([&]() -> PyObject* {
+      if (PyObject_SetItem(fake, index.get(), what.get()) < 0) return nullptr;
+      Py_RETURN_NONE;
+    }, "subscript assignment");
+    return;
+  }
+  if (auto* dict = as<DictValue>(value)) {
+    dict_set(dict, key, to);
+    mutated(dict);
+    return;
+  }
+  if (auto* list = as_sequence(value); list && list->kind == Kind::List) {
+    for (size_t i = 0; i < list->items.size(); ++i) item(list, i);
+    if (auto* slice = as<SliceValue>(key)) {
+      Ref literal = literal_of(slice);
+      Py_ssize_t start, stop, step;
+      if (!literal || PySlice_Unpack(literal.get(), &start, &stop, &step) < 0 || step != 1)
+        throw Break{BreakId::opcode, "assignment to an extended slice"};
+      PySlice_AdjustIndices(list->items.size(), &start, &stop, step);
+      std::vector<Value*> more = unpack(to);
+      if (stop < start) stop = start;
+      list->items.erase(list->items.begin() + start, list->items.begin() + stop);
+      list->items.insert(list->items.begin() + start, more.begin(), more.end());
+    } else {
+      PyObject* index = constant_of(key);
+      if (!index || !PyIndex_Check(index)) throw Break{BreakId::raises, "list indices must be integers"};
+      Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr), size = list->items.size();
+      if (at < 0) at += size;
+      if (at < 0 || at >= size) raise(PyExc_IndexError, "list assignment index out of range");
+      list->items[at] = to;
+    }
+    mutated(list);
+    return;
+  }
+  static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");
+  CallArgs args;
+  args.positional = {key, to};
+  call(type_method(*this, value, setitem), std::move(args));
+}
+
+void Interpreter::del_item(Value* value, Value* key) {
+  if (auto* dict = as<DictValue>(value)) {
+    if (!dict_delete(dict, key)) {
+      Ref literal = literal_of(key);
+      Ref error = Ref::steal(PyObject_CallOneArg(PyExc_KeyError, literal ? literal.get() : Py_None));
+      throw Raise{constant(std::move(error))};
+    }
+    mutated(dict);
+    return;
+  }
+  if (auto* list = as_sequence(value); list && list->kind == Kind::List) {
+    PyObject* index = constant_of(key);
+    if (!index || !PyIndex_Check(index)) throw Break{BreakId::opcode, "del of a slice"};
+    for (size_t i = 0; i < list->items.size(); ++i) item(list, i);
+    Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr), size = list->items.size();
+    if (at < 0) at += size;
+    if (at < 0 || at >= size) raise(PyExc_IndexError, "list assignment index out of range");
+    list->items.erase(list->items.begin() + at);
+    mutated(list);
+    return;
+  }
+  static PyObject* const delitem = PyUnicode_InternFromString("__delitem__");
+  CallArgs args;
+  args.positional = {key};
+  call(type_method(*this, value, delitem), std::move(args));
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,182 @@
+#include "capture/interpreter/interpreter.h"
+
+#include "capture/guards/literals.h"
+#include "capture/pycompat/facts.h"
+#include "core/base/check.h"
+
+namespace stator::capture {
+
+constexpr int kMaxDepth = 180;
+
+Interpreter::Interpreter(PyObject* function, PyCodeObject* code, PyObject* const* arguments, std::string graph_name)
+    : torch(graph_name), function_(Ref::borrow(function)), code_(code), sources_(std::make_unique<SourceTree>(code)) {
+  const pycompat::Code* decoded = pycompat::decode(code);
+  int count = decoded ? decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() + decoded->has_varkeywords() : 0;
+  for (int i = 0; i < count; ++i) arguments_.push_back(Ref::borrow(arguments[i]));
+  none_ = constant(Py_None);
+  true_ = constant(Py_True);
+  false_ = constant(Py_False);
+}
+
+Interpreter::~Interpreter() = default;
+
+Value* Interpreter::none() { return none_; }
+Value* Interpreter::boolean(bool value) { return value ? true_ : false_; }
+
+ConstantValue* Interpreter::constant(Ref object) {
+  bool literal = is_literal(object.get());
+  return arena.make<ConstantValue>(std::move(object), literal);
+}
+
+Value* Interpreter::integer(int64_t value) { return constant(Ref::steal(PyLong_FromLongLong(value))); }
+
+SequenceValue* Interpreter::tuple(std::vector<Value*> items) {
+  auto* made = arena.make<SequenceValue>(Kind::Tuple, &PyTuple_Type);
+  made->items = std::move(items);
+  return made;
+}
+
+SequenceValue* Interpreter::list(std::vector<Value*> items) {
+  auto* made = arena.make<SequenceValue>(Kind::List, &PyList_Type);
+  made->items = std::move(items);
+  return made;
+}
+
+DictValue* Interpreter::dict() { return arena.make<DictValue>(&PyDict_Type); }
+
+// ---- the captured frame
+
+Value* Interpreter::run() {
+  const pycompat::Code* code = pycompat::decode(code_);
+  if (!code) {
+    PyErr_Clear();
+    throw Break{BreakId::internal, "bytecode of an unknown version"};
+  }
+  if (code->is_generator_like()) throw Break{BreakId::generator, ""};
+  Source* function_source = sources_->function(function_.get());
+  FunctionValue* function = outside_function(function_.get(), function_source);
+  guard(function_source, FactKind::Code, function_.as<PyObject>() ? PyFunction_GET_CODE(function_.get()) : nullptr,
+        reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(function_.get())));
+  function->guarded = true;
+  Frame top;
+  top.code = code;
+  top.function = function;
+  top.globals = function->globals;
+  top.globals_source = function->globals_source;
+  top.builtins = PyEval_GetBuiltins();
+  top.locals.assign(code->nlocalsplus, nullptr);
+  top.unread.assign(code->nlocalsplus, nullptr);
+  top.line = code->code->co_firstlineno;
+  frame = &top;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (!arguments_[i]) continue;
+    Source* source = sources_->argument(static_cast<int>(i), arguments_[i].get());
+    if (!source->key) source->key = Ref::borrow(PyTuple_GET_ITEM(code->localsplus_names, i));
+    top.unread[i] = source;
+  }
+  return run_frame(top);
+}
+
+Value* Interpreter::local(Frame& current, int slot) {
+  if (!current.locals[slot] && !current.unread.empty() && current.unread[slot]) {
+    Source* source = std::exchange(current.unread[slot], nullptr);
+    current.locals[slot] = wrap(source->object.get(), source);
+  }
+  return current.locals[slot];
+}
+
+Value* Interpreter::run_frame(Frame& current) {
+  if (++depth > kMaxDepth) {
+    --depth;
+    throw Break{BreakId::recursion, "more than " + std::to_string(kMaxDepth) + " nested calls"};
+  }
+  Frame* previous = frame;
+  frame = &current;
+  const std::vector<pycompat::Instr>& instrs = current.code->instrs;
+  while (!current.returned && !current.yielded) {
+    try {
+      while (!current.returned && !current.yielded) {
+        const pycompat::Instr& instr = instrs[current.pc++];
+        current.line = instr.line;
+        handler_of(instr.op)(*this, current, instr);
+      }
+    } catch (const Raise& raised) {
+      // CPython's own table decides where an exception goes.
+      int at = static_cast<int>(current.pc) - 1;
+      const pycompat::ExceptionEntry* handler = nullptr;
+      for (const pycompat::ExceptionEntry& entry : current.code->exceptions)
+        if (entry.start <= at && at < entry.end) handler = &entry;
+      if (!handler) {
+        frame = previous;
+        --depth;
+        throw;
+      }
+      frame = &current;
+      current.stack.resize(handler->depth);
+      if (handler->lasti) current.push(integer(at));
+      current.push(raised.exception);
+      current.pc = handler->target;
+    } catch (...) {
+      // The stack of frames stays for the report.
+      --depth;
+      throw;
+    }
+  }
+  frame = previous;
+  --depth;
+  return current.result;
+}
+
+UserLine Interpreter::user_line() const {
+  if (!frame) return {};
+  return {Ref::borrow(frame->code->code->co_filename), frame->line};
+}
+
+std::vector<StackLine> Interpreter::stack_lines() const {
+  std::vector<StackLine> lines;
+  for (Frame* f = frame; f; f = f->caller) {
+    const char* file = PyUnicode_AsUTF8(f->code->code->co_filename);
+    const char* name = PyUnicode_AsUTF8(f->code->code->co_qualname);
+    lines.insert(lines.begin(), StackLine{file ? file : "?", name ? name : "?", f->line});
+  }
+  return lines;
+}
+
+void Interpreter::raise(PyObject* type, const std::string& message) {
+  Ref text = Ref::steal(PyUnicode_FromString(message.c_str()));
+  Ref instance = Ref::steal(PyObject_CallOneArg(type, text.get()));
+  throw Raise{constant(std::move(instance))};
+}
+
+// ---- guards
+
+void Interpreter::guard(Source* source, FactKind kind, PyObject* object, int64_t number) {
+  // Who stands at a pinned source follows from other guards, and so does the class of what cannot change it.
+  if (source->kind == SourceKind::Pinned) {
+    if (kind == FactKind::Identity || kind == FactKind::Equals) return;
+    if (kind == FactKind::TypeIs && !(reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return;
+  }
+  Fact fact{kind, Ref::borrow(object), Ref(), number, user_line()};
+  if (kind == FactKind::Code) fact.extra = Ref::borrow(PyFunction_GET_DEFAULTS(source->object.get()));
+  sources_->add_fact(source, std::move(fact));
+}
+
+void Interpreter::guard_class(PyTypeObject* type) {
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
+  auto [found, fresh] = guarded_classes_.try_emplace(type, true);
+  if (!fresh) return;
+  static PyObject* probe = PyUnicode_InternFromString("__stator__");
+  if (stator_type_version(type) == 0) _PyType_Lookup(type, probe);
+  if (stator_type_version(type) == 0) throw Break{BreakId::internal, std::string("class without a version: ") + type->tp_name};
+  Source* source = sources_->pinned(reinterpret_cast<PyObject*>(type), type->tp_name);
+  guard(source, FactKind::TypeVersion, reinterpret_cast<PyObject*>(type), stator_type_version(type));
+}
+
+void Interpreter::guard_same(Source* a, Source* b, bool same) {
+  if (a == b) return;
+  Fact fact{same ? FactKind::SameAs : FactKind::NotSameAs, Ref(), Ref(), 0, user_line(), b};
+  a->loaded = b->loaded = true;
+  sources_->add_fact(a, std::move(fact));
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,220 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/call/break.h"
+#include "capture/interpreter/torch_tracer.h"
+#include "capture/pycompat/code.h"
+#include "capture/values/source.h"
+#include "capture/values/value.h"
+
+/// Walks bytecode with symbolic values. It never changes the program's own objects: mutations of outside objects go to
+/// an effect log. One instance serves one capture on one thread with the GIL held.
+namespace stator::capture {
+
+/// One activation: the captured frame itself, an inlined call, or a generator half-way through.
+struct Frame {
+  const pycompat::Code* code = nullptr;
+  FunctionValue* function = nullptr;
+  PyObject* globals = nullptr;
+  Source* globals_source = nullptr;
+  PyObject* builtins = nullptr;
+  std::vector<Value*> locals;  // by localsplus slot; null: unbound, or an argument nobody looked at yet
+  std::vector<Source*> unread;  // the captured frame: sources of such arguments, by slot
+  std::vector<Value*> stack;
+  size_t pc = 0;
+  int line = 0;
+  Frame* caller = nullptr;
+  uint32_t caller_location = 0;
+  Value* result = nullptr;     // set by return and yield
+  bool returned = false, yielded = false;
+  Value* handled = nullptr;    // exception being handled
+
+  Value* pop() {
+    Value* top = stack.back();
+    stack.pop_back();
+    return top;
+  }
+  void push(Value* value) { stack.push_back(value); }
+  Value*& top(size_t depth = 1) { return stack[stack.size() - depth]; }
+};
+
+/// Arguments of a call in the program: positional, then keywords by name.
+struct CallArgs {
+  std::vector<Value*> positional;
+  std::vector<std::pair<Ref, Value*>> keywords;  // names are exact str
+
+  Value* keyword(const char* name) const;
+  size_t count() const { return positional.size() + keywords.size(); }
+};
+
+enum class EffectKind : uint8_t { SetAttr, DelAttr, SetItem, DelItem, ListReplace, DictReplace, SetReplace, SetCell, SetGlobal, DelGlobal, Advance };
+
+/// A change of an outside object, to be replayed when the plan ends.
+struct Effect {
+  EffectKind kind;
+  Value* target;
+  Value* key = nullptr;
+  Value* value = nullptr;
+};
+
+struct CaptureOptions {
+  bool fullgraph = false;
+};
+
+class Interpreter {
+ public:
+  Interpreter(PyObject* function, PyCodeObject* code, PyObject* const* arguments, std::string graph_name);
+  ~Interpreter();
+
+  /// Interprets the whole frame and gives its result. Throws Break.
+  Value* run();
+
+  // ---- making values
+  ValueArena arena;
+  Value* none();
+  Value* boolean(bool value);
+  ConstantValue* constant(Ref object);         // literal or identity, decided by type
+  ConstantValue* constant(PyObject* borrowed) { return constant(Ref::borrow(borrowed)); }
+  Value* integer(int64_t value);
+  SequenceValue* tuple(std::vector<Value*> items);
+  SequenceValue* list(std::vector<Value*> items);
+  DictValue* dict();
+  /// The value of an outside object. Mutable objects and tensors are one value however they are reached.
+  Value* wrap(PyObject* object, Source* source);
+  /// A value for an object that torch or a pure function returned during capture.
+  Value* wrap_result(PyObject* object);
+
+  // ---- looking at values (these emit guards)
+  /// The object behind a constant, guarded; null if the value is no constant.
+  PyObject* constant_of(Value* value);
+  /// A Python object equal to the value made of literals only, else null. New reference.
+  Ref literal_of(Value* value);
+  PyTypeObject* type_of(Value* value);
+  bool truth(Value* value);
+  bool is_same(Value* a, Value* b);
+  std::optional<Py_ssize_t> length_of(Value* value);
+  /// The fake of a tensor value; makes it a graph input on first use.
+  PyObject* fake_of(TensorValue* tensor);
+  /// Arguments for a torch call: fakes in place of tensors, containers rebuilt. Throws Break if impossible.
+  Ref to_torch(Value* value);
+
+  // ---- sequences, dicts, sets
+  Value* item(SequenceValue* sequence, size_t index);
+  std::vector<Value*> unpack(Value* iterable);  // all items; drains iterators
+  Value* iterate(Value* iterable);              // iter(x)
+  Value* next(Value* iterator);                 // null at the end
+  Value* dict_get(DictValue* dict, Value* key);
+  void dict_set(DictValue* dict, Value* key, Value* value);
+  bool dict_delete(DictValue* dict, Value* key);
+  void realise(DictValue* dict);
+  /// The list, dict or set part of a value: itself, or the base of an instance of a subclass.
+  DictValue* dict_part(Value* value);
+  SequenceValue* list_part(Value* value);
+  void mutated(Value* container);  // logs the effect if the container is outside
+
+  // ---- operations of the language
+  Value* get_attr(Value* value, PyObject* name);
+  Value* find_attr(Value* value, PyObject* name);  // null when there is none
+  void set_attr(Value* value, PyObject* name, Value* to);
+  void del_attr(Value* value, PyObject* name);
+  Value* get_item(Value* value, Value* key);
+  void set_item(Value* value, Value* key, Value* to);
+  void del_item(Value* value, Value* key);
+  Value* binary(int op, Value* a, Value* b);
+  Value* unary(pycompat::Op op, Value* value);
+  Value* compare(int op, Value* a, Value* b);
+  bool contains(Value* container, Value* item);
+  Value* call(Value* callee, CallArgs args);
+  Value* call_function(FunctionValue* function, CallArgs args);
+  Value* call_method(Value* self, const char* name, std::vector<Value*> args);
+  Value* instantiate(PyTypeObject* type, CallArgs args);
+  Value* load_global(Frame& frame, PyObject* name);
+  Value* format(Value* value, int conversion, Value* spec);
+  bool is_instance(Value* value, Value* classes);
+  Value* class_attr(PyTypeObject* type, PyObject* name, Value* self);  // bound to self, or to the class if null
+  Value* bind_descriptor(PyObject* descriptor, PyTypeObject* owner, Value* self, PyObject* name);
+  FunctionValue* outside_function(PyObject* function, Source* source);
+
+  // ---- torch
+  TorchTracer torch;
+  Value* call_torch(PyObject* callable, const CallArgs& args);
+  /// Tells the tracer which line of the program records now.
+  void locate() {
+    torch.set_location(frame->code->code->co_filename, frame->code->code->co_qualname, frame->line, frame->caller_location);
+  }
+  template <class F>
+  Value* torch_result(F&& call, const char* what) {
+    locate();
+    Ref result = torch.record(std::forward<F>(call));
+    if (!result) torch_failed(what);
+    return wrap_result(result.get());
+  }
+  [[noreturn]] void torch_failed(const char* what);
+
+  // ---- guards
+  SourceTree& sources() { return *sources_; }
+  std::unique_ptr<SourceTree> take_sources() { return std::move(sources_); }
+  void guard(Source* source, FactKind kind, PyObject* object = nullptr, int64_t number = 0);
+  void guard_type(Source* source, PyTypeObject* type) { guard(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type)); }
+  /// Everything looked up on the class stays as it is.
+  void guard_class(PyTypeObject* type);
+  void guard_same(Source* a, Source* b, bool same);
+
+  // ---- frames
+  Frame* frame = nullptr;
+  Value* run_frame(Frame& frame);
+  Value* local(Frame& frame, int slot);  // null if unbound
+  std::vector<StackLine> stack_lines() const;
+  UserLine user_line() const;
+  std::vector<Effect> effects;
+  std::vector<TensorValue*> inputs;  // by graph input number
+  int depth = 0;
+  bool state_changed = false;  // a setter of ambient state ran
+
+  [[noreturn]] void raise(PyObject* type, const std::string& message);
+
+ private:
+  Value* wrap_fresh(PyObject* object, Source* source);
+
+  Ref function_;
+  PyCodeObject* code_;
+  std::vector<Ref> arguments_;
+  std::unique_ptr<SourceTree> sources_;
+  std::unordered_map<PyObject*, Value*> by_object_;   // identity of outside objects
+  std::unordered_map<PyObject*, TensorValue*> by_fake_;
+  std::unordered_map<PyTypeObject*, bool> guarded_classes_;
+  Value* none_ = nullptr;
+  Value* true_ = nullptr;
+  Value* false_ = nullptr;
+};
+
+using Handler = void (*)(Interpreter&, Frame&, const pycompat::Instr&);
+/// The handler of an opcode; every opcode has a row.
+Handler handler_of(pycompat::Op op);
+
+/// A native stand-in for a C function, method or class.
+using Model = Value* (*)(Interpreter&, CallArgs&);
+struct ModelRow {
+  const char* path;  // e.g. "builtins.dict.get"
+  Model model;
+};
+/// The model of a callable object, or null.
+Model model_of(PyObject* callable);
+/// Tables are joined at the first capture; a path that does not exist in this version is left out.
+std::span<const ModelRow> builtin_function_models();
+std::span<const ModelRow> builtin_type_models();
+std::span<const ModelRow> container_models();
+std::span<const ModelRow> torch_models();
+std::span<const ModelRow> library_models();
+
+/// How a C callable without a model may be called.
+enum class CallableKind : uint8_t { Unknown, Torch, Pure, Ambient };
+CallableKind kind_of_callable(PyObject* callable);
+
+}  // namespace stator::capture

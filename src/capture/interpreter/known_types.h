@@ -1,0 +1,29 @@
+#pragma once
+
+#include "capture/pycompat/ref.h"
+
+/// Classes and functions of the standard library and torch that the interpreter knows, looked up once.
+namespace stator::capture {
+
+PyTypeObject* ordered_dict_type();
+PyTypeObject* default_dict_type();
+PyTypeObject* partial_type();
+PyTypeObject* lru_cache_type();
+PyTypeObject* enum_meta_type();
+PyTypeObject* abc_meta_type();
+PyTypeObject* module_class();  // torch.nn.Module
+PyTypeObject* size_type();     // torch.Size
+/// The object at a dotted path in an importable module, or null without an error set. Kept for ever.
+PyObject* known_object(const char* path);
+
+/// The class of our own compiled functions: a captured program that calls one calls what it wraps.
+void set_transparent_type(PyTypeObject* type);
+bool is_transparent(PyTypeObject* type);
+
+/// A tuple subclass whose items are its only state: collections.namedtuple, typing.NamedTuple, torch.return_types.
+bool is_named_tuple(PyTypeObject* type);
+bool is_module_instance(PyObject* object);
+/// Classes, Python modules, C functions, descriptors, enum members, code: what they are is who they are.
+bool is_known_by_identity(PyObject* object);
+
+}  // namespace stator::capture

@@ -1,0 +1,126 @@
+// Models of torch functions that are not simply called on fakes.
+#include "capture/guards/literals.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+Value* is_true(Interpreter& in, CallArgs&) { return in.boolean(true); }
+Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
+Value* is_none(Interpreter& in, CallArgs&) { return in.none(); }
+
+/// Plain tensors have no __torch_function__, and captures run only when no function mode is active.
+Value* has_torch_function(Interpreter& in, CallArgs& args) {
+  for (Value* value : args.positional)
+    if (value->kind == Kind::Object) {
+      static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+      PyTypeObject* type = in.type_of(value);
+      in.guard_class(type);
+      if (_PyType_Lookup(type, name)) throw Break{BreakId::tensor_subclass, std::string("__torch_function__ of ") + type->tp_name};
+    }
+  return in.boolean(false);
+}
+
+/// Constructors from literal data: the tensor is made now, and each run of the graph gets a fresh copy.
+Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor) {
+  if (args.positional.size() != 1) throw Break{BreakId::unknown_call, constructor};
+  Ref data = in.literal_of(args.positional[0]);
+  if (!data) throw Break{BreakId::unknown_call, std::string(constructor) + " of something that is no literal"};
+  Ref keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) {
+    Ref literal = in.literal_of(value);
+    if (!literal) throw Break{BreakId::unknown_call, std::string(constructor) + " with a keyword that is no literal"};
+    if (PyUnicode_CompareWithASCIIString(name.get(), "requires_grad") == 0 && PyObject_IsTrue(literal.get()))
+      throw Break{BreakId::unknown_call, std::string(constructor) + " of a leaf that requires grad"};
+    PyDict_SetItem(keywords.get(), name.get(), literal.get());
+  }
+  Ref arguments = Ref::steal(PyTuple_Pack(1, data.get()));
+  Ref real = Ref::steal(PyObject_Call(known_object(constructor), arguments.get(), keywords.get()));
+  if (!real) throw Break{BreakId::torch_error, take_error_text()};
+  in.locate();
+  Ref fake = in.torch.add_constant(real.get());
+  if (!fake) throw Break{BreakId::torch_refused, in.torch.failure()};
+  return in.wrap_result(fake.get());
+}
+
+Value* tensor(Interpreter& in, CallArgs& args) { return tensor_from_data(in, args, "torch.tensor"); }
+
+Value* as_tensor(Interpreter& in, CallArgs& args) {
+  if (!args.positional.empty() && args.positional[0]->kind == Kind::Tensor) {
+    if (args.count() == 1) return args.positional[0];
+    CallArgs to;
+    to.positional = {args.positional[0]};
+    for (auto& keyword : args.keywords) to.keywords.push_back(keyword);
+    return in.call_torch(known_object("torch._C.TensorBase.to"), to);
+  }
+  return tensor_from_data(in, args, "torch.as_tensor");
+}
+
+/// Values of torch made from literals: Size, device, finfo, iinfo.
+template <const char* const& path>
+Value* torch_value(Interpreter& in, CallArgs& args) {
+  Ref positional = Ref::steal(PyTuple_New(args.positional.size()));
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    Value* value = args.positional[i];
+    Ref literal = in.literal_of(value->kind == Kind::Iterator ? in.list(in.unpack(value)) : value);
+    if (!literal) throw Break{BreakId::unknown_call, std::string(path) + " of something that is no literal"};
+    PyTuple_SET_ITEM(positional.get(), i, literal.release());
+  }
+  Ref keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) {
+    Ref literal = in.literal_of(value);
+    if (!literal) throw Break{BreakId::unknown_call, std::string(path) + " of something that is no literal"};
+    PyDict_SetItem(keywords.get(), name.get(), literal.get());
+  }
+  Ref result = Ref::steal(PyObject_Call(known_object(path), positional.get(), keywords.get()));
+  if (!result) throw Break{BreakId::torch_error, take_error_text()};
+  return in.constant(std::move(result));
+}
+const char* const kSize = "torch.Size";
+const char* const kDevice = "torch.device";
+const char* const kFinfo = "torch.finfo";
+const char* const kIinfo = "torch.iinfo";
+
+Value* graph_break(Interpreter& in, CallArgs& args) {
+  Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
+  if (!why)
+    if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
+  const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
+  throw Break{BreakId::user, text};
+}
+
+/// Tensor methods written in Python whose body only dispatches: called whole, so no detour through their source.
+Value* tensor_python_method(Interpreter& in, CallArgs& args, const char* path) {
+  return in.call_torch(known_object(path), args);
+}
+Value* tensor_len(Interpreter& in, CallArgs& args) { return in.integer(*in.length_of(args.positional.at(0))); }
+Value* tensor_iter(Interpreter& in, CallArgs& args) { return in.iterate(args.positional.at(0)); }
+Value* tensor_split(Interpreter& in, CallArgs& args) { return tensor_python_method(in, args, "torch.Tensor.split"); }
+Value* einsum(Interpreter& in, CallArgs& args) {
+  // The Python wrapper only chooses a contraction path when opt_einsum is there; it is called as it is.
+  return in.call_torch(known_object("torch.functional.einsum"), args);
+}
+
+constexpr ModelRow kRows[] = {
+    {"torch.compiler.is_compiling", is_true}, {"torch.compiler.is_dynamo_compiling", is_true},
+    {"torch._utils.is_compiling", is_true}, {"torch._dynamo.external_utils.is_compiling", is_true},
+    {"stator.is_compiling", is_true}, {"stator.graph_break", graph_break}, {"torch._dynamo.decorators.graph_break", graph_break},
+    {"torch.compiler.is_exporting", is_false}, {"torch.jit._script.is_scripting", is_false}, {"torch._C._get_tracing_state", is_none},
+    {"torch._jit_internal.is_scripting", is_false},
+    {"torch.jit.is_tracing", is_false}, {"torch._C._is_tracing", is_false},
+    {"torch._C._has_torch_function", has_torch_function}, {"torch._C._has_torch_function_unary", has_torch_function},
+    {"torch._C._has_torch_function_variadic", has_torch_function},
+    {"torch._C._log_api_usage_once", is_none}, {"torch._C._log_api_usage_metadata", is_none},
+    {"torch.tensor", tensor}, {"torch.as_tensor", as_tensor},
+    {"torch.Size", torch_value<kSize>}, {"torch.device", torch_value<kDevice>}, {"torch.finfo", torch_value<kFinfo>},
+    {"torch.iinfo", torch_value<kIinfo>},
+    {"torch.Tensor.__len__", tensor_len}, {"torch.Tensor.__iter__", tensor_iter}, {"torch.Tensor.split", tensor_split},
+    {"torch.functional.einsum", einsum},
+};
+
+}  // namespace
+
+std::span<const ModelRow> torch_models() { return kRows; }
+
+}  // namespace stator::capture

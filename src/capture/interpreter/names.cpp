@@ -1,0 +1,87 @@
+// Globals, builtins, closure cells and imports.
+#include "capture/interpreter/handlers.h"
+
+namespace stator::capture {
+
+Value* Interpreter::load_global(Frame& f, PyObject* name) {
+  // A global that the program wrote earlier in this capture.
+  for (size_t i = effects.size(); i-- > 0;) {
+    const Effect& effect = effects[i];
+    if (effect.kind == EffectKind::SetGlobal && effect.target == globals_value(*this, f) &&
+        PyUnicode_Compare(static_cast<ConstantValue*>(effect.key)->object.get(), name) == 0)
+      return effect.value;
+  }
+  PyObject* found = PyDict_GetItemWithError(f.globals, name);
+  if (found) return wrap(found, sources_->child(f.globals_source, SourceKind::DictItem, 0, name, found));
+  PyErr_Clear();
+  guard(f.globals_source, FactKind::Absent, name);
+  found = PyDict_GetItemWithError(f.builtins, name);
+  if (!found) {
+    const char* text = PyUnicode_AsUTF8(name);
+    raise(PyExc_NameError, std::string("name '") + (text ? text : "?") + "' is not defined");
+  }
+  Source* builtins = sources_->pinned(f.builtins, "builtins");
+  return wrap(found, sources_->child(builtins, SourceKind::DictItem, 0, name, found));
+}
+
+Value* globals_value(Interpreter& in, Frame& f) { return in.wrap(f.globals, f.globals_source); }
+
+void store_global(Interpreter& in, Frame& f, PyObject* name, Value* value) {
+  in.effects.push_back({EffectKind::SetGlobal, globals_value(in, f), in.constant(name), value});
+}
+
+Value* load_cell(Interpreter& in, CellValue* cell) {
+  if (!cell->loaded) {
+    PyObject* contents = PyCell_GET(cell->outside.get());
+    if (contents) {
+      cell->contents = in.wrap(contents, in.sources().child(cell->source, SourceKind::CellContents, 0, nullptr, contents));
+    } else {
+      in.guard(cell->source, FactKind::CellEmpty);
+    }
+    cell->loaded = true;
+  }
+  return cell->contents;
+}
+
+void store_cell(Interpreter& in, CellValue* cell, Value* value) {
+  cell->contents = value;
+  cell->loaded = true;
+  cell->stored = true;
+  if (cell->outside) in.effects.push_back({EffectKind::SetCell, cell, nullptr, value});
+}
+
+Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, Value* level) {
+  // A module that is already imported is just read; a first import would run its code.
+  PyObject* relative = in.constant_of(level);
+  Ref full = Ref::borrow(name);
+  if (relative && PyLong_AsLong(relative) > 0) {
+    PyObject* package = PyDict_GetItemString(f.globals, "__package__");
+    if (!package || !PyUnicode_Check(package)) throw Break{BreakId::unknown_call, "a relative import"};
+    long up = PyLong_AsLong(relative) - 1;
+    Ref base = Ref::borrow(package);
+    for (; up > 0; --up) {
+      Py_ssize_t dot = PyUnicode_FindChar(base.get(), '.', 0, PyUnicode_GET_LENGTH(base.get()), -1);
+      if (dot < 0) throw Break{BreakId::unknown_call, "a relative import"};
+      base = Ref::steal(PyUnicode_Substring(base.get(), 0, dot));
+    }
+    full = PyUnicode_GET_LENGTH(name) ? Ref::steal(PyUnicode_FromFormat("%U.%U", base.get(), name)) : base;
+  }
+  Ref module = Ref::steal(PyImport_GetModule(full.get()));
+  PyErr_Clear();
+  if (!module) throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
+  bool whole = in.is_same(from_list, in.none());
+  Py_ssize_t dot = PyUnicode_FindChar(full.get(), '.', 0, PyUnicode_GET_LENGTH(full.get()), 1);
+  if (whole && dot > 0) {
+    Ref head = Ref::steal(PyUnicode_Substring(full.get(), 0, dot));
+    module = Ref::steal(PyImport_GetModule(head.get()));
+    PyErr_Clear();
+    if (!module) throw Break{BreakId::unknown_call, "import of a package that is not there"};
+  }
+  PyObject* modules = PyImport_GetModuleDict();
+  Ref key = Ref::steal(PyObject_GetAttrString(module.get(), "__name__"));
+  Source* table = in.sources().pinned(modules, "sys.modules");
+  if (!key || PyDict_GetItemWithError(modules, key.get()) != module.get()) throw Break{BreakId::unknown_call, "import"};
+  return in.wrap(module.get(), in.sources().child(table, SourceKind::DictItem, 0, key.get(), module.get()));
+}
+
+}  // namespace stator::capture

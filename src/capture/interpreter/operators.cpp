@@ -1,0 +1,407 @@
+// Operators of the language on values: truth, identity, arithmetic, comparison, formatting.
+#include "capture/guards/literals.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+struct BinaryRow {
+  PyObject* (*apply)(PyObject*, PyObject*);
+  const char *method, *reflected, *in_place;  // in_place: only for the augmented forms
+};
+
+PyObject* power(PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); }
+PyObject* in_place_power(PyObject* a, PyObject* b) { return PyNumber_InPlacePower(a, b, Py_None); }
+
+// In the order of CPython's NB_* numbers.
+constexpr BinaryRow kBinary[] = {
+    {PyNumber_Add, "__add__", "__radd__", nullptr},
+    {PyNumber_And, "__and__", "__rand__", nullptr},
+    {PyNumber_FloorDivide, "__floordiv__", "__rfloordiv__", nullptr},
+    {PyNumber_Lshift, "__lshift__", "__rlshift__", nullptr},
+    {PyNumber_MatrixMultiply, "__matmul__", "__rmatmul__", nullptr},
+    {PyNumber_Multiply, "__mul__", "__rmul__", nullptr},
+    {PyNumber_Remainder, "__mod__", "__rmod__", nullptr},
+    {PyNumber_Or, "__or__", "__ror__", nullptr},
+    {power, "__pow__", "__rpow__", nullptr},
+    {PyNumber_Rshift, "__rshift__", "__rrshift__", nullptr},
+    {PyNumber_Subtract, "__sub__", "__rsub__", nullptr},
+    {PyNumber_TrueDivide, "__truediv__", "__rtruediv__", nullptr},
+    {PyNumber_Xor, "__xor__", "__rxor__", nullptr},
+    {PyNumber_InPlaceAdd, "__add__", "__radd__", "__iadd__"},
+    {PyNumber_InPlaceAnd, "__and__", "__rand__", "__iand__"},
+    {PyNumber_InPlaceFloorDivide, "__floordiv__", "__rfloordiv__", "__ifloordiv__"},
+    {PyNumber_InPlaceLshift, "__lshift__", "__rlshift__", "__ilshift__"},
+    {PyNumber_InPlaceMatrixMultiply, "__matmul__", "__rmatmul__", "__imatmul__"},
+    {PyNumber_InPlaceMultiply, "__mul__", "__rmul__", "__imul__"},
+    {PyNumber_InPlaceRemainder, "__mod__", "__rmod__", "__imod__"},
+    {PyNumber_InPlaceOr, "__or__", "__ror__", "__ior__"},
+    {in_place_power, "__pow__", "__rpow__", "__ipow__"},
+    {PyNumber_InPlaceRshift, "__rshift__", "__rrshift__", "__irshift__"},
+    {PyNumber_InPlaceSubtract, "__sub__", "__rsub__", "__isub__"},
+    {PyNumber_InPlaceTrueDivide, "__truediv__", "__rtruediv__", "__itruediv__"},
+    {PyNumber_InPlaceXor, "__xor__", "__rxor__", "__ixor__"},
+};
+
+/// The exception that a pure operation on literals raised, in the program's own terms.
+[[noreturn]] void raise_current(Interpreter& in) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace), exception = Ref::steal(value);
+  throw Raise{in.constant(std::move(exception))};
+}
+
+Value* pure_result(Interpreter& in, PyObject* result) {
+  Ref owned = Ref::steal(result);
+  if (!owned) raise_current(in);
+  return in.wrap_result(owned.get());
+}
+
+/// A special method of an instance's class as a bound value, or null.
+Value* special(Interpreter& in, Value* value, const char* name) {
+  PyTypeObject* type = in.type_of(value);
+  in.guard_class(type);
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  PyObject* found = _PyType_Lookup(type, key.get());
+  if (!found || found == Py_None) return nullptr;
+  return in.bind_descriptor(found, type, value, key.get());
+}
+
+bool is_not_implemented(Interpreter& in, Value* value) {
+  return value->kind == Kind::Constant && in.constant_of(value) == Py_NotImplemented;
+}
+
+Value* try_special(Interpreter& in, Value* self, const char* name, Value* argument) {
+  Value* method = special(in, self, name);
+  if (!method) return nullptr;
+  CallArgs args;
+  args.positional = {argument};
+  Value* result = in.call(method, std::move(args));
+  return is_not_implemented(in, result) ? nullptr : result;
+}
+
+Value* object_binary(Interpreter& in, const BinaryRow& row, Value* a, Value* b) {
+  Value* result = nullptr;
+  if (a->kind == Kind::Object) {
+    if (row.in_place && (result = try_special(in, a, row.in_place, b))) return result;
+    bool subclass_first = b->kind == Kind::Object && in.type_of(a) != in.type_of(b) &&
+                          PyType_IsSubtype(in.type_of(b), in.type_of(a));
+    if (subclass_first && (result = try_special(in, b, row.reflected, a))) return result;
+    if ((result = try_special(in, a, row.method, b))) return result;
+  }
+  if (b->kind == Kind::Object && (result = try_special(in, b, row.reflected, a))) return result;
+  throw Break{BreakId::raises, "unsupported operand types"};
+}
+
+Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_place) {
+  PyObject* count = in.constant_of(times);
+  if (!count || !PyLong_Check(count)) throw Break{BreakId::unknown_object, "a sequence times something else than an int"};
+  long n = PyLong_AsLong(count);
+  std::vector<Value*> once;
+  for (size_t i = 0; i < sequence->items.size(); ++i) once.push_back(in.item(sequence, i));
+  std::vector<Value*> items;
+  for (long k = 0; k < n; ++k) items.insert(items.end(), once.begin(), once.end());
+  if (in_place && sequence->kind == Kind::List) {
+    sequence->items = std::move(items);
+    in.mutated(sequence);
+    return sequence;
+  }
+  return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
+}
+
+Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
+  constexpr int kAdd = 0, kMultiply = 5, kInPlaceAdd = 13, kInPlaceMultiply = 18;
+  SequenceValue *x = as_sequence(a), *y = as_sequence(b);
+  if (op == kInPlaceAdd && x && x->kind == Kind::List) {
+    std::vector<Value*> more = in.unpack(b);
+    for (size_t i = 0; i < x->items.size(); ++i) in.item(x, i);
+    x->items.insert(x->items.end(), more.begin(), more.end());
+    in.mutated(x);
+    return x;
+  }
+  if ((op == kAdd || op == kInPlaceAdd) && x) {
+    std::vector<Value*> items;
+    Ref other = y ? Ref() : in.literal_of(b);
+    if (!y && !(other && PyTuple_Check(other.get()) && x->kind == Kind::Tuple)) return nullptr;
+    if (y && y->kind != x->kind) return nullptr;
+    for (size_t i = 0; i < x->items.size(); ++i) items.push_back(in.item(x, i));
+    for (Value* item : in.unpack(b)) items.push_back(item);
+    return x->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
+  }
+  if ((op == kMultiply || op == kInPlaceMultiply) && (x || y)) return repeat(in, x ? x : y, x ? b : a, op == kInPlaceMultiply && x);
+  return nullptr;
+}
+
+}  // namespace
+
+Value* Interpreter::binary(int op, Value* a, Value* b) {
+  const BinaryRow& row = kBinary[op];
+  if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
+    Ref x = to_torch(a), y = to_torch(b);
+    return torch_result([&] { return row.apply(x.get(), y.get()); }, row.method);
+  }
+  if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
+    PyObject *x = constant_of(a), *y = constant_of(b);
+    return pure_result(*this, row.apply(x, y));
+  }
+  if (a->kind == Kind::Object || b->kind == Kind::Object) return object_binary(*this, row, a, b);
+  if (Value* result = sequence_binary(*this, op, a, b)) return result;
+  if (row.in_place && (a->kind == Kind::Set || a->kind == Kind::Dict)) {
+    if (a->kind == Kind::Dict && op == 20) {
+      for (auto& [key, value] : mapping_items(*this, b)) dict_set(static_cast<DictValue*>(a), key, value);
+      mutated(a);
+      return a;
+    }
+    throw Break{BreakId::opcode, "augmented assignment on a set"};
+  }
+  if (a->kind == Kind::Dict && op == 7 && b->kind == Kind::Dict) {
+    DictValue* merged = dict();
+    for (Value* part : {a, b})
+      for (auto& [key, value] : mapping_items(*this, part)) dict_set(merged, key, value);
+    return merged;
+  }
+  Ref x = literal_of(a), y = literal_of(b);
+  if (!x || !y) throw Break{BreakId::unknown_object, std::string("operator ") + row.method};
+  Ref result = Ref::steal(row.apply(x.get(), y.get()));
+  if (!result) raise_current(*this);
+  if (PyAnySet_Check(result.get()))
+    return arena.make<SetValue>(Ref::steal(PySet_New(result.get())), Py_TYPE(result.get()));
+  return wrap_result(result.get());
+}
+
+Value* Interpreter::unary(pycompat::Op op, Value* value) {
+  using pycompat::Op;
+  if (op == Op::UNARY_NOT) return boolean(!truth(value));
+  auto apply = op == Op::UNARY_NEGATIVE ? PyNumber_Negative : op == Op::UNARY_INVERT ? PyNumber_Invert : PyNumber_Positive;
+  if (auto* tensor = as<TensorValue>(value)) {
+    PyObject* fake = fake_of(tensor);
+    return torch_result([&] { return apply(fake); }, "unary operator");
+  }
+  if (value->kind == Kind::Object) {
+    Value* method = special(*this, value, op == Op::UNARY_NEGATIVE ? "__neg__" : op == Op::UNARY_INVERT ? "__invert__" : "__pos__");
+    if (!method) throw Break{BreakId::raises, "bad operand type for a unary operator"};
+    return call(method, {});
+  }
+  Ref literal = literal_of(value);
+  if (!literal) throw Break{BreakId::unknown_object, "unary operator"};
+  return pure_result(*this, apply(literal.get()));
+}
+
+bool Interpreter::truth(Value* value) {
+  switch (value->kind) {
+    case Kind::Constant: {
+      PyObject* object = constant_of(value);
+      if (!static_cast<ConstantValue*>(value)->literal && (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)))
+        return true;
+      int result = PyObject_IsTrue(object);
+      if (result < 0) raise_current(*this);
+      return result == 1;
+    }
+    case Kind::Tensor: throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
+    case Kind::View:
+    case Kind::Dict: return *length_of(value) > 0;
+    case Kind::Tuple:
+    case Kind::List: return !static_cast<SequenceValue*>(value)->items.empty();
+    case Kind::Set: return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get()) > 0;
+    case Kind::Object: {
+      if (Value* method = special(*this, value, "__bool__")) return truth(call(method, {}));
+      if (Value* method = special(*this, value, "__len__")) return truth(call(method, {}));
+      return true;
+    }
+    default: return true;
+  }
+}
+
+bool Interpreter::is_same(Value* a, Value* b) {
+  if (a == b) return true;
+  auto singleton = [](Value* v) {
+    auto* c = as<ConstantValue>(v);
+    if (!c) return false;
+    PyObject* o = c->object.get();
+    return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
+  };
+  auto *x = as<ConstantValue>(a), *y = as<ConstantValue>(b);
+  if (x && y) {
+    if (Py_TYPE(x->object.get()) != Py_TYPE(y->object.get())) {
+      type_of(a);
+      type_of(b);
+      return false;
+    }
+    PyObject *p = constant_of(a), *q = constant_of(b);
+    if (singleton(a) || singleton(b) || !x->literal || !y->literal) return p == q;
+    if (!literal_equal(p, q)) return false;
+    if (p == q && !x->source && !y->source) return true;
+    throw Break{BreakId::unknown_object, "identity of equal literals"};
+  }
+  if (x || y) {
+    type_of(a);
+    type_of(b);
+    return false;
+  }
+  if (a->source && b->source) {
+    auto pinned = [](Value* v) { return v->kind == Kind::Object && static_cast<ObjectValue*>(v)->pinned; };
+    if (!(pinned(a) && pinned(b))) guard_same(a->source, b->source, false);
+  }
+  if (a->kind == Kind::Method && b->kind == Kind::Method) throw Break{BreakId::unknown_object, "identity of bound methods"};
+  return false;
+}
+
+static const char* const kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+
+static Value* sequence_compare(Interpreter& in, int op, SequenceValue* a, SequenceValue* b) {
+  if (op != Py_EQ && op != Py_NE) return nullptr;
+  bool equal = a->kind == b->kind && a->items.size() == b->items.size();
+  for (size_t i = 0; equal && i < a->items.size(); ++i) {
+    Value *x = in.item(a, i), *y = in.item(b, i);
+    equal = x == y || in.truth(in.compare(Py_EQ, x, y));
+  }
+  return in.boolean(equal == (op == Py_EQ));
+}
+
+Value* Interpreter::compare(int op, Value* a, Value* b) {
+  if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
+    Ref x = to_torch(a), y = to_torch(b);
+    return torch_result([&] { return PyObject_RichCompare(x.get(), y.get(), op); }, kCompare[op]);
+  }
+  if (a->kind == Kind::Constant && b->kind == Kind::Constant)
+    return pure_result(*this, PyObject_RichCompare(constant_of(a), constant_of(b), op));
+  if (a->kind == Kind::Object || b->kind == Kind::Object) {
+    static const int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+    static PyObject* const object_type_eq[] = {known_object("builtins.object.__eq__"), known_object("builtins.object.__ne__")};
+    for (auto [self, other, which] : {std::tuple{a, b, op}, std::tuple{b, a, kReflected[op]}}) {
+      if (self->kind != Kind::Object) continue;
+      PyTypeObject* type = type_of(self);
+      guard_class(type);
+      Ref name = Ref::steal(PyUnicode_InternFromString(kCompare[which]));
+      PyObject* found = _PyType_Lookup(type, name.get());
+      if (which == Py_NE && found == object_type_eq[1]) {
+        Ref eq = Ref::steal(PyUnicode_InternFromString("__eq__"));
+        if (_PyType_Lookup(type, eq.get()) != object_type_eq[0]) return boolean(!truth(compare(Py_EQ, a, b)));
+      }
+      if (!found || found == object_type_eq[0] || found == object_type_eq[1]) continue;
+      if (Value* result = try_special(*this, self, kCompare[which], other)) return result;
+    }
+    if (op == Py_EQ || op == Py_NE) return boolean(is_same(a, b) == (op == Py_EQ));
+    throw Break{BreakId::raises, "comparison that is not supported"};
+  }
+  auto *x = as_sequence(a), *y = as_sequence(b);
+  if (x && y)
+    if (Value* result = sequence_compare(*this, op, x, y)) return result;
+  Ref p = literal_of(a), q = literal_of(b);
+  if (p && q) return pure_result(*this, PyObject_RichCompare(p.get(), q.get(), op));
+  if ((op == Py_EQ || op == Py_NE) && (a->kind == Kind::Function || b->kind == Kind::Function))
+    return boolean(is_same(a, b) == (op == Py_EQ));
+  if ((op == Py_EQ || op == Py_NE) && a->kind != b->kind && (a->kind == Kind::Constant || b->kind == Kind::Constant)) {
+    Value* known = a->kind == Kind::Constant ? a : b;
+    PyTypeObject* type = type_of(known);
+    if (is_literal_type(type) && type != size_type()) return boolean(op == Py_NE);
+    if (PyType_Check(constant_of(known))) return boolean(op == Py_NE);
+  }
+  throw Break{BreakId::unknown_object, std::string("comparison ") + kCompare[op]};
+}
+
+bool Interpreter::contains(Value* container, Value* item) {
+  if (auto* dict = as<DictValue>(container)) return dict_get(dict, item) != nullptr;
+  if (auto* view = as<ViewValue>(container); view && view->part == ViewValue::Part::Keys)
+    return dict_get(view->dict, item) != nullptr;
+  if (auto* sequence = as_sequence(container)) {
+    for (size_t i = 0; i < sequence->items.size(); ++i) {
+      Value* candidate = this->item(sequence, i);
+      if (candidate == item) return true;
+      if (truth(compare(Py_EQ, candidate, item))) return true;
+    }
+    return false;
+  }
+  if (auto* set = as<SetValue>(container)) {
+    PyObject* key = constant_of(item);
+    if (!key) throw Break{BreakId::unknown_object, "membership of something that is no constant in a set"};
+    int found = PySet_Contains(set->elements.get(), key);
+    if (found < 0) raise_current(*this);
+    return found;
+  }
+  if (container->kind == Kind::Object) {
+    Value* method = special(*this, container, "__contains__");
+    if (method) {
+      CallArgs args;
+      args.positional = {item};
+      return truth(call(method, std::move(args)));
+    }
+  }
+  if (container->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "membership in a tensor"};
+  if (container->kind == Kind::Constant) {
+    Ref key = literal_of(item);
+    PyObject* object = constant_of(container);
+    if (key && static_cast<ConstantValue*>(container)->literal) {
+      int found = PySequence_Contains(object, key.get());
+      if (found < 0) raise_current(*this);
+      return found;
+    }
+    if (key && PyType_Check(object) && PyType_IsSubtype(Py_TYPE(object), enum_meta_type())) {
+      int found = PySequence_Contains(object, key.get());
+      if (found < 0) raise_current(*this);
+      return found;
+    }
+  }
+  Value* iterator = iterate(container);
+  while (Value* candidate = next(iterator))
+    if (candidate == item || truth(compare(Py_EQ, candidate, item))) return true;
+  return false;
+}
+
+std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
+  switch (value->kind) {
+    case Kind::Tuple:
+    case Kind::List: return static_cast<SequenceValue*>(value)->items.size();
+    case Kind::Dict: {
+      auto* dict = static_cast<DictValue*>(value);
+      if (dict->outside && !dict->mutated) {
+        guard(dict->source, FactKind::Length, nullptr, PyDict_GET_SIZE(dict->outside.get()));
+        return PyDict_GET_SIZE(dict->outside.get());
+      }
+      return dict->live;
+    }
+    case Kind::View: return length_of(static_cast<ViewValue*>(value)->dict);
+    case Kind::Set: return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get());
+    case Kind::Constant: {
+      Py_ssize_t length = PyObject_Size(constant_of(value));
+      if (length < 0) raise_current(*this);
+      return length;
+    }
+    case Kind::Tensor: {
+      PyObject* fake = fake_of(static_cast<TensorValue*>(value));
+      Value* length = torch_result([&] { return PyLong_FromSsize_t(PyObject_Size(fake)); }, "len");
+      return PyLong_AsSsize_t(constant_of(length));
+    }
+    case Kind::Object: {
+      Value* method = special(*this, value, "__len__");
+      if (!method) raise(PyExc_TypeError, std::string("object of type '") + type_of(value)->tp_name + "' has no len()");
+      Value* length = call(method, {});
+      PyObject* number = constant_of(length);
+      if (!number || !PyLong_Check(number)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
+      return PyLong_AsSsize_t(number);
+    }
+    default: return std::nullopt;
+  }
+}
+
+Value* Interpreter::format(Value* value, int conversion, Value* spec) {
+  if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
+  Ref literal = literal_of(value);
+  if (!literal && value->kind == Kind::Object) {
+    Value* method = special(*this, value, conversion == 2 ? "__repr__" : conversion == 1 || !spec ? "__str__" : "__format__");
+    auto* bound = as<MethodValue>(method);
+    if (bound && bound->function->kind == Kind::Function && !spec) return call(method, {});
+  }
+  if (!literal) throw Break{BreakId::unknown_object, "text of an object that is not made of literals"};
+  if (conversion == 1) literal = Ref::steal(PyObject_Str(literal.get()));
+  if (conversion == 2) literal = Ref::steal(PyObject_Repr(literal.get()));
+  if (conversion == 3) literal = Ref::steal(PyObject_ASCII(literal.get()));
+  if (!literal) raise_current(*this);
+  PyObject* format_spec = spec ? constant_of(spec) : nullptr;
+  if (!spec && PyUnicode_CheckExact(literal.get())) return constant(std::move(literal));
+  return pure_result(*this, PyObject_Format(literal.get(), format_spec));
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,153 @@
+#include "capture/interpreter/torch_tracer.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "core/base/check.h"
+#include "core/fake/fake_tensor.h"
+#include "core/graph/graph.h"
+#include "core/tracer/tracer.h"
+
+namespace stator::capture {
+
+struct TorchTracer::Impl {
+  tracer::Tracer tracer;
+  std::vector<Ref> held;  // Python faces of fakes, alive until capture ends
+  uint32_t location = 0;
+  PyObject* last_file = nullptr;
+  PyObject* last_function = nullptr;
+  int last_line = -1;
+  uint32_t last_caller = 0;
+  explicit Impl(const std::string& name) : tracer(name) {}
+};
+
+TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {}
+TorchTracer::~TorchTracer() = default;
+
+Ref TorchTracer::add_input(PyObject* real, const std::string& name) {
+  try {
+    at::Tensor fake = impl_->tracer.add_input(THPVariable_Unpack(real), name);
+    return Ref::steal(THPVariable_Wrap(fake));
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    return {};
+  }
+}
+
+size_t TorchTracer::input_count() const { return impl_->tracer.graph().inputs.size(); }
+
+Ref TorchTracer::add_constant(PyObject* real) {
+  try {
+    return Ref::steal(THPVariable_Wrap(impl_->tracer.add_constant(THPVariable_Unpack(real))));
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    return {};
+  }
+}
+
+Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
+  failure_.clear();
+  refused_ = false;
+  Ref result;
+  try {
+    tracer::TraceScope scope(impl_->tracer);
+    result = Ref::steal(run(call));
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    result = Ref();
+  }
+  if (fake::is_poisoned()) {
+    PyErr_Clear();
+    failure_ = fake::take_poison();
+    refused_ = true;
+    return {};
+  }
+  if (!result && PyErr_Occurred()) failure_ = take_error_text();
+  return result;
+}
+
+bool TorchTracer::knows(PyObject* tensor) const {
+  return impl_->tracer.value_of(THPVariable_Unpack(tensor)) != graph::kNoValue;
+}
+
+void TorchTracer::set_location(PyObject* file, PyObject* function, int line, uint32_t caller) {
+  Impl& i = *impl_;
+  if (line == i.last_line && file == i.last_file && function == i.last_function && caller == i.last_caller) return;
+  i.last_file = file;
+  i.last_function = function;
+  i.last_line = line;
+  i.last_caller = caller;
+  auto text = [](PyObject* object) {
+    const char* chars = PyUnicode_AsUTF8(object);
+    if (!chars) PyErr_Clear();
+    return std::string(chars ? chars : "?");
+  };
+  i.location = i.tracer.graph().add_location({text(file), text(function), line, caller});
+  i.tracer.set_location(i.location);
+}
+
+uint32_t TorchTracer::location() const { return impl_->location; }
+size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
+
+static void mark_used(const graph::Argument& argument, std::vector<bool>& used) {
+  if (argument.kind == graph::Argument::Kind::Value) used[argument.value] = true;
+  for (const graph::Argument& item : argument.items) mark_used(item, used);
+}
+
+std::shared_ptr<graph::Graph> TorchTracer::finish(const std::vector<PyObject*>& outputs, std::vector<uint32_t>& kept) {
+  graph::Graph& traced = impl_->tracer.graph();
+  for (PyObject* output : outputs) {
+    graph::ValueId value = impl_->tracer.value_of(THPVariable_Unpack(output));
+    STATOR_CHECK(value != graph::kNoValue, "a graph output that the tracer never saw");
+    traced.outputs.push_back(value);
+  }
+  std::vector<bool> used(traced.values.size(), false);
+  for (const graph::Node& node : traced.nodes)
+    for (const graph::Argument& argument : node.args) mark_used(argument, used);
+  for (graph::ValueId output : traced.outputs) used[output] = true;
+  std::vector<graph::ValueId> inputs;
+  for (uint32_t i = 0; i < traced.inputs.size(); ++i)
+    if (used[traced.inputs[i]]) {
+      inputs.push_back(traced.inputs[i]);
+      kept.push_back(i);
+    }
+  traced.inputs = std::move(inputs);
+  return std::make_shared<graph::Graph>(std::move(traced));
+}
+
+bool TorchTracer::is_plain_tensor(PyObject* object) {
+  if (Py_TYPE(object) != tensor_type() && Py_TYPE(object) != parameter_type()) return false;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() &&
+         !tensor.key_set().has(c10::DispatchKey::Python) && !tensor.key_set().has(c10::DispatchKey::FuncTorchBatched) &&
+         !tensor.key_set().has(c10::DispatchKey::Fake) && !tensor.is_meta();
+}
+
+bool TorchTracer::is_tensor(PyObject* object) { return THPVariable_Check(object); }
+PyTypeObject* TorchTracer::tensor_type() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
+
+PyTypeObject* TorchTracer::parameter_type() {
+  static PyTypeObject* type = nullptr;
+  if (!type) {
+    Ref module = Ref::steal(PyImport_ImportModule("torch.nn.parameter"));
+    type = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "Parameter"));
+  }
+  return type;
+}
+
+std::string take_error_text() {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref owned_type = Ref::steal(type), owned_value = Ref::steal(value), owned_trace = Ref::steal(trace);
+  std::string text = type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "error";
+  if (value) {
+    Ref message = Ref::steal(PyObject_Str(value));
+    const char* chars = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
+    if (chars) text += std::string(": ") + chars;
+    PyErr_Clear();
+  }
+  return text;
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/pycompat/ref.h"
+
+namespace stator::graph {
+class Graph;
+}
+
+namespace stator::capture {
+
+/// The interpreter's door to tensors, in Python objects only: makes fakes, calls torch's bindings on them while every
+/// operator is recorded, and hands out the finished graph. One per capture.
+class TorchTracer {
+ public:
+  explicit TorchTracer(const std::string& graph_name);
+  ~TorchTracer();
+
+  /// The fake that stands for a real tensor; it becomes graph input `input_count() - 1`.
+  /// Null (with `failure()` telling why) for tensors that have no fake.
+  Ref add_input(PyObject* real, const std::string& name);
+  size_t input_count() const;
+  /// A fake of data that is fixed now; each run of the graph gets a fresh copy.
+  Ref add_constant(PyObject* real);
+
+  /// Runs `call` (which returns a new reference, or null with a Python error set) with recording on.
+  /// Null when it raised, or when data of a fake was asked for even if the error was swallowed: see `failure()`.
+  template <class F>
+  Ref record(F&& call) {
+    return record_erased(&call, [](void* f) { return (*static_cast<std::remove_reference_t<F>*>(f))(); });
+  }
+  /// Why the last call gave null; cleared by the next.
+  const std::string& failure() const { return failure_; }
+  /// The last failure was a poisoned fake (data asked for) or a refused operator, not an ordinary error.
+  bool was_refused() const { return refused_; }
+
+  bool knows(PyObject* tensor) const;
+  /// Location of the nodes recorded from here on.
+  void set_location(PyObject* file, PyObject* function, int line, uint32_t caller);
+  uint32_t location() const;
+  size_t node_count() const;
+
+  /// The graph with these fakes as outputs. Inputs that nothing uses are dropped; `kept` gets the old index of each
+  /// input that stays.
+  std::shared_ptr<graph::Graph> finish(const std::vector<PyObject*>& outputs, std::vector<uint32_t>& kept);
+
+  /// True for exact torch.Tensor and torch.nn.Parameter objects of a kind that has a fake.
+  static bool is_plain_tensor(PyObject* object);
+  /// Any torch.Tensor instance, subclasses too.
+  static bool is_tensor(PyObject* object);
+  static PyTypeObject* tensor_type();
+  static PyTypeObject* parameter_type();
+
+ private:
+  Ref record_erased(void* call, PyObject* (*run)(void*));
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::string failure_;
+  bool refused_ = false;
+};
+
+/// The message of the current Python error, which is cleared.
+std::string take_error_text();
+
+}  // namespace stator::capture

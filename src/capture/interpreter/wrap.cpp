@@ -1,0 +1,259 @@
+// Outside objects become values here.
+#include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+
+FunctionValue* Interpreter::outside_function(PyObject* function, Source* source) {
+  auto* made = arena.make<FunctionValue>();
+  made->source = source;
+  made->function = Ref::borrow(function);
+  made->code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  made->globals = PyFunction_GET_GLOBALS(function);
+  made->globals_source = sources_->pinned(made->globals, "globals");
+  by_object_[function] = made;
+  return made;
+}
+
+Value* Interpreter::wrap(PyObject* object, Source* source) {
+  auto found = by_object_.find(object);
+  if (found != by_object_.end()) {
+    Value* known = found->second;
+    if (source && known->source && source != known->source) guard_same(source, known->source, true);
+    return known;
+  }
+  Value* made = wrap_fresh(object, source);
+  if (made->kind != Kind::Constant || !static_cast<ConstantValue*>(made)->literal) by_object_[object] = made;
+  return made;
+}
+
+Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
+  PyTypeObject* type = Py_TYPE(object);
+  auto from_outside = [&](auto* value) {
+    value->source = source;
+    return value;
+  };
+
+  if (is_literal_type(type)) return from_outside(arena.make<ConstantValue>(Ref::borrow(object), true));
+
+  if (TorchTracer::is_tensor(object)) {
+    if (!TorchTracer::is_plain_tensor(object))
+      throw Break{BreakId::tensor_subclass, source->describe() + " is a " + type->tp_name};
+    auto* tensor = arena.make<TensorValue>(Ref(), type);
+    tensor->real = Ref::borrow(object);
+    return from_outside(tensor);
+  }
+
+  if (type == &PyTuple_Type || type == &PyList_Type || (PyTuple_Check(object) && is_named_tuple(type))) {
+    auto* sequence = arena.make<SequenceValue>(PyList_Check(object) ? Kind::List : Kind::Tuple, type);
+    sequence->outside = Ref::borrow(object);
+    sequence->items.assign(PySequence_Fast_GET_SIZE(object), nullptr);
+    guard_type(source, type);
+    guard(source, FactKind::Length, nullptr, static_cast<int64_t>(sequence->items.size()));
+    return from_outside(sequence);
+  }
+
+  if (type == &PyDict_Type || type == ordered_dict_type() || type == default_dict_type()) {
+    auto* dict = arena.make<DictValue>(type);
+    dict->outside = Ref::borrow(object);
+    guard_type(source, type);
+    return from_outside(dict);
+  }
+
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+    guard_type(source, type);
+    Ref copy = Ref::steal(PyFrozenSet_New(object));
+    if (!is_literal(copy.get())) throw Break{BreakId::unknown_object, "a set of other things than literals"};
+    guard(source, FactKind::Elements, copy.get());
+    return from_outside(arena.make<SetValue>(Ref::steal(PySet_New(object)), type));
+  }
+
+  if (type == &PySlice_Type) {
+    guard_type(source, type);
+    if (!is_literal(object)) throw Break{BreakId::unknown_object, "a slice of other things than literals"};
+    guard(source, FactKind::Equals, object);
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return arena.make<SliceValue>(constant(slice->start), constant(slice->stop), constant(slice->step));
+  }
+
+  if (type == &PyFunction_Type) {
+    guard_type(source, type);
+    return outside_function(object, source);
+  }
+
+  if (type == &PyMethod_Type) {
+    guard_type(source, type);
+    PyObject* self = PyMethod_GET_SELF(object);
+    PyObject* function = PyMethod_GET_FUNCTION(object);
+    Value* bound_self = wrap(self, sources_->child(source, SourceKind::BoundSelf, 0, nullptr, self));
+    Value* bound_function = wrap(function, sources_->child(source, SourceKind::BoundFunction, 0, nullptr, function));
+    return from_outside(arena.make<MethodValue>(bound_function, bound_self));
+  }
+
+  if (type == &PyCell_Type) {
+    auto* cell = arena.make<CellValue>();
+    cell->outside = Ref::borrow(object);
+    cell->loaded = false;
+    return from_outside(cell);
+  }
+
+  if (is_known_by_identity(object)) {
+    guard(source, FactKind::Identity, object);
+    auto* known = arena.make<ConstantValue>(Ref::borrow(object), false);
+    known->guarded = true;
+    return from_outside(known);
+  }
+
+  // Anything else is an instance whose class decides how it is read.
+  auto* instance = arena.make<ObjectValue>(type);
+  instance->object = Ref::borrow(object);
+  bool reached_from_argument = source->kind == SourceKind::Argument || source->kind == SourceKind::Item ||
+                               (source->kind == SourceKind::DictItem && source->parent->kind != SourceKind::InstanceDict &&
+                                source->parent->kind != SourceKind::Pinned);
+  instance->pinned = is_module_instance(object) || !reached_from_argument;
+  if (source->kind == SourceKind::Attribute) instance->pinned = is_module_instance(object);
+  guard_type(source, type);
+  if (instance->pinned) guard(source, FactKind::Identity, object);
+  return from_outside(instance);
+}
+
+Value* Interpreter::wrap_result(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (TorchTracer::is_tensor(object)) {
+    auto found = by_fake_.find(object);
+    if (found != by_fake_.end()) return found->second;
+    if (type != TorchTracer::tensor_type() || !torch.knows(object))
+      throw Break{BreakId::torch_refused, "a tensor was made without an operator"};
+    auto* tensor = arena.make<TensorValue>(Ref::borrow(object), type);
+    by_fake_[object] = tensor;
+    return tensor;
+  }
+  if (is_literal_type(type)) return constant(object);
+  if (PyTuple_Check(object) || type == &PyList_Type) {
+    auto* sequence = arena.make<SequenceValue>(PyTuple_Check(object) ? Kind::Tuple : Kind::List, type);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      sequence->items.push_back(wrap_result(PySequence_Fast_GET_ITEM(object, i)));
+    return sequence;
+  }
+  if (type == &PyDict_Type) {
+    DictValue* made = dict();
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(object, &position, &key, &value)) dict_set(made, wrap_result(key), wrap_result(value));
+    return made;
+  }
+  if (is_literal(object) || is_known_by_identity(object)) return constant(object);
+  if (type == &PySlice_Type) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return arena.make<SliceValue>(wrap_result(slice->start), wrap_result(slice->stop), wrap_result(slice->step));
+  }
+  throw Break{BreakId::unknown_object, std::string("a result of type ") + type->tp_name};
+}
+
+PyObject* Interpreter::fake_of(TensorValue* tensor) {
+  if (!tensor->fake) {
+    std::string name = tensor->source->describe();
+    tensor->fake = torch.add_input(tensor->real.get(), name);
+    if (!tensor->fake) throw Break{BreakId::tensor_subclass, torch.failure()};
+    Fact fact{FactKind::Tensor, Ref(), Ref(), 0, user_line()};
+    fact.tensor = TensorExpectation::of(tensor->real.get());
+    sources_->add_fact(tensor->source, std::move(fact));
+    tensor->source->loaded = true;
+    inputs.push_back(tensor);
+    by_fake_[tensor->fake.get()] = tensor;
+  }
+  return tensor->fake.get();
+}
+
+PyObject* Interpreter::constant_of(Value* value) {
+  auto* constant = as<ConstantValue>(value);
+  if (!constant) return nullptr;
+  if (constant->source && !constant->guarded) {
+    guard(constant->source, FactKind::Equals, constant->object.get());
+    constant->guarded = true;
+  }
+  return constant->object.get();
+}
+
+Ref Interpreter::literal_of(Value* value) {
+  switch (value->kind) {
+    case Kind::Constant: {
+      PyObject* object = constant_of(value);
+      return static_cast<ConstantValue*>(value)->literal || is_known_by_identity(object) ? Ref::borrow(object) : Ref();
+    }
+    case Kind::Tuple:
+    case Kind::List: {
+      auto* sequence = static_cast<SequenceValue*>(value);
+      Ref list = Ref::steal(PyList_New(0));
+      for (size_t i = 0; i < sequence->items.size(); ++i) {
+        Ref part = literal_of(item(sequence, i));
+        if (!part) return {};
+        PyList_Append(list.get(), part.get());
+      }
+      if (value->kind == Kind::List) return list;
+      Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
+      if (sequence->type == &PyTuple_Type) return tuple;
+      Ref arguments = Ref::steal(PyTuple_Pack(1, tuple.get()));
+      return is_named_tuple(sequence->type) ? Ref() : Ref::steal(PyObject_Call(reinterpret_cast<PyObject*>(sequence->type), arguments.get(), nullptr));
+    }
+    case Kind::Dict: {
+      auto* dict = static_cast<DictValue*>(value);
+      realise(dict);
+      if (dict->type != &PyDict_Type) return {};
+      Ref made = Ref::steal(PyDict_New());
+      for (auto& entry : dict->entries) {
+        if (!entry.key) continue;
+        Ref key = literal_of(entry.key), part = key ? literal_of(entry.value) : Ref();
+        if (!part) return {};
+        PyDict_SetItem(made.get(), key.get(), part.get());
+      }
+      return made;
+    }
+    case Kind::Slice: {
+      auto* slice = static_cast<SliceValue*>(value);
+      Ref a = literal_of(slice->start), b = a ? literal_of(slice->stop) : Ref(), c = b ? literal_of(slice->step) : Ref();
+      return c ? Ref::steal(PySlice_New(a.get(), b.get(), c.get())) : Ref();
+    }
+    case Kind::Set: {
+      auto* set = static_cast<SetValue*>(value);
+      return Ref::steal(set->type == &PySet_Type ? PySet_New(set->elements.get()) : PyFrozenSet_New(set->elements.get()));
+    }
+    default: return {};
+  }
+}
+
+PyTypeObject* Interpreter::type_of(Value* value) {
+  switch (value->kind) {
+    case Kind::Constant: {
+      auto* known = static_cast<ConstantValue*>(value);
+      if (known->source && !known->guarded) guard_type(known->source, Py_TYPE(known->object.get()));
+      return Py_TYPE(known->object.get());
+    }
+    case Kind::Tensor: {
+      auto* tensor = static_cast<TensorValue*>(value);
+      if (tensor->source && !tensor->fake) guard_type(tensor->source, tensor->type);
+      return tensor->type;
+    }
+    case Kind::Tuple:
+    case Kind::List: return static_cast<SequenceValue*>(value)->type;
+    case Kind::Dict: return static_cast<DictValue*>(value)->type;
+    case Kind::Set: return static_cast<SetValue*>(value)->type;
+    case Kind::View: {
+      static PyTypeObject* const types[] = {&PyDictKeys_Type, &PyDictValues_Type, &PyDictItems_Type};
+      return types[static_cast<size_t>(static_cast<ViewValue*>(value)->part)];
+    }
+    case Kind::Slice: return &PySlice_Type;
+    case Kind::Function: return &PyFunction_Type;
+    case Kind::Method: return as<ConstantValue>(static_cast<MethodValue*>(value)->function) ? &PyCFunction_Type : &PyMethod_Type;
+    case Kind::Object: return static_cast<ObjectValue*>(value)->type;
+    case Kind::Cell: return &PyCell_Type;
+    case Kind::Super: return &PySuper_Type;
+    case Kind::Iterator: return static_cast<IteratorValue*>(value)->type();
+    case Kind::Null: break;
+  }
+  throw Break{BreakId::internal, "type of NULL"};
+}
+
+}  // namespace stator::capture

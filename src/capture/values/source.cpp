@@ -1,0 +1,104 @@
+#include "capture/values/source.h"
+
+namespace stator::capture {
+
+static bool same_key(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyUnicode_CheckExact(a)) return PyUnicode_Compare(a, b) == 0;
+  if (PyLong_CheckExact(a)) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+  return false;
+}
+
+Source* SourceTree::make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object) {
+  arena_.push_back(Source{kind, parent, index, Ref::borrow(key), Ref::borrow(object), {}, {}});
+  Source* made = &arena_.back();
+  (parent ? parent->children : roots_).push_back(made);
+  return made;
+}
+
+Source* SourceTree::argument(int slot, PyObject* object) {
+  for (Source* root : roots_)
+    if (root->kind == SourceKind::Argument && root->index == slot) return root;
+  return make(SourceKind::Argument, nullptr, slot, nullptr, object);
+}
+
+Source* SourceTree::function(PyObject* object) {
+  for (Source* root : roots_)
+    if (root->kind == SourceKind::Function) return root;
+  return make(SourceKind::Function, nullptr, 0, nullptr, object);
+}
+
+Source* SourceTree::pinned(PyObject* object, const char* what) {
+  auto [found, fresh] = pinned_.try_emplace(object, nullptr);
+  if (fresh) {
+    Ref name = Ref::steal(PyUnicode_FromString(what));
+    found->second = make(SourceKind::Pinned, nullptr, 0, name.get(), object);
+  }
+  return found->second;
+}
+
+Source* SourceTree::child(Source* parent, SourceKind kind, int32_t index, PyObject* key, PyObject* object) {
+  if (parent->children.size() < 8) {
+    for (Source* child : parent->children)
+      if (child->kind == kind && child->index == index && same_key(child->key.get(), key)) return child;
+    return make(kind, parent, index, key, object);
+  }
+  auto& index_map = wide_[parent];
+  Py_hash_t hash = key ? PyObject_Hash(key) : 0;
+  uint64_t code = (static_cast<uint64_t>(hash) * 31 + static_cast<uint64_t>(index)) * 31 + static_cast<uint64_t>(kind);
+  if (index_map.empty())
+    for (Source* child : parent->children) {
+      Py_hash_t h = child->key ? PyObject_Hash(child->key.get()) : 0;
+      index_map.emplace((static_cast<uint64_t>(h) * 31 + static_cast<uint64_t>(child->index)) * 31 +
+                            static_cast<uint64_t>(child->kind), child);
+    }
+  auto [first, last] = index_map.equal_range(code);
+  for (; first != last; ++first) {
+    Source* child = first->second;
+    if (child->kind == kind && child->index == index && same_key(child->key.get(), key)) return child;
+  }
+  Source* made = make(kind, parent, index, key, object);
+  index_map.emplace(code, made);
+  return made;
+}
+
+void SourceTree::add_fact(Source* source, Fact fact) {
+  for (const Fact& known : source->facts)
+    if (known.kind == fact.kind && known.number == fact.number && known.other == fact.other &&
+        (known.object.get() == fact.object.get() || same_key(known.object.get(), fact.object.get())))
+      return;
+  source->facts.push_back(std::move(fact));
+}
+
+static std::string text_of(PyObject* object, bool quoted) {
+  Ref text = Ref::steal(quoted ? PyObject_Repr(object) : PyObject_Str(object));
+  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!chars) PyErr_Clear();
+  return chars ? chars : "?";
+}
+
+std::string Source::describe() const {
+  switch (kind) {
+    case SourceKind::Argument: return key ? text_of(key.get(), false) : "argument " + std::to_string(index);
+    case SourceKind::Function: return "<function>";
+    case SourceKind::Pinned: return text_of(key.get(), false);
+    case SourceKind::InstanceDict: return parent->describe();
+    case SourceKind::DictItem:
+      if (parent->kind == SourceKind::InstanceDict) return parent->describe() + "." + text_of(key.get(), false);
+      if (parent->kind == SourceKind::Pinned) return text_of(key.get(), false);
+      return parent->describe() + "[" + text_of(key.get(), true) + "]";
+    case SourceKind::Attribute: return parent->describe() + "." + text_of(key.get(), false);
+    case SourceKind::Item: return parent->describe() + "[" + std::to_string(index) + "]";
+    case SourceKind::Cell: return parent->describe() + ".__closure__[" + std::to_string(index) + "]";
+    case SourceKind::CellContents: return parent->describe() + ".cell_contents";
+    case SourceKind::Default: return parent->describe() + ".__defaults__[" + std::to_string(index) + "]";
+    case SourceKind::KwDefault: return parent->describe() + ".__kwdefaults__[" + text_of(key.get(), true) + "]";
+    case SourceKind::BoundFunction: return parent->describe() + ".__func__";
+    case SourceKind::BoundSelf: return parent->describe() + ".__self__";
+    case SourceKind::Type: return "type(" + parent->describe() + ")";
+  }
+  return "?";
+}
+
+}  // namespace stator::capture

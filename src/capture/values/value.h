@@ -1,0 +1,207 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/pycompat/code.h"
+#include "capture/pycompat/ref.h"
+#include "capture/values/source.h"
+
+/// What the interpreter knows about an object: one class per kind of knowledge. Values are made by a `ValueArena`, live
+/// as long as their capture, and are referred to by plain pointers. A value that came from outside carries its source.
+namespace stator::capture {
+
+enum class Kind : uint8_t {
+  Null,       // CPython's NULL on the stack
+  Constant,   // a literal, or an object known by identity (class, module, built-in function)
+  Tensor,     // a tensor: its fake stands in the program's place
+  Tuple,
+  List,
+  Dict,
+  Set,
+  View,       // keys(), values() or items() of a dict
+  Slice,
+  Function,   // a Python function, from outside or made in the program
+  Method,     // function bound to self
+  Object,     // instance of a class, from outside or made in the program; nn.Modules too
+  Cell,
+  Super,
+  Iterator,
+};
+
+struct Value {
+  const Kind kind;
+  Source* source = nullptr;  // null: made by the program
+  explicit Value(Kind k) : kind(k) {}
+  virtual ~Value() = default;
+};
+
+struct NullValue final : Value {
+  NullValue() : Value(Kind::Null) {}
+};
+
+struct ConstantValue final : Value {
+  static constexpr Kind kKind = Kind::Constant;
+  Ref object;
+  bool literal;          // compared by value; else by identity
+  bool guarded = false;  // its value was looked at (only with a source)
+  ConstantValue(Ref o, bool is_literal) : Value(kKind), object(std::move(o)), literal(is_literal) {}
+};
+
+struct TensorValue final : Value {
+  static constexpr Kind kKind = Kind::Tensor;
+  Ref fake;            // torch.Tensor object that ops are called on
+  Ref real;            // inputs: the tensor that stood there at capture
+  PyTypeObject* type;  // the class the program sees
+  explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
+};
+
+/// Tuples and lists; an outside one fills `items` from its source as they are asked for (null until then).
+struct SequenceValue final : Value {
+  std::vector<Value*> items;
+  PyTypeObject* type;  // tuple, list, or a tuple subclass (named tuple, torch return type)
+  Ref outside;         // the object at capture, if it came from outside
+  SequenceValue(Kind k, PyTypeObject* t) : Value(k), type(t) {}
+};
+
+/// Insertion-ordered; keys are constants (or other hashable values known by identity).
+struct DictValue final : Value {
+  static constexpr Kind kKind = Kind::Dict;
+  struct Entry {
+    Value* key = nullptr;  // null: deleted
+    Value* value = nullptr;
+  };
+  std::vector<Entry> entries;
+  std::unordered_multimap<Py_hash_t, size_t> index;
+  size_t live = 0;
+  PyTypeObject* type;  // dict, OrderedDict or defaultdict
+  Ref outside;
+  Value* default_factory = nullptr;
+  bool mutated = false;
+  explicit DictValue(PyTypeObject* t) : Value(kKind), type(t) {}
+};
+
+struct SetValue final : Value {
+  static constexpr Kind kKind = Kind::Set;
+  Ref elements;        // a real set of literals and identity-known objects, owned by the capture
+  PyTypeObject* type;  // set or frozenset
+  explicit SetValue(Ref e, PyTypeObject* t) : Value(kKind), elements(std::move(e)), type(t) {}
+};
+
+/// Looks at the live dict, as CPython's views do.
+struct ViewValue final : Value {
+  static constexpr Kind kKind = Kind::View;
+  enum class Part : uint8_t { Keys, Values, Items };
+  DictValue* dict;
+  Part part;
+  ViewValue(DictValue* d, Part p) : Value(kKind), dict(d), part(p) {}
+};
+
+struct SliceValue final : Value {
+  static constexpr Kind kKind = Kind::Slice;
+  Value *start, *stop, *step;
+  SliceValue(Value* a, Value* b, Value* c) : Value(kKind), start(a), stop(b), step(c) {}
+};
+
+struct CellValue final : Value {
+  static constexpr Kind kKind = Kind::Cell;
+  Value* contents = nullptr;  // null: unbound
+  Ref outside;                // the cell object, if it came from outside
+  bool loaded = true;         // false: contents of an outside cell not looked at yet
+  bool stored = false;        // the program wrote to it
+  CellValue() : Value(kKind) {}
+};
+
+struct FunctionValue final : Value {
+  static constexpr Kind kKind = Kind::Function;
+  Ref function;                      // outside: the function object
+  // made in the program:
+  PyCodeObject* code = nullptr;      // owned by the making code's constants, or by `function`
+  PyObject* globals = nullptr;
+  Source* globals_source = nullptr;
+  Value* defaults = nullptr;         // tuple or null
+  Value* kwdefaults = nullptr;       // dict or null
+  std::vector<CellValue*> closure;
+  Value* annotations = nullptr;
+  std::unordered_map<std::string, Value*> attributes;  // written by the program
+  bool guarded = false;
+  FunctionValue() : Value(kKind) {}
+};
+
+struct MethodValue final : Value {
+  static constexpr Kind kKind = Kind::Method;
+  Value* function;
+  Value* self;
+  MethodValue(Value* f, Value* s) : Value(kKind), function(f), self(s) {}
+};
+
+struct ObjectValue final : Value {
+  static constexpr Kind kKind = Kind::Object;
+  PyTypeObject* type;
+  Ref object;           // outside: the instance
+  bool pinned = false;  // its identity is guarded, so attribute reads go through its __dict__
+  struct Attribute {
+    Ref name;
+    Value* value;  // null: deleted by the program
+  };
+  std::vector<Attribute> attributes;  // written by the program, in order
+  Value* base = nullptr;              // instances of dict/list/tuple/... subclasses: the part of the built-in base
+  Ref payload;                        // made in the program by calling C code on literals: the finished object
+  ObjectValue(PyTypeObject* t) : Value(kKind), type(t) {}
+
+  Value** find(PyObject* name) {
+    for (Attribute& a : attributes)
+      if (a.name.get() == name || PyUnicode_Compare(a.name.get(), name) == 0) return &a.value;
+    return nullptr;
+  }
+};
+
+struct SuperValue final : Value {
+  static constexpr Kind kKind = Kind::Super;
+  PyTypeObject* type;  // search starts after it
+  PyTypeObject* start_type;
+  Value* self;
+  SuperValue(PyTypeObject* t, PyTypeObject* st, Value* s) : Value(kKind), type(t), start_type(st), self(s) {}
+};
+
+class Interpreter;
+
+/// An iterator half-way through. `next` gives null at the end.
+struct IteratorValue : Value {
+  static constexpr Kind kKind = Kind::Iterator;
+  IteratorValue() : Value(kKind) {}
+  virtual Value* next(Interpreter& interpreter) = 0;
+  virtual PyTypeObject* type() const = 0;
+};
+
+/// Null unless the value is of that class.
+template <class T>
+T* as(Value* value) {
+  return value && value->kind == T::kKind ? static_cast<T*>(value) : nullptr;
+}
+inline SequenceValue* as_sequence(Value* value) {
+  return value && (value->kind == Kind::Tuple || value->kind == Kind::List) ? static_cast<SequenceValue*>(value)
+                                                                            : nullptr;
+}
+inline bool is_null(const Value* value) { return !value || value->kind == Kind::Null; }
+
+/// Owns the values of one capture.
+class ValueArena {
+ public:
+  template <class T, class... Args>
+  T* make(Args&&... args) {
+    auto owned = std::make_unique<T>(std::forward<Args>(args)...);
+    T* made = owned.get();
+    values_.push_back(std::move(owned));
+    return made;
+  }
+  NullValue* null() { return &null_; }
+
+ private:
+  NullValue null_;
+  std::vector<std::unique_ptr<Value>> values_;
+};
+
+}  // namespace stator::capture

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+
+namespace stator::graph {
+class Graph;
+}
+
+namespace stator {
+
+/// What the pipeline asks of a graph, kept apart so that it needs none of torch's headers.
+size_t op_count(const graph::Graph& graph);
+void drop_fakes(graph::Graph& graph);
+
+}  // namespace stator

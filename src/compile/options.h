@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stator {
+
+/// Process-wide settings, read under the GIL. Names and meaning are those of `stator.config`.
+struct Config {
+  int64_t recompile_limit = 8;
+  int64_t accumulated_recompile_limit = 256;
+  bool fail_on_recompile_limit_hit = false;
+  bool suppress_errors = false;
+  bool verbose = false;
+  bool disable = false;
+};
+Config& config();
+
+}  // namespace stator

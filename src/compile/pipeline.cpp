@@ -1,0 +1,107 @@
+// The whole compile path on one page.
+#include "compile/pipeline.h"
+
+#include "capture/call/native_runner.h"
+#include "capture/guards/global_state.h"
+#include "capture/interpreter/assemble.h"
+#include "capture/interpreter/interpreter.h"
+#include "compile/graph_facts.h"
+#include "compile/options.h"
+#include "core/base/check.h"
+#include "core/observe/counters.h"
+#include "core/observe/phases.h"
+
+namespace stator {
+using namespace capture;
+
+static BackendCall backend_call = nullptr;
+void set_backend_call(BackendCall call) { backend_call = call; }
+
+Config& config() {
+  static Config settings;
+  return settings;
+}
+
+/// Grad mode, autocast and dispatcher keys are as before, whatever the captured program switched.
+class StateKeeper {
+ public:
+  StateKeeper() : before_(GlobalState::current()) {}
+  ~StateKeeper() { before_->restore(); }
+  std::shared_ptr<const GlobalState> before() const { return before_; }
+  bool is_changed() const { return !before_->matches(); }
+
+ private:
+  std::shared_ptr<const GlobalState> before_;
+};
+
+static void number_slots(Assembly& assembly) {
+  for (Step& step : assembly.steps)
+    if (step.kind == StepKind::Slot) step.a = assembly.slots[step.a]->slot;
+}
+
+std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* arguments, const CompileRequest& request,
+                                     const std::string& graph_name) {
+  auto entry = std::make_shared<Entry>();
+  entry->cache_key = request.cache_key;
+  entry->backend = request.backend;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  observe::Stopwatch watch;
+  StateKeeper state;
+  Interpreter interpreter(function, code, arguments, graph_name);
+  auto plan = std::make_unique<Plan>();
+  Assembly assembly;
+  std::shared_ptr<graph::Graph> graph;
+  std::vector<uint32_t> kept;
+
+  try {
+    Value* result = interpreter.run();
+    if (state.is_changed()) throw Break{BreakId::global_state, ""};
+    assembly = assemble(interpreter, result);
+    graph = interpreter.torch.finish(assembly.outputs, kept);
+  } catch (const Break& broke) {
+    entry->broke = BreakReason{broke.id, broke.detail, interpreter.stack_lines()};
+  } catch (const Raise& raised) {
+    entry->broke = BreakReason{BreakId::raises, Py_TYPE(interpreter.constant_of(raised.exception))->tp_name,
+                               interpreter.stack_lines()};
+  } catch (const std::exception& error) {
+    entry->broke = BreakReason{BreakId::internal, error.what(), interpreter.stack_lines()};
+  }
+  if (PyErr_Occurred()) {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return nullptr;
+    PyErr_Clear();
+  }
+  if (PyErr_CheckSignals() < 0) return nullptr;
+  entry->phases.interpret = watch.lap();
+
+  std::vector<PyObject*> example_inputs;
+  std::vector<Source*> input_sources;
+  for (uint32_t input : kept) {
+    input_sources.push_back(interpreter.inputs[input]->source);
+    example_inputs.push_back(interpreter.inputs[input]->real.get());
+  }
+  entry->guards = std::make_unique<CheckArray>(interpreter.take_sources(), state.before());
+  entry->phases.guards = watch.lap();
+  if (entry->broke) return entry;
+
+  for (Source* source : input_sources) plan->inputs.push_back(source->slot);
+  number_slots(assembly);
+  plan->steps = std::move(assembly.steps);
+  plan->result = assembly.result;
+  entry->ops = op_count(*graph);
+  if (entry->ops > 0) {
+    entry->graph = graph;
+    if (request.compiler) {
+      Ref callable = backend_call(graph, example_inputs, request);
+      if (!callable) return nullptr;
+      plan->graph = make_python_runner(std::move(callable), assembly.outputs.size());
+    } else {
+      plan->graph = make_native_runner(graph);
+    }
+  }
+  drop_fakes(*graph);
+  entry->plan = std::move(plan);
+  entry->phases.backend = watch.lap();
+  return entry;
+}
+
+}  // namespace stator

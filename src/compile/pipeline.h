@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "capture/cache/entry.h"
+
+namespace stator {
+
+/// What one `stator.compile` call asked for.
+struct CompileRequest {
+  Ref compiler;   // Python callable (gm, example_inputs), or null for the native executor
+  Ref cache_key;
+  std::string backend;
+  bool fullgraph = false;
+};
+
+/// Captures the frame that `function` would run with these arguments: bytecode, values, guards, graph, backend, plan.
+/// The entry has a plan, or tells in `broke` why the frame runs as plain Python. Null with a Python error set when the
+/// backend failed or the user interrupted. GIL held; global state is as before afterwards, also on failure.
+std::shared_ptr<capture::Entry> compile_frame(PyObject* function, PyObject* const* arguments, const CompileRequest& request,
+                                              const std::string& graph_name);
+
+/// Set once by the bindings: makes a backend's callable from a graph; see bindings/backend_call.cpp.
+using BackendCall = Ref (*)(std::shared_ptr<graph::Graph> graph, const std::vector<PyObject*>& inputs,
+                            const CompileRequest& request);
+void set_backend_call(BackendCall call);
+
+}  // namespace stator

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/base/export.h"
+
+/// Named counts of what happened since the last reset. Names are `group.name`. Thread-safe.
+namespace stator::observe {
+
+STATOR_API void count(const std::string& name, uint64_t by = 1);
+STATOR_API std::map<std::string, uint64_t> counts();
+STATOR_API void reset_counts();
+
+}  // namespace stator::observe

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <chrono>
+
+namespace stator::observe {
+
+/// Milliseconds since it was made or last asked.
+class Stopwatch {
+ public:
+  double lap() {
+    auto now = std::chrono::steady_clock::now();
+    double passed = std::chrono::duration<double, std::milli>(now - start_).count();
+    start_ = now;
+    return passed;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace stator::observe
