@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the parts of Stator that need no torch against one CPython and runs their tests with it.
 #   run.sh PYTHON [BUILD_DIR] [test module ...]
+# PYCOMPAT_FULL=1 decodes the whole standard library instead of a third of it.
 # PYCOMPAT_CFLAGS adds compiler flags and PYCOMPAT_ENV variables for the tests; with sanitizers:
 #   PYCOMPAT_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover" \
 #   PYCOMPAT_ENV="LD_PRELOAD=$(cc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc" run.sh ...

@@ -3,7 +3,9 @@
 import dis
 import gc
 import importlib.util
+import itertools
 import opcode
+import os
 import sys
 import time
 import types
@@ -146,12 +148,14 @@ class DecodeTest(unittest.TestCase):
         return len(got)
 
     def test_standard_library(self):
+        # A third of them, a different one for each interpreter version, unless all are asked for.
+        step = 1 if "PYCOMPAT_FULL" in os.environ else 3
         codes = instructions = 0
-        for code in corpus():
+        for code in itertools.islice(corpus(), V[1] % step, None, step):
             instructions += self.check(code)
             codes += 1
         print(f"  {codes} code objects, {instructions} instructions agree with dis")
-        self.assertGreater(codes, 5_000)
+        self.assertGreater(codes, 5_000 // step)
 
     def test_every_opcode_has_a_row(self):
         if V > (3, 13):

@@ -58,6 +58,8 @@ def build_root(tmp_path_factory):
 def test_version(version, test, build_root):
     if version not in FOUND:
         pytest.skip(f"no CPython {version} with headers on this machine")
+    if version.endswith("-dbg") and test == "test_decode.py":
+        pytest.skip("decoding is the same in a debug build")
     command = [str(TESTS / "run.sh"), FOUND[version], str(build_root / version), test]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
