@@ -12,8 +12,9 @@ namespace {
 
 /// The dtype of a result, from the dtype the inputs are promoted to.
 enum class Result { Common, Float, Bool, Real };
-/// Whether the Scalars of the schema take part in promotion, as wrapped numbers do.
-enum class Scalars { Ignored, Promote };
+/// What the Scalars of the schema do: nothing, take part in promotion as wrapped numbers do, or become
+/// zero-dimensional operands (which promote, and keep equal shapes from being a shortcut to the layout).
+enum class Scalars { Ignored, Promote, Operands };
 
 at::ScalarType to_float(at::ScalarType type) {
   return c10::isIntegralType(type, /*includeBool=*/true) ? c10::get_default_dtype_as_scalartype() : type;
@@ -41,10 +42,16 @@ void gather(const Args& args, size_t first, size_t end, Inputs& inputs, c10::Sma
     const c10::IValue& value = args[i];
     if (value.isTensor()) {
       if (value.toTensor().defined()) inputs.push_back(&value.toTensor());
-    } else if (scalars == Scalars::Promote && value.isScalar()) {
+    } else if (scalars != Scalars::Ignored && value.isScalar()) {
       numbers.push_back(value.toScalar());
     }
   }
+}
+
+/// Stands for a number among the operands where only the shape matters.
+const at::Tensor& zero_dimensional() {
+  static const auto* tensor = new at::Tensor(make_contiguous(c10::IntArrayRef(), at::kFloat, at::kCPU));
+  return *tensor;
 }
 
 template <Result result, Scalars scalars>
@@ -54,7 +61,9 @@ void functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   c10::SmallVector<at::Scalar, 2> numbers;
   gather<scalars>(args, 0, args.count(), inputs, numbers);
   const auto dtype = result_dtype<result>(common_dtype(inputs, numbers));
-  args.returns(iterate(inputs, dtype, common_device(inputs)));
+  const auto device = common_device(inputs);
+  if (scalars == Scalars::Operands) inputs.push_back(&zero_dimensional());
+  args.returns(iterate(inputs, dtype, device));
 }
 
 void in_place(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -85,8 +94,9 @@ struct Row {
 
 constexpr Rule kCommon = functional<Result::Common, Scalars::Ignored>;
 constexpr Rule kCommonScalar = functional<Result::Common, Scalars::Promote>;
+constexpr Rule kCommonOperands = functional<Result::Common, Scalars::Operands>;
+constexpr Rule kBoolOperands = functional<Result::Bool, Scalars::Operands>;
 constexpr Rule kFloat = functional<Result::Float, Scalars::Ignored>;
-constexpr Rule kFloatScalar = functional<Result::Float, Scalars::Promote>;
 constexpr Rule kBool = functional<Result::Bool, Scalars::Ignored>;
 constexpr Rule kReal = functional<Result::Real, Scalars::Ignored>;
 
@@ -200,13 +210,14 @@ void log_sigmoid(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_one(self.sym_sizes()), make_one(self.is_cpu() ? self.sym_sizes() : c10::SymIntArrayRef(none)));
 }
 
-/// pow(base, number) and pow(number, exponent) convert the tensor first: a copy is dense.
-void pow_scalar(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+/// pow(base, number) converts the base first, and the copy is dense.
+void pow_number(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  const size_t position = args[0].isTensor() ? 0 : 1;
-  const at::Tensor& tensor = args.tensor(position);
-  const auto dtype = common_dtype({&tensor}, {args.scalar(1 - position)});
-  args.returns(iterate({&tensor}, dtype, tensor.device()));
+  const at::Tensor& base = args.tensor(0);
+  const auto dtype = common_dtype({&base}, {args.scalar(1)});
+  if (dtype == base.scalar_type()) return args.returns(iterate({&base}, dtype, base.device()));
+  const at::Tensor converted = make_fake(base.sym_sizes(), like_strides(base), dtype, base.device());
+  args.returns(iterate({&converted}, dtype, base.device()));
 }
 
 const RuleRow kSpecial[] = {
@@ -214,8 +225,8 @@ const RuleRow kSpecial[] = {
     {"aten::div_.Tensor_mode", in_place},
     {"aten::where.self", where},
     {"aten::pow.Tensor_Tensor", kCommon},
-    {"aten::pow.Tensor_Scalar", pow_scalar},
-    {"aten::pow.Scalar", pow_scalar},
+    {"aten::pow.Tensor_Scalar", pow_number},
+    {"aten::pow.Scalar", kCommonOperands},
     {"aten::pow_.Scalar", in_place},
     {"aten::pow_.Tensor", in_place},
     {"aten::pow.Tensor_Tensor_out", into_out},
@@ -239,7 +250,7 @@ const RuleRow kSpecial[] = {
     {"aten::clamp.Tensor_out", into_out},
     {"aten::clamp_min.Tensor_out", into_out},
     {"aten::clamp_max.Tensor_out", into_out},
-    {"aten::remainder.Scalar_Tensor", kCommonScalar},
+    {"aten::remainder.Scalar_Tensor", kCommonOperands},
     {"aten::rsub.Tensor", rsub},
     {"aten::angle", angle},
     {"aten::angle.out", into_out},
@@ -253,8 +264,8 @@ const RuleRow kSpecial[] = {
     {"aten::xlogy.OutTensor", into_out},
     {"aten::__lshift__.Tensor", kCommon},
     {"aten::__rshift__.Tensor", kCommon},
-    {"aten::__lshift__.Scalar", kCommonScalar},
-    {"aten::__rshift__.Scalar", kCommonScalar},
+    {"aten::__lshift__.Scalar", kCommonOperands},
+    {"aten::__rshift__.Scalar", kCommonOperands},
     {"aten::__ilshift__.Tensor", in_place},
     {"aten::__irshift__.Tensor", in_place},
     {"aten::__ilshift__.Scalar", in_place},
@@ -273,7 +284,7 @@ void add_family(c10::ArrayRef<Row> rows) {
   for (const Row& row : rows) {
     for (const char* suffix : {"", ".Tensor", ".decimals"}) add(row, suffix, row.rule);
     // A number takes no part in the dtype of a comparison; elsewhere overloads on numbers are composites.
-    if (row.rule == kBool) add(row, ".Scalar", kBool);
+    if (row.rule == kBool) add(row, ".Scalar", kBoolOperands);
     for (const char* suffix : {"_", "_.Tensor", "_.Scalar", "_.decimals"}) add(row, suffix, in_place);
     for (const char* suffix : {".out", ".Tensor_out", ".Scalar_out", ".decimals_out", ".grad_input"}) {
       add(row, suffix, into_out);

@@ -17,6 +17,8 @@ from stator import _C
 _fake = _C._fake
 
 LAYOUTS = ("contiguous", "permuted", "transposed", "strided")
+# Arguments in different layouts, and arguments that repeat their elements along the first dimension.
+EXTRA_LAYOUTS = ("mixed", "broadcast")
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64)
 
 
@@ -29,11 +31,17 @@ def samples_for(dtype):
     return 5 if dtype is torch.float32 else 2
 
 
-def relayout(tensor, layout):
-    """The same values in another memory layout; a detached tensor."""
+def relayout(tensor, layout, position):
+    """The same values in another memory layout; a detached tensor. `position` is the argument's."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
         return tensor
+    if layout == "mixed":
+        layout = LAYOUTS[(position + 1) % len(LAYOUTS)]
+    if layout == "broadcast":
+        if position or tensor.dim() == 0 or tensor.shape[0] == 0:
+            return tensor.clone()
+        return tensor[:1].clone().expand_as(tensor)
     if layout == "contiguous" or tensor.dim() == 0:
         return tensor.clone(memory_format=torch.contiguous_format)
     if layout == "permuted":
@@ -94,11 +102,13 @@ def run_sample(op, sample, layout, grad):
     flat, spec = pytree.tree_flatten((sample.input, sample.args, dict(sample.kwargs)))
     if _unsupported_input(flat):
         return None
-    reals = [relayout(v, layout) if isinstance(v, torch.Tensor) else v for v in flat]
+    where = [i for i, v in enumerate(flat) if isinstance(v, torch.Tensor)]
+    reals = list(flat)
+    for position, i in enumerate(where):
+        reals[i] = relayout(flat[i], layout, position)
     for before, real in zip(flat, reals):
         if isinstance(real, torch.Tensor) and grad and before.requires_grad:
             real.requires_grad_(True)
-    where = [i for i, v in enumerate(reals) if isinstance(v, torch.Tensor)]
     fakes = list(reals)
     for i, fake in zip(where, _fake.from_reals([reals[i] for i in where])):
         fakes[i] = fake
