@@ -86,8 +86,10 @@ class Snapshot final : public GlobalState {
 
   void restore() const override {
     c10::AutogradState::get_tls_state().set_grad_mode(grad_mode_);
-    c10::impl::_force_tls_local_dispatch_key_set(
-        c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{included_, excluded_}));
+    c10::impl::PODLocalDispatchKeySet keys;
+    keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, included_));
+    keys.set_excluded(c10::DispatchKeySet(c10::DispatchKeySet::RAW, excluded_));
+    c10::impl::_force_tls_local_dispatch_key_set(c10::impl::LocalDispatchKeySet(keys));
     at::autocast::set_autocast_dtype(at::kCPU, autocast_cpu_);
     at::autocast::set_autocast_dtype(at::kCUDA, autocast_cuda_);
     at::autocast::set_autocast_cache_enabled(autocast_cache_);
