@@ -59,12 +59,12 @@ std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* argume
     assembly = assemble(interpreter, result);
     graph = interpreter.torch.finish(assembly.outputs, kept);
   } catch (const Break& broke) {
-    entry->broke = BreakReason{broke.id, broke.detail, interpreter.stack_lines()};
+    entry->broke = BreakReason{broke.id, broke.detail, interpreter.end_stack};
   } catch (const Raise& raised) {
     entry->broke = BreakReason{BreakId::raises, Py_TYPE(interpreter.constant_of(raised.exception))->tp_name,
-                               interpreter.stack_lines()};
+                               interpreter.end_stack};
   } catch (const std::exception& error) {
-    entry->broke = BreakReason{BreakId::internal, error.what(), interpreter.stack_lines()};
+    entry->broke = BreakReason{BreakId::internal, error.what(), interpreter.end_stack};
   }
   if (PyErr_Occurred()) {
     if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return nullptr;

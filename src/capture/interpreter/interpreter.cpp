@@ -107,6 +107,8 @@ Value* Interpreter::run_frame(Frame& current) {
       for (const pycompat::ExceptionEntry& entry : current.code->exceptions)
         if (entry.start <= at && at < entry.end) handler = &entry;
       if (!handler) {
+        if (raised.exception != last_raised_) end_stack = stack_lines();
+        last_raised_ = raised.exception;
         frame = previous;
         --depth;
         throw;
@@ -117,7 +119,10 @@ Value* Interpreter::run_frame(Frame& current) {
       current.push(raised.exception);
       current.pc = handler->target;
     } catch (...) {
-      // The stack of frames stays for the report.
+      // A break ends the capture: the frames are gone when it is reported.
+      if (!unwinding_) end_stack = stack_lines();
+      unwinding_ = true;
+      frame = previous;
       --depth;
       throw;
     }

@@ -171,6 +171,8 @@ class Interpreter {
   Value* run_frame(Frame& frame);
   Value* local(Frame& frame, int slot);  // null if unbound
   std::vector<StackLine> stack_lines() const;
+  /// Where the break or uncaught exception that ended `run` arose.
+  std::vector<StackLine> end_stack;
   UserLine user_line() const;
   std::vector<Effect> effects;
   std::vector<TensorValue*> inputs;  // by graph input number
@@ -189,6 +191,8 @@ class Interpreter {
   std::unordered_map<PyObject*, Value*> by_object_;   // identity of outside objects
   std::unordered_map<PyObject*, TensorValue*> by_fake_;
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;
+  bool unwinding_ = false;
+  Value* last_raised_ = nullptr;
   Value* none_ = nullptr;
   Value* true_ = nullptr;
   Value* false_ = nullptr;
