@@ -211,6 +211,15 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
   }
 }
 
+void Interpreter::open_closure(FunctionValue* function) {
+  PyObject* closure = function->closure.empty() ? PyFunction_GET_CLOSURE(function->function.get()) : nullptr;
+  for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+    PyObject* cell = PyTuple_GET_ITEM(closure, i);
+    Source* source = sources_->child(function->source, SourceKind::Cell, static_cast<int32_t>(i), nullptr, cell);
+    function->closure.push_back(as<CellValue>(wrap(cell, source)));
+  }
+}
+
 Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   if (function->function) {
     if (Model model = model_of(function->function.get())) return model(*this, args);
@@ -223,14 +232,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
       guard(function->source, FactKind::Code, PyFunction_GET_CODE(object), reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
       function->guarded = true;
     }
-    if (function->closure.empty()) {
-      PyObject* closure = PyFunction_GET_CLOSURE(function->function.get());
-      for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
-        PyObject* cell = PyTuple_GET_ITEM(closure, i);
-        Source* source = sources_->child(function->source, SourceKind::Cell, static_cast<int32_t>(i), nullptr, cell);
-        function->closure.push_back(as<CellValue>(wrap(cell, source)));
-      }
-    }
+    open_closure(function);
   }
   const pycompat::Code* code = pycompat::decode(function->code);
   if (!code) {

@@ -58,6 +58,7 @@ Value* Interpreter::run() {
   guard(function_source, FactKind::Code, function_.as<PyObject>() ? PyFunction_GET_CODE(function_.get()) : nullptr,
         reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(function_.get())));
   function->guarded = true;
+  open_closure(function);
   Frame top;
   top.code = code;
   top.function = function;

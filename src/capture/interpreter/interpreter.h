@@ -140,6 +140,7 @@ class Interpreter {
   Value* class_attr(PyTypeObject* type, PyObject* name, Value* self);  // bound to self, or to the class if null
   Value* bind_descriptor(PyObject* descriptor, PyTypeObject* owner, Value* self, PyObject* name);
   FunctionValue* outside_function(PyObject* function, Source* source);
+  void open_closure(FunctionValue* function);
 
   // ---- torch
   TorchTracer torch;

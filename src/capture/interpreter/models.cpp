@@ -60,12 +60,26 @@ struct Tables {
   std::unordered_map<PyObject*, Model> models;
   std::unordered_map<PyObject*, CallableKind> kinds;
 
+  /// `torch.add` and its like are static methods of one class, and say nothing of where they come from.
+  void add_variable_functions() {
+    PyObject* owner = known_object("torch._C._VariableFunctionsClass");
+    if (!owner) return;
+    PyObject *name, *unused;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(reinterpret_cast<PyTypeObject*>(owner)->tp_dict, &position, &name, &unused)) {
+      Ref function = Ref::steal(PyObject_GetAttr(owner, name));
+      PyErr_Clear();
+      if (function && PyCFunction_Check(function.get())) kinds.try_emplace(function.get(), CallableKind::Torch);
+    }
+  }
+
   Tables() {
     for (auto rows : {builtin_function_models(), builtin_type_models(), container_models(), torch_models(), library_models()})
       for (const ModelRow& row : rows)
         if (PyObject* object = known_object(row.path)) models.emplace(object, row.model);
     for (const KindRow& row : kKinds)
       if (PyObject* object = known_object(row.path)) kinds.emplace(object, row.kind);
+    add_variable_functions();
   }
 };
 
@@ -86,8 +100,7 @@ CallableKind decide(PyObject* callable) {
   static PyTypeObject* const tensor_base = reinterpret_cast<PyTypeObject*>(known_object("torch._C.TensorBase"));
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
-    static PyObject* const owners[] = {known_object("torch._C._VariableFunctionsClass"), known_object("torch._C._nn"),
-                                       known_object("torch._C._linalg"), known_object("torch._C._fft"),
+    static PyObject* const owners[] = {known_object("torch._C._nn"), known_object("torch._C._linalg"), known_object("torch._C._fft"),
                                        known_object("torch._C._special")};
     for (PyObject* owner : owners)
       if (owner && self == owner) return CallableKind::Torch;
