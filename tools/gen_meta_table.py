@@ -8,7 +8,7 @@ own, or no fake at all.
 
     gen_meta_table.py TORCH_INCLUDE OUTPUT_DIR [--parts N]
 
-writes meta_table_0.cpp ... meta_table_{N-1}.cpp; a file whose text would not change is not touched.
+writes meta_table_0.cpp ... meta_table_{N-1}.cpp.
 """
 
 import argparse
@@ -117,12 +117,6 @@ def part_text(rows: list[Row], part: int) -> str:
     )
 
 
-def write_if_changed(path: pathlib.Path, text: str) -> None:
-    if not path.exists() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("torch_include", type=pathlib.Path)
@@ -134,11 +128,12 @@ def main() -> None:
     if not rows:
         raise SystemExit(f"no shape functions found under {options.torch_include}")
     size = -(-len(rows) // options.parts)
+    options.output_dir.mkdir(parents=True, exist_ok=True)
     # Rows of one type stand together: the code for a type is then compiled in as few parts as can be.
     rows.sort(key=lambda row: (row.type, row.name, row.overload))
     for part in range(options.parts):
         text = part_text(rows[part * size : (part + 1) * size], part)
-        write_if_changed(options.output_dir / f"meta_table_{part}.cpp", text)
+        (options.output_dir / f"meta_table_{part}.cpp").write_text(text)
     print(f"{len(rows)} shape functions, {len({concrete(row.type) for row in rows})} types")
 
 
