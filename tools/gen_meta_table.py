@@ -82,8 +82,13 @@ def rows_of(header: pathlib.Path) -> list[Row]:
     base = header.name.removesuffix("_meta_dispatch.h")
     overloads = list(OVERLOAD.finditer((header.parent / f"{base}_ops.h").read_text()))
     found: dict[tuple[str, str], Row] = {}
-    for declaration in DECLARATION.finditer(header.read_text()):
+    declarations = list(DECLARATION.finditer(header.read_text()))
+    declared = {declaration["name"] for declaration in declarations}
+    for declaration in declarations:
         function = declaration["name"]
+        # In-place functions that stand alone are declared, but the library does not define them.
+        if function.endswith("_") and not {function[:-1], f"{function[:-1]}_outf"} & declared:
+            continue
         plain = function.replace("_symint", "")
         if plain.endswith("_out") or LEFT_OUT.search(plain.removesuffix("f")):
             continue

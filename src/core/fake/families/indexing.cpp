@@ -68,13 +68,55 @@ void index_put_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(args.tensor(0));
 }
 
+/// True when `tensor` broadcasts to `target`.
+bool expands_to(const at::Tensor& tensor, const at::Tensor& target) {
+  if (tensor.dim() > target.dim()) return false;
+  for (int64_t i = 1; i <= tensor.dim(); ++i) {
+    if (tensor.sym_size(-i) != target.sym_size(-i) && tensor.sym_size(-i) != 1) return false;
+  }
+  return true;
+}
+
+/// `(self, mask, value)`, in place.
+void masked_write(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &mask = args.tensor(1);
+  require(mask.scalar_type() == at::kBool && expands_to(mask, self), args, "not a mask that broadcasts to the target");
+  if (args[2].isTensor() && args[2].toTensor().dim() > 0) {
+    require(op.schema().name() == "aten::masked_scatter_" && args.tensor(2).scalar_type() == self.scalar_type(), args,
+            "a value that is no scalar, or of another dtype");
+  }
+  args.returns(self);
+}
+
+/// `(self, dim, index, value)`, in place.
+void index_fill_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const int64_t rank = std::max<int64_t>(self.dim(), 1), dim = args.integer(1);
+  require(args.tensor(2).dim() <= 1 && args.tensor(2).scalar_type() == at::kLong && dim >= -rank && dim < rank, args,
+          "the index is not a vector of integers into a dimension");
+  require(!args[3].isTensor() || args.tensor(3).dim() == 0, args, "the value is no scalar");
+  require(self.is_complex() || !(args[3].isTensor() ? args.tensor(3).is_complex() : args[3].isComplexDouble()), args,
+          "a complex value for a real tensor");
+  args.returns(self);
+}
+
+/// `(self, index, source, accumulate)`, in place.
+void put_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(1).scalar_type() == at::kLong && args.tensor(1).sym_numel() == args.tensor(2).sym_numel() &&
+              args.tensor(0).scalar_type() == args.tensor(2).scalar_type(),
+          args, "index and source do not fit");
+  args.returns(args.tensor(0));
+}
+
 void take(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& indices = args.tensor(1);
   require(indices.scalar_type() == at::kLong, args, "the index is not of 64-bit integers");
   args.returns(new_contiguous(args.tensor(0), indices.sym_sizes()));
 }
-
 
 void flip(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -129,6 +171,12 @@ void register_indexing() {
       {"aten::index_put", index_put},
       {"aten::index_put_", index_put_},
       {"aten::_index_put_impl_", index_put_},
+      {"aten::masked_fill_.Scalar", masked_write},
+      {"aten::masked_fill_.Tensor", masked_write},
+      {"aten::masked_scatter_", masked_write},
+      {"aten::index_fill_.int_Scalar", index_fill_},
+      {"aten::index_fill_.int_Tensor", index_fill_},
+      {"aten::put_", put_},
       {"aten::take", take},
       {"aten::flip", flip},
       {"aten::searchsorted.Tensor", searchsorted},

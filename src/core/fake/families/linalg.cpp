@@ -160,6 +160,16 @@ void addbmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(self, Dims{a.sym_size(1), b.sym_size(2)}));
 }
 
+void addbmm_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &a = args.tensor(1), &b = args.tensor(2);
+  require(a.dim() == 3 && b.dim() == 3 && a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1) &&
+              self.sym_sizes() == c10::SymIntArrayRef(Dims{a.sym_size(1), b.sym_size(2)}),
+          args, "not fitting batches of matrices");
+  require(self.scalar_type() == a.scalar_type() && a.scalar_type() == b.scalar_type(), args, "tensors differ in dtype");
+  args.returns(self);
+}
+
 void addr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &self = args.tensor(0), &a = args.tensor(1), &b = args.tensor(2);
@@ -230,6 +240,7 @@ void register_linalg() {
       {"aten::dot", dot},
       {"aten::vdot", dot},
       {"aten::addbmm", addbmm},
+      {"aten::addbmm_", addbmm_},
       {"aten::addr", addr},
       {"aten::_cdist_forward", cdist_forward},
       {"aten::_cdist_backward", cdist_backward},
