@@ -1,0 +1,53 @@
+#include <ATen/core/Tensor.h>
+
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+/// Made as batch, length, heads, width and shown as batch, heads, length, width.
+at::Tensor heads_inside(const at::Tensor& model) {
+  const c10::SymInt heads = model.sym_size(1), length = model.sym_size(2), width = model.sym_size(3);
+  const Dims strides{length * heads * width, width, heads * width, c10::SymInt(1)};
+  return make_fake(model.sym_sizes(), strides, model.scalar_type(), model.device());
+}
+
+void check_heads(const Args& args, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  require(query.dim() == 4 && key.dim() == 4 && value.dim() == 4, args, "query, key and value are not 4-d");
+  require(query.scalar_type() == key.scalar_type() && key.scalar_type() == value.scalar_type() &&
+              at::isFloatingType(query.scalar_type()),
+          args, "query, key and value differ in dtype");
+  require(query.sym_size(3) == key.sym_size(3) && key.sym_size(3) == value.sym_size(3) &&
+              key.sym_size(2) == value.sym_size(2),
+          args, "query, key and value differ in shape");
+}
+
+void flash_for_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& query = args.tensor(0);
+  check_heads(args, query, args.tensor(1), args.tensor(2));
+  require(args.number(3) == 0.0, args, "dropout is not taken");
+  const c10::SymInt heads = query.sym_size(1), length = query.sym_size(2);
+  const Dims sizes{query.sym_size(0), heads, length}, strides{length * heads, c10::SymInt(1), heads};
+  const auto dtype = at::isReducedFloatingType(query.scalar_type()) ? at::kFloat : query.scalar_type();
+  args.returns(new_like(query), make_fake(sizes, strides, dtype, query.device()));
+}
+
+void flash_for_cpu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &query = args.tensor(1), &key = args.tensor(2), &value = args.tensor(3);
+  check_heads(args, query, key, value);
+  args.returns(heads_inside(query), heads_inside(key), heads_inside(value));
+}
+
+}  // namespace
+
+void register_attention() {
+  add_rules({
+      {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_for_cpu_backward},
+  });
+}
+
+}  // namespace stator::fake

@@ -1,0 +1,95 @@
+#include <c10/core/ScalarType.h>
+
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
+
+/// `(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)`
+struct Bags {
+  const at::Tensor &weight, &indices, &offsets;
+  int64_t mode;
+  at::Tensor scale;
+  bool last_offset;
+  int64_t padding;
+
+  explicit Bags(const Args& args)
+      : weight(args.tensor(0)), indices(args.tensor(1)), offsets(args.tensor(2)), mode(args.integer(4)),
+        scale(args.optional_tensor(6)), last_offset(args.boolean(7)), padding(args.integer(8)) {
+    require(weight.dim() == 2 && indices.dim() == 1 && offsets.dim() == 1, args, "the wrong number of dimensions");
+    require(mode == kSum || mode == kMean || mode == kMax, args, "an unknown mode");
+    require(!last_offset || offsets.size(0) >= 1, args, "no last offset");
+    require(weight.device().is_cpu(), args, "only the CPU kernel's results are known");
+  }
+
+  int64_t count() const { return offsets.size(0) - (last_offset ? 1 : 0); }
+
+  /// The kernel for plain sums needs no map from elements to bags.
+  bool needs_bag_of_element() const {
+    const at::ScalarType dtype = weight.scalar_type();
+    const bool fast = (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) && weight.stride(1) == 1 &&
+                      padding < 0 && (!scale.defined() || scale.stride(0) == 1);
+    return mode != kSum || !fast;
+  }
+};
+
+void embedding_bag_results(Args& args, bool keeps_sizes) {
+  const Bags bags(args);
+  const at::ScalarType integers = c10::promoteTypes(bags.indices.scalar_type(), bags.offsets.scalar_type());
+  const auto make_integers = [&](c10::IntArrayRef sizes) {
+    return make_contiguous(sizes, integers, bags.weight.device());
+  };
+  const int64_t sized = keeps_sizes || bags.mode != kSum ? bags.count() : bags.offsets.size(0);
+  args.returns(new_contiguous(bags.weight, c10::IntArrayRef{bags.count(), bags.weight.size(1)}),
+               make_integers({bags.needs_bag_of_element() ? bags.indices.size(0) : 0}), make_integers({sized}),
+               bags.mode == kMax ? make_integers({bags.count(), bags.weight.size(1)}) : make_integers({sized}));
+}
+
+void embedding_bag(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  embedding_bag_results(args, true);
+}
+
+void embedding_bag_forward_only(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  embedding_bag_results(args, false);
+}
+
+/// `(grad, indices, offset2bag, bag_size, maximum_indices, num_weights, ...)`
+void dense_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& grad = args.tensor(0);
+  require(grad.dim() == 2, args, "the gradient is not a matrix");
+  args.returns(new_contiguous(grad, Dims{args.sym_int(5), grad.sym_size(1)}));
+}
+
+/// `(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, ...)`
+void backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& grad = args.tensor(0);
+  require(!args.boolean(9), args, "a sparse gradient");
+  require(grad.dim() == 2, args, "the gradient is not a matrix");
+  args.returns(new_contiguous(grad, Dims{args.sym_int(6), grad.sym_size(1)}));
+}
+
+void per_sample_weights_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_contiguous(args.tensor(0), Dims{args.tensor(2).sym_size(0)}));
+}
+
+}  // namespace
+
+void register_bags() {
+  add_rules({
+      {"aten::_embedding_bag", embedding_bag},
+      {"aten::_embedding_bag_forward_only", embedding_bag_forward_only},
+      {"aten::_embedding_bag_backward", backward},
+      {"aten::_embedding_bag_dense_backward", dense_backward},
+      {"aten::_embedding_bag_per_sample_weights_backward", per_sample_weights_backward},
+  });
+}
+
+}  // namespace stator::fake

@@ -1,0 +1,190 @@
+
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/meta_tier.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+bool is_index_dtype(const at::Tensor& index) {
+  return index.scalar_type() == at::kLong || index.scalar_type() == at::kInt;
+}
+
+void embedding(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &weight = args.tensor(0), &indices = args.tensor(1);
+  require(weight.dim() == 2 && is_index_dtype(indices), args, "not integers into a 2-d weight");
+  Dims sizes(indices.sym_sizes().begin(), indices.sym_sizes().end());
+  sizes.push_back(weight.sym_size(1));
+  args.returns(new_contiguous(weight, sizes));
+}
+
+void embedding_dense_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &grad = args.tensor(0), &indices = args.tensor(1);
+  require(grad.dim() >= 1 && is_index_dtype(indices), args, "not integers into a 2-d weight");
+  args.returns(new_contiguous(grad, Dims{args.sym_int(2), grad.sym_size(-1)}));
+}
+
+void index_select(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &index = args.tensor(2);
+  require(index.dim() <= 1 && is_index_dtype(index), args, "the index is not a vector of integers");
+  Dims sizes(self.sym_sizes().begin(), self.sym_sizes().end());
+  const int64_t rank = std::max<int64_t>(self.dim(), 1), dim = args.integer(1);
+  require(dim >= -rank && dim < rank, args, "dimension out of range");
+  if (!sizes.empty()) {
+    sizes[static_cast<size_t>(dim < 0 ? dim + rank : dim)] = index.sym_numel();
+  } else {
+    require(index.sym_numel() == 1, args, "a scalar has one element");
+  }
+  args.returns(new_contiguous(self, sizes));
+}
+
+/// True when an index picks by truth: how many elements it picks is in its data.
+bool has_mask(const c10::IValue& indices) {
+  for (const c10::IValue& item : indices.toListRef()) {
+    if (item.isNone() || !item.toTensor().defined()) continue;
+    const at::ScalarType dtype = item.toTensor().scalar_type();
+    if (dtype == at::kBool || dtype == at::kByte) return true;
+  }
+  return false;
+}
+
+void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (has_mask(Args(op, stack)[1])) refuse(op, "a mask as index gives a size that depends on data");
+  run_meta_kernel(op, stack);
+}
+
+void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(0).scalar_type() == args.tensor(2).scalar_type(), args, "values and target differ in dtype");
+  args.returns(new_like(args.tensor(0)));
+}
+
+void index_put_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(0).scalar_type() == args.tensor(2).scalar_type(), args, "values and target differ in dtype");
+  args.returns(args.tensor(0));
+}
+
+/// True when `tensor` broadcasts to `target`.
+bool expands_to(const at::Tensor& tensor, const at::Tensor& target) {
+  if (tensor.dim() > target.dim()) return false;
+  for (int64_t i = 1; i <= tensor.dim(); ++i) {
+    if (tensor.sym_size(-i) != target.sym_size(-i) && tensor.sym_size(-i) != 1) return false;
+  }
+  return true;
+}
+
+/// `(self, mask, value)`, in place.
+void masked_write(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &mask = args.tensor(1);
+  require(mask.scalar_type() == at::kBool && expands_to(mask, self), args, "not a mask that broadcasts to the target");
+  if (args[2].isTensor() && args[2].toTensor().dim() > 0) {
+    require(op.schema().name() == "aten::masked_scatter_" && args.tensor(2).scalar_type() == self.scalar_type(), args,
+            "a value that is no scalar, or of another dtype");
+  }
+  args.returns(self);
+}
+
+/// `(self, dim, index, value)`, in place.
+void index_fill_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const int64_t rank = std::max<int64_t>(self.dim(), 1), dim = args.integer(1);
+  require(args.tensor(2).dim() <= 1 && args.tensor(2).scalar_type() == at::kLong && dim >= -rank && dim < rank, args,
+          "the index is not a vector of integers into a dimension");
+  require(!args[3].isTensor() || args.tensor(3).dim() == 0, args, "the value is no scalar");
+  require(self.is_complex() || !(args[3].isTensor() ? args.tensor(3).is_complex() : args[3].isComplexDouble()), args,
+          "a complex value for a real tensor");
+  args.returns(self);
+}
+
+/// `(self, index, source, accumulate)`, in place.
+void put_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(1).scalar_type() == at::kLong && args.tensor(1).sym_numel() == args.tensor(2).sym_numel() &&
+              args.tensor(0).scalar_type() == args.tensor(2).scalar_type(),
+          args, "index and source do not fit");
+  args.returns(args.tensor(0));
+}
+
+void take(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& indices = args.tensor(1);
+  require(indices.scalar_type() == at::kLong, args, "the index is not of 64-bit integers");
+  args.returns(new_contiguous(args.tensor(0), indices.sym_sizes()));
+}
+
+void flip(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  std::vector<bool> seen(static_cast<size_t>(self.dim()), false);
+  for (const int64_t dim : args.ints(1)) {
+    const int64_t positive = dim < 0 ? dim + self.dim() : dim;
+    require(positive >= 0 && positive < self.dim() && !seen[static_cast<size_t>(positive)], args,
+            "a dimension out of range or given twice");
+    seen[static_cast<size_t>(positive)] = true;
+  }
+  args.returns(new_like(self));
+}
+
+void searchsorted(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  // (sorted, values, out_int32, right, side, sorter) and bucketize's (values, boundaries, out_int32, right).
+  const bool bucketize = args.count() == 4;
+  const at::Tensor &sorted = args.tensor(bucketize ? 1 : 0), &values = args.tensor(bucketize ? 0 : 1);
+  require(sorted.scalar_type() == values.scalar_type() || values.dim() == 0, args, "boundaries and values differ in dtype");
+  require(sorted.dim() >= 1 && (!bucketize || sorted.dim() == 1), args, "the boundaries have the wrong rank");
+  require(sorted.dim() == 1 || (sorted.dim() == values.dim() &&
+                                sorted.sym_sizes().slice(0, static_cast<size_t>(sorted.dim()) - 1) ==
+                                    values.sym_sizes().slice(0, static_cast<size_t>(values.dim()) - 1)),
+          args, "boundaries and values differ in shape");
+  const at::ScalarType dtype = args.boolean(2) ? at::kInt : at::kLong;
+  args.returns(make_contiguous(values.sym_sizes(), dtype, values.device()));
+}
+
+void searchsorted_scalar(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const bool bucketize = args.count() == 4;
+  const at::Tensor& sorted = args.tensor(bucketize ? 1 : 0);
+  require(sorted.dim() == 1, args, "the boundaries are not a vector");
+  args.returns(make_contiguous(Dims{}, args.boolean(2) ? at::kInt : at::kLong, sorted.device()));
+}
+
+void unfold_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const auto sizes = args.sym_ints(1);
+  args.returns(new_contiguous(args.tensor(0), c10::SymIntArrayRef(sizes)));
+}
+
+}  // namespace
+
+void register_indexing() {
+  add_rules({
+      {"aten::embedding", embedding},
+      {"aten::embedding_dense_backward", embedding_dense_backward},
+      {"aten::index_select", index_select},
+      {"aten::index.Tensor", index},
+      {"aten::index_put", index_put},
+      {"aten::index_put_", index_put_},
+      {"aten::_index_put_impl_", index_put_},
+      {"aten::masked_fill_.Scalar", masked_write},
+      {"aten::masked_fill_.Tensor", masked_write},
+      {"aten::masked_scatter_", masked_write},
+      {"aten::index_fill_.int_Scalar", index_fill_},
+      {"aten::index_fill_.int_Tensor", index_fill_},
+      {"aten::put_", put_},
+      {"aten::take", take},
+      {"aten::flip", flip},
+      {"aten::searchsorted.Tensor", searchsorted},
+      {"aten::searchsorted.Scalar", searchsorted_scalar},
+      {"aten::bucketize.Tensor", searchsorted},
+      {"aten::bucketize.Scalar", searchsorted_scalar},
+      {"aten::unfold_backward", unfold_backward},
+  });
+}
+
+}  // namespace stator::fake

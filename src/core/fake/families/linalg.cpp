@@ -1,0 +1,252 @@
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/iterator.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+/// Batches of column-major matrices, as LAPACK takes and leaves them.
+at::Tensor new_column_major(const at::Tensor& model, const Dims& sizes, at::ScalarType dtype) {
+  Dims turned(sizes);
+  std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
+  Dims strides = contiguous_strides(turned);
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return make_fake(sizes, strides, dtype, model.device());
+}
+
+Dims sizes_of(const at::Tensor& tensor) { return {tensor.sym_sizes().begin(), tensor.sym_sizes().end()}; }
+
+void require_cpu(const Args& args) {
+  // The layouts below are those of LAPACK; other devices have other libraries.
+  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+}
+
+void require_square(const Args& args, const at::Tensor& matrix) {
+  require(matrix.dim() >= 2 && matrix.sym_size(-1) == matrix.sym_size(-2), args, "not square matrices");
+}
+
+void require_linalg_dtype(const Args& args, const at::Tensor& matrix) {
+  const at::ScalarType dtype = matrix.scalar_type();
+  require(dtype == at::kFloat || dtype == at::kDouble || at::isComplexType(dtype), args, "a dtype without a kernel");
+}
+
+/// A column-major tensor with the shape of the first argument, a batch of square matrices.
+void square_like_first(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args);
+  require_square(args, self);
+  require_linalg_dtype(args, self);
+  args.returns(self.sym_numel() == 0 ? new_like(self, at::MemoryFormat::Contiguous)
+                                     : new_column_major(self, sizes_of(self), self.scalar_type()));
+}
+
+void geqrf(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args);
+  require(self.dim() >= 2, args, "not matrices");
+  require_linalg_dtype(args, self);
+  Dims tau = sizes_of(self);
+  const c10::SymInt rank = std::min(tau[tau.size() - 1], tau[tau.size() - 2]);
+  tau.pop_back();
+  tau.back() = rank;
+  args.returns(new_column_major(self, sizes_of(self), self.scalar_type()), new_contiguous(self, tau));
+}
+
+void linalg_eig(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args);
+  require_square(args, self);
+  require_linalg_dtype(args, self);
+  const at::ScalarType dtype = at::toComplexType(self.scalar_type());
+  Dims values = sizes_of(self);
+  values.pop_back();
+  args.returns(make_contiguous(values, dtype, self.device()), new_column_major(self, sizes_of(self), dtype));
+}
+
+void linalg_eigvals(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args);
+  require_square(args, self);
+  require_linalg_dtype(args, self);
+  Dims values = sizes_of(self);
+  values.pop_back();
+  args.returns(make_contiguous(values, at::toComplexType(self.scalar_type()), self.device()));
+}
+
+void householder_product(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &tau = args.tensor(1);
+  require_cpu(args);
+  require(self.dim() >= 2 && tau.dim() == self.dim() - 1 && self.sym_size(-2) >= self.sym_size(-1) &&
+              self.sym_size(-1) >= tau.sym_size(-1) && self.scalar_type() == tau.scalar_type(),
+          args, "reflectors and factors do not fit");
+  require_linalg_dtype(args, self);
+  args.returns(new_column_major(self, sizes_of(self), self.scalar_type()));
+}
+
+void ormqr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& other = args.tensor(2);
+  require_cpu(args);
+  require(other.dim() >= 2 && args.tensor(0).dim() == other.dim(), args, "not matrices");
+  require(args.tensor(0).scalar_type() == other.scalar_type(), args, "tensors differ in dtype");
+  require_linalg_dtype(args, other);
+  args.returns(new_column_major(other, sizes_of(other), other.scalar_type()));
+}
+
+void linalg_matrix_exp(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args);
+  require_square(args, self);
+  require_linalg_dtype(args, self);
+  const bool elementwise = self.sym_numel() == 0 || self.sym_size(-1) == 1;
+  args.returns(elementwise ? new_like(self) : new_like(self, at::MemoryFormat::Contiguous));
+}
+
+/// Batch dimensions of both, broadcast.
+Dims broadcast_batches(const Args& args, const at::Tensor& a, const at::Tensor& b) {
+  const auto first = a.sym_sizes().slice(0, static_cast<size_t>(a.dim()) - 2);
+  const auto second = b.sym_sizes().slice(0, static_cast<size_t>(b.dim()) - 2);
+  Dims batches(std::max(first.size(), second.size()), c10::SymInt(1));
+  for (const auto& sizes : {first, second}) {
+    const size_t shift = batches.size() - sizes.size();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      c10::SymInt& size = batches[shift + i];
+      if (size == 1) {
+        size = sizes[i];
+      } else {
+        require(sizes[i] == size || sizes[i] == 1, args, "batch dimensions do not broadcast");
+      }
+    }
+  }
+  return batches;
+}
+
+void solve_triangular(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &matrix = args.tensor(0), &right = args.tensor(1);
+  require_cpu(args);
+  require_square(args, matrix);
+  require(right.dim() >= 2 && right.scalar_type() == matrix.scalar_type(), args, "tensors differ in dtype or rank");
+  require_linalg_dtype(args, matrix);
+  require(!matrix.is_conj() && !right.is_conj(), args, "a conjugated view changes the result's layout");
+  const bool left = args.boolean(3);
+  require(right.sym_size(left ? -2 : -1) == matrix.sym_size(-1), args, "matrices do not fit");
+  Dims sizes = broadcast_batches(args, matrix, right);
+  sizes.push_back(right.sym_size(-2));
+  sizes.push_back(right.sym_size(-1));
+  args.returns(new_column_major(right, sizes, right.scalar_type()));
+}
+
+void dot(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &a = args.tensor(0), &b = args.tensor(1);
+  require(a.dim() == 1 && b.dim() == 1 && a.sym_size(0) == b.sym_size(0) && a.scalar_type() == b.scalar_type(), args,
+          "not two vectors of one length and dtype");
+  args.returns(new_contiguous(a, Dims{}));
+}
+
+void addbmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &a = args.tensor(1), &b = args.tensor(2);
+  require(a.dim() == 3 && b.dim() == 3 && a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1), args,
+          "not fitting batches of matrices");
+  require(self.scalar_type() == a.scalar_type() && a.scalar_type() == b.scalar_type(), args, "tensors differ in dtype");
+  args.returns(new_contiguous(self, Dims{a.sym_size(1), b.sym_size(2)}));
+}
+
+void addbmm_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &a = args.tensor(1), &b = args.tensor(2);
+  require(a.dim() == 3 && b.dim() == 3 && a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1) &&
+              self.sym_sizes() == c10::SymIntArrayRef(Dims{a.sym_size(1), b.sym_size(2)}),
+          args, "not fitting batches of matrices");
+  require(self.scalar_type() == a.scalar_type() && a.scalar_type() == b.scalar_type(), args, "tensors differ in dtype");
+  args.returns(self);
+}
+
+void addr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &a = args.tensor(1), &b = args.tensor(2);
+  require(a.dim() == 1 && b.dim() == 1 && self.dim() <= 2, args, "not two vectors and a matrix");
+  const c10::SymInt rows = a.sym_size(0), columns = b.sym_size(0);
+  Dims strides{c10::SymInt(0), c10::SymInt(0)};
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    const c10::SymInt size = self.sym_size(-1 - i), wanted = i == 0 ? columns : rows;
+    require(size == wanted || size == 1, args, "the matrix does not broadcast");
+    if (size != 1 || wanted == 1) strides[static_cast<size_t>(1 - i)] = self.sym_stride(-1 - i);
+  }
+  const at::Tensor wide = make_view(self, Dims{rows, columns}, strides, self.sym_storage_offset());
+  const at::Tensor column = make_view(a, Dims{rows, c10::SymInt(1)}, Dims{a.sym_stride(0), c10::SymInt(1)},
+                                      a.sym_storage_offset());
+  const Inputs inputs{&wide, &column, &b};
+  args.returns(iterate(inputs, common_dtype(inputs), common_device(inputs)));
+}
+
+void cdist_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &a = args.tensor(0), &b = args.tensor(1);
+  require_cpu(args);
+  require(a.dim() >= 2 && b.dim() >= 2 && a.sym_size(-1) == b.sym_size(-1) && a.scalar_type() == b.scalar_type(), args,
+          "not two sets of points");
+  Dims sizes = broadcast_batches(args, a, b);
+  sizes.push_back(a.sym_size(-2));
+  sizes.push_back(b.sym_size(-2));
+  args.returns(new_contiguous(a, sizes));
+}
+
+void cdist_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &a = args.tensor(1), &b = args.tensor(2);
+  require(args.tensor(1).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  require(a.sym_numel() != 0 && b.sym_numel() != 0, args, "an empty set of points");
+  Dims sizes = broadcast_batches(args, a, b);
+  sizes.push_back(a.sym_size(-2));
+  sizes.push_back(a.sym_size(-1));
+  args.returns(new_contiguous(a, sizes));
+}
+
+void pdist_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require(self.dim() == 2, args, "not a set of points");
+  const c10::SymInt count = self.sym_size(0);
+  args.returns(new_contiguous(self, Dims{count <= 1 ? c10::SymInt(0) : count * (count - 1) / 2}));
+}
+
+void pdist_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
+}
+
+}  // namespace
+
+void register_linalg() {
+  add_rules({
+      {"aten::cholesky", square_like_first},
+      {"aten::cholesky_inverse", square_like_first},
+      {"aten::geqrf", geqrf},
+      {"aten::linalg_eig", linalg_eig},
+      {"aten::_linalg_eigvals", linalg_eigvals},
+      {"aten::linalg_householder_product", householder_product},
+      {"aten::ormqr", ormqr},
+      {"aten::linalg_matrix_exp", linalg_matrix_exp},
+      {"aten::linalg_solve_triangular", solve_triangular},
+      {"aten::dot", dot},
+      {"aten::vdot", dot},
+      {"aten::addbmm", addbmm},
+      {"aten::addbmm_", addbmm_},
+      {"aten::addr", addr},
+      {"aten::_cdist_forward", cdist_forward},
+      {"aten::_cdist_backward", cdist_backward},
+      {"aten::_pdist_forward", pdist_forward},
+      {"aten::_pdist_backward", pdist_backward},
+  });
+}
+
+}  // namespace stator::fake

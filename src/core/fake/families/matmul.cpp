@@ -1,0 +1,72 @@
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+void require_same_kind(const Args& args, const at::Tensor& a, const at::Tensor& b) {
+  require(a.scalar_type() == b.scalar_type(), args, "tensors differ in dtype");
+  require(a.device() == b.device(), args, "tensors are on different devices");
+}
+
+Dims product_sizes(const Args& args, const at::Tensor& a, const at::Tensor& b) {
+  require(a.dim() == 2 && b.dim() == 2, args, "not two matrices");
+  require_same_kind(args, a, b);
+  require(a.sym_size(1) == b.sym_size(0), args, "the matrices do not fit");
+  return {a.sym_size(0), b.sym_size(1)};
+}
+
+Dims batched_product_sizes(const Args& args, const at::Tensor& a, const at::Tensor& b) {
+  require(a.dim() == 3 && b.dim() == 3, args, "not two batches of matrices");
+  require_same_kind(args, a, b);
+  require(a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1), args, "the matrices do not fit");
+  return {a.sym_size(0), a.sym_size(1), b.sym_size(2)};
+}
+
+void require_expands(const Args& args, const at::Tensor& self, const Dims& sizes) {
+  require(self.dim() <= static_cast<int64_t>(sizes.size()), args, "the added tensor has too many dimensions");
+  const size_t shift = sizes.size() - static_cast<size_t>(self.dim());
+  for (size_t i = shift; i < sizes.size(); ++i) {
+    const c10::SymInt& size = self.sym_sizes()[i - shift];
+    require(size == sizes[i] || size == 1, args, "the added tensor does not broadcast");
+  }
+}
+
+void mm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_contiguous(args.tensor(0), product_sizes(args, args.tensor(0), args.tensor(1))));
+}
+
+void bmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_contiguous(args.tensor(0), batched_product_sizes(args, args.tensor(0), args.tensor(1))));
+}
+
+void addmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Dims sizes = product_sizes(args, args.tensor(1), args.tensor(2));
+  require_same_kind(args, args.tensor(0), args.tensor(1));
+  require_expands(args, args.tensor(0), sizes);
+  args.returns(new_contiguous(args.tensor(1), sizes));
+}
+
+void baddbmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Dims sizes = batched_product_sizes(args, args.tensor(1), args.tensor(2));
+  require_same_kind(args, args.tensor(0), args.tensor(1));
+  require_expands(args, args.tensor(0), sizes);
+  args.returns(new_contiguous(args.tensor(1), sizes));
+}
+
+}  // namespace
+
+void register_matmul() {
+  add_rules({
+      {"aten::mm", mm},
+      {"aten::bmm", bmm},
+      {"aten::addmm", addmm},
+      {"aten::baddbmm", baddbmm},
+  });
+}
+
+}  // namespace stator::fake

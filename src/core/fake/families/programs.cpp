@@ -1,0 +1,88 @@
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+/// Some CPU kernels compute nothing themselves: they call other operators, or only look at metadata. Run on fakes
+/// they give exactly the metadata of a real run; one that did touch data would throw there.
+void run_cpu_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  for (size_t i = 0; i < args.count(); ++i) {
+    require(!args[i].isTensor() || !args.tensor(i).defined() || args.tensor(i).device().is_cpu(), args,
+            "only the CPU kernel is a program over operators");
+  }
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+}
+
+/// Writes into arguments that keep their metadata, and returns nothing.
+void write_only(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  torch::jit::drop(*stack, op.schema().arguments().size());
+}
+
+void logcumsumexp(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous));
+}
+
+void histc(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.integer(1) > 0, args, "no bins");
+  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef{args.integer(1)}));
+}
+
+void histogram_count(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const int64_t bins = args.integer(1);
+  require(bins > 0, args, "no bins");
+  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef{bins}),
+               new_contiguous(args.tensor(0), c10::IntArrayRef{bins + 1}));
+}
+
+void histogram_edges(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& edges = args.tensor(1);
+  require(edges.dim() == 1 && edges.size(0) > 1, args, "the edges are not a vector");
+  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef{edges.size(0) - 1}),
+               new_contiguous(edges, edges.sym_sizes()));
+}
+
+void weight_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &direction = args.tensor(0), &length = args.tensor(1);
+  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  const auto dtype = length.scalar_type() == at::kBFloat16 ? at::kFloat : length.scalar_type();
+  args.returns(new_like(direction, at::MemoryFormat::Contiguous),
+               make_fake(length.sym_sizes(), length.sym_strides(), dtype, length.device()));
+}
+
+void weight_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous),
+               new_like(args.tensor(2), at::MemoryFormat::Contiguous));
+}
+
+}  // namespace
+
+void register_programs() {
+  add_rules({
+      {"aten::roll", run_cpu_kernel},
+      {"aten::native_dropout_backward", run_cpu_kernel},
+      {"aten::narrow_copy", run_cpu_kernel},
+      {"aten::_fused_sdp_choice", run_cpu_kernel},
+      {"aten::_cummax_helper", write_only},
+      {"aten::_cummin_helper", write_only},
+      {"aten::_logcumsumexp", logcumsumexp},
+      {"aten::histc", histc},
+      {"aten::histogram.bin_ct", histogram_count},
+      {"aten::histogram.bins_tensor", histogram_edges},
+      {"aten::_weight_norm_interface", weight_norm},
+      {"aten::_weight_norm_interface_backward", weight_norm_backward},
+  });
+}
+
+}  // namespace stator::fake

@@ -1,0 +1,178 @@
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+/// `[N,] C, spatial...` in the input's memory format. The padding list begins at the last dimension.
+template <int kSpatial>
+void pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(0);
+  const auto padding = args.sym_ints(1);
+  require(padding.size() == 2 * kSpatial, args, "the wrong number of paddings");
+  require(input.dim() == kSpatial + 1 || input.dim() == kSpatial + 2, args, "the wrong number of dimensions");
+  Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
+  for (size_t i = 0; i < kSpatial; ++i) {
+    c10::SymInt& size = sizes[sizes.size() - 1 - i];
+    const bool reflects = op.schema().name().find("reflection") != std::string::npos;
+    require(!reflects || (padding[2 * i] < size && padding[2 * i + 1] < size), args, "padding is not below the size");
+    size = size + padding[2 * i] + padding[2 * i + 1];
+    require(size >= 1, args, "the output is too small");
+  }
+  const bool batched = input.dim() == kSpatial + 2;
+  args.returns(new_in_format(input, sizes, batched ? input.suggest_memory_format() : at::MemoryFormat::Contiguous));
+}
+
+/// A gradient of the second argument in the format it suggests.
+void gradient_in_input_format(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(1);
+  args.returns(new_like(input, input.suggest_memory_format()));
+}
+
+void grid_sampler(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &input = args.tensor(0), &grid = args.tensor(1);
+  require(input.dim() == grid.dim() && (input.dim() == 4 || input.dim() == 5), args, "input and grid differ in rank");
+  require(input.sym_size(0) == grid.sym_size(0) && grid.sym_size(-1) == input.dim() - 2, args,
+          "input and grid do not fit");
+  require(input.scalar_type() == grid.scalar_type(), args, "input and grid differ in dtype");
+  Dims sizes{input.sym_size(0), input.sym_size(1)};
+  for (int64_t i = 1; i < grid.dim() - 1; ++i) sizes.push_back(grid.sym_size(i));
+  args.returns(new_contiguous(input, sizes));
+}
+
+void grid_sampler_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const auto mask = args[6].toBoolList();
+  at::Tensor grad_input;
+  if (mask[0]) grad_input = new_like(args.tensor(1), at::MemoryFormat::Contiguous);
+  args.returns(grad_input, new_like(args.tensor(2), at::MemoryFormat::Contiguous));
+}
+
+/// How many positions a sliding window takes.
+c10::SymInt windows(const c10::SymInt& size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
+  return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+struct Window {
+  std::vector<int64_t> kernel, dilation, padding, stride;
+
+  Window(const Args& args, size_t first)
+      : kernel(args.ints(first)), dilation(args.ints(first + 1)), padding(args.ints(first + 2)),
+        stride(args.ints(first + 3)) {
+    for (const auto* values : {&kernel, &dilation, &padding, &stride}) {
+      require(values->size() == 2, args, "a parameter has not two values");
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      require(kernel[i] > 0 && dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0, args, "a parameter out of range");
+    }
+  }
+};
+
+void im2col(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(0);
+  const Window window(args, 1);
+  require(input.dim() == 3 || input.dim() == 4, args, "the wrong number of dimensions");
+  const int64_t channel = input.dim() - 3;
+  c10::SymInt count = 1;
+  for (size_t i = 0; i < 2; ++i) {
+    const c10::SymInt along = windows(input.sym_size(channel + 1 + static_cast<int64_t>(i)), window.kernel[i],
+                                      window.dilation[i], window.padding[i], window.stride[i]);
+    require(along >= 1, args, "the window is larger than the input");
+    count = count * along;
+  }
+  Dims sizes;
+  if (channel == 1) sizes.push_back(input.sym_size(0));
+  sizes.push_back(input.sym_size(channel) * window.kernel[0] * window.kernel[1]);
+  sizes.push_back(count);
+  args.returns(new_contiguous(input, sizes));
+}
+
+void col2im(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(0);
+  const auto output = args.sym_ints(1);
+  const Window window(args, 2);
+  require((input.dim() == 2 || input.dim() == 3) && output.size() == 2, args, "the wrong number of dimensions");
+  const int64_t area = window.kernel[0] * window.kernel[1];
+  require(input.sym_size(-2) % area == 0, args, "the channels are no multiple of the window");
+  Dims sizes;
+  if (input.dim() == 3) sizes.push_back(input.sym_size(0));
+  sizes.push_back(input.sym_size(-2) / area);
+  sizes.insert(sizes.end(), output.begin(), output.end());
+  args.returns(new_contiguous(input, sizes));
+}
+
+/// In the format the input suggests; only 4-d tensors can suggest one other than row-major here.
+at::Tensor shuffled(const at::Tensor& input, const Dims& sizes) {
+  const auto format = input.dim() == 4 ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  return new_in_format(input, sizes, format);
+}
+
+void pixel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(0);
+  const int64_t factor = args.integer(1), rank = input.dim();
+  require(rank >= 3 && factor > 0 && input.sym_size(-3) % (factor * factor) == 0, args, "channels and factor do not fit");
+  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args, "a 5-d channels-last input");
+  Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
+  const auto last = sizes.size() - 1;
+  sizes[last - 2] = sizes[last - 2] / (factor * factor);
+  sizes[last - 1] = sizes[last - 1] * factor;
+  sizes[last] = sizes[last] * factor;
+  args.returns(shuffled(input, sizes));
+}
+
+void pixel_unshuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(0);
+  const int64_t factor = args.integer(1), rank = input.dim();
+  require(rank >= 3 && factor > 0 && input.sym_size(-1) % factor == 0 && input.sym_size(-2) % factor == 0, args,
+          "height, width and factor do not fit");
+  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args, "a 5-d channels-last input");
+  Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
+  const auto last = sizes.size() - 1;
+  sizes[last - 2] = sizes[last - 2] * (factor * factor);
+  sizes[last - 1] = sizes[last - 1] / factor;
+  sizes[last] = sizes[last] / factor;
+  args.returns(shuffled(input, sizes));
+}
+
+void channel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(0);
+  const c10::SymInt groups = args.sym_int(1);
+  require(input.dim() > 2 && groups > 0 && input.sym_size(1) % groups == 0, args, "channels and groups do not fit");
+  require(input.sym_numel() != 0, args, "an empty input");
+  require(input.dim() == 4 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
+          "a 5-d channels-last input");
+  args.returns(new_like(input, input.suggest_memory_format()));
+}
+
+}  // namespace
+
+void register_spatial() {
+  add_rules({
+      {"aten::reflection_pad2d", pad<2>},
+      {"aten::reflection_pad3d", pad<3>},
+      {"aten::replication_pad2d", pad<2>},
+      {"aten::replication_pad3d", pad<3>},
+      {"aten::reflection_pad2d_backward", gradient_in_input_format},
+      {"aten::replication_pad2d_backward", gradient_in_input_format},
+      {"aten::replication_pad3d_backward", gradient_in_input_format},
+      {"aten::grid_sampler_2d", grid_sampler},
+      {"aten::grid_sampler_3d", grid_sampler},
+      {"aten::grid_sampler_2d_backward", grid_sampler_backward},
+      {"aten::grid_sampler_3d_backward", grid_sampler_backward},
+      {"aten::im2col", im2col},
+      {"aten::col2im", col2im},
+      {"aten::pixel_shuffle", pixel_shuffle},
+      {"aten::pixel_unshuffle", pixel_unshuffle},
+      {"aten::channel_shuffle", channel_shuffle},
+  });
+}
+
+}  // namespace stator::fake

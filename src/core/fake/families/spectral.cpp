@@ -1,0 +1,111 @@
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+using Positions = c10::SmallVector<int64_t, 5>;
+
+void require_known_library(const Args& args) {
+  // The layout is that of the MKL kernels; pocketfft and cuFFT lay results out otherwise.
+  require(args.tensor(0).device().is_cpu() && at::hasMKL(), args, "only MKL's layout is known");
+}
+
+Positions read_dims(const Args& args, size_t position) {
+  const int64_t rank = args.tensor(0).dim();
+  Positions dims;
+  for (const int64_t dim : args.ints(position)) dims.push_back(dim < 0 ? dim + rank : dim);
+  return dims;
+}
+
+/// Outermost (largest stride) first. The sort has to be the kernel's own, since it may swap equals.
+template <class Iterator>
+void sort_by_stride(const at::Tensor& self, Iterator begin, Iterator end) {
+  const auto strides = self.strides();
+  std::sort(begin, end, [&](int64_t a, int64_t b) {
+    return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)];
+  });
+}
+
+/// A transform's result: batch dimensions outermost in the order of the input's strides, then the transformed ones.
+at::Tensor transformed(const at::Tensor& self, c10::IntArrayRef sizes, const Positions& dims, at::ScalarType dtype) {
+  const auto rank = static_cast<size_t>(self.dim());
+  Positions order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  const auto batch_end = std::partition(order.begin(), order.end(), [&](int64_t dim) {
+    return std::find(dims.begin(), dims.end(), dim) == dims.end();
+  });
+  sort_by_stride(self, order.begin(), batch_end);
+  std::copy(dims.begin(), dims.end(), batch_end);
+  c10::DimVector strides(rank);
+  int64_t next = 1;
+  for (size_t i = rank; i-- > 0;) {
+    const auto dim = static_cast<size_t>(order[i]);
+    strides[dim] = next;
+    next *= std::max<int64_t>(sizes[dim], 1);
+  }
+  return make_fake(sizes, strides, dtype, self.device());
+}
+
+void fft_c2c(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require_known_library(args);
+  const at::Tensor& self = args.tensor(0);
+  require(self.is_complex(), args, "the input is not complex");
+  Positions dims = read_dims(args, 1);
+  if (dims.empty()) return args.returns(new_like(self));
+  sort_by_stride(self, dims.begin(), dims.end());
+  args.returns(transformed(self, self.sizes(), dims, self.scalar_type()));
+}
+
+void fft_r2c(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require_known_library(args);
+  const at::Tensor& self = args.tensor(0);
+  require(self.is_floating_point(), args, "the input is not real");
+  Positions dims = read_dims(args, 1);
+  require(!dims.empty(), args, "no dimension to transform");
+  sort_by_stride(self, dims.begin(), dims.end() - 1);
+  c10::DimVector sizes(self.sizes().begin(), self.sizes().end());
+  if (args.boolean(3)) {
+    int64_t& halved = sizes[static_cast<size_t>(dims.back())];
+    halved = halved / 2 + 1;
+  }
+  args.returns(transformed(self, sizes, dims, at::toComplexType(self.scalar_type())));
+}
+
+void fft_c2r(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require_known_library(args);
+  const at::Tensor& self = args.tensor(0);
+  require(self.is_complex(), args, "the input is not complex");
+  Positions dims = read_dims(args, 1);
+  require(!dims.empty(), args, "no dimension to transform");
+  at::Tensor input = self;
+  if (dims.size() > 1) {
+    // All but the last dimension are done by a complex transform first.
+    Positions others(dims.begin(), dims.end() - 1);
+    sort_by_stride(self, others.begin(), others.end());
+    input = transformed(self, self.sizes(), others, self.scalar_type());
+  }
+  c10::DimVector sizes(self.sizes().begin(), self.sizes().end());
+  sizes[static_cast<size_t>(dims.back())] = args.integer(3);
+  args.returns(transformed(input, sizes, Positions{dims.back()}, at::toRealValueType(self.scalar_type())));
+}
+
+}  // namespace
+
+void register_spectral() {
+  add_rules({
+      {"aten::_fft_c2c", fft_c2c},
+      {"aten::_fft_r2c", fft_r2c},
+      {"aten::_fft_c2r", fft_c2r},
+  });
+}
+
+}  // namespace stator::fake
