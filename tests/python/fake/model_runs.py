@@ -7,6 +7,7 @@ A program of its own, since it looks at which modules the fake runs import:
 prints one JSON object per model: the differences found, the tiers that served, the modules imported on the way.
 """
 
+import contextlib
 import json
 import sys
 
@@ -88,8 +89,9 @@ def describe(value):
 
 def run(model, state, inputs, training):
     """Metadata of all outputs and, in training, of the gradients of all parameters."""
+    options = {"use_cache": False} if "input_ids" in inputs else {}
     with torch.set_grad_enabled(training):
-        outputs = torch.func.functional_call(model, state, (), {**inputs, "use_cache": False} if "input_ids" in inputs else inputs)
+        outputs = torch.func.functional_call(model, state, (), {**inputs, **options})
     found = {"outputs": [describe(value) for value in pytree.tree_leaves(dict(outputs))]}
     if training:
         loss = outputs["loss"] if outputs.get("loss") is not None else outputs["logits"].sum()
@@ -103,6 +105,27 @@ def fakes_of(state, inputs):
     tensors = [*state.values(), *inputs.values()]
     made = _fake.from_reals(tensors)
     return dict(zip(state, made)), dict(zip(inputs, made[len(state) :]))
+
+
+@contextlib.contextmanager
+def as_in_a_capture():
+    """What a capture does around dispatch: library code is told that it is compiled, and the values that a program
+    writes out (`torch.tensor(...)`) become constants, since their constructor fills memory past the dispatcher."""
+    construct, is_compiling = torch.tensor, torch.compiler.is_compiling
+
+    def constant(*args, **kwargs):
+        before = _fake.scope(False)
+        try:
+            real = construct(*args, **kwargs)
+        finally:
+            _fake.scope(before)
+        return _fake.from_reals([real])[0] if before else real
+
+    torch.tensor, torch.compiler.is_compiling = constant, lambda: True
+    try:
+        yield
+    finally:
+        torch.tensor, torch.compiler.is_compiling = construct, is_compiling
 
 
 def forget_heavy_modules():
@@ -153,7 +176,8 @@ def main():
     for name in sys.argv[1:] or BUILDERS:
         for attention in ("sdpa", "eager"):
             for training in (True, False):
-                result = compare(name, attention, training)
+                with as_in_a_capture():
+                    result = compare(name, attention, training)
                 if result is not None:
                     print(json.dumps(result), flush=True)
 

@@ -1,4 +1,5 @@
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/softmax.h>
 
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
@@ -41,10 +42,18 @@ void flash_for_cpu_backward(const c10::OperatorHandle& op, torch::jit::Stack* st
   args.returns(heads_inside(query), heads_inside(key), heads_inside(value));
 }
 
+/// Softmax, then zeros written into rows that were masked throughout.
+void safe_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const auto dtype = args.optional_dtype(2);
+  args.returns(at::softmax(args.tensor(0), args.integer(1), dtype));
+}
+
 }  // namespace
 
 void register_attention() {
   add_rules({
+      {"aten::_safe_softmax", safe_softmax},
       {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_for_cpu_backward},
   });

@@ -77,15 +77,12 @@ bool expands_to(const at::Tensor& tensor, const at::Tensor& target) {
   return true;
 }
 
-/// `(self, mask, value)`, in place.
-void masked_write(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+/// `(self, mask, source)`, in place.
+void masked_scatter_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &self = args.tensor(0), &mask = args.tensor(1);
   require(mask.scalar_type() == at::kBool && expands_to(mask, self), args, "not a mask that broadcasts to the target");
-  if (args[2].isTensor() && args[2].toTensor().dim() > 0) {
-    require(op.schema().name() == "aten::masked_scatter_" && args.tensor(2).scalar_type() == self.scalar_type(), args,
-            "a value that is no scalar, or of another dtype");
-  }
+  require(args.tensor(2).scalar_type() == self.scalar_type(), args, "source and target differ in dtype");
   args.returns(self);
 }
 
@@ -131,29 +128,6 @@ void flip(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_like(self));
 }
 
-void searchsorted(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  // (sorted, values, out_int32, right, side, sorter) and bucketize's (values, boundaries, out_int32, right).
-  const bool bucketize = args.count() == 4;
-  const at::Tensor &sorted = args.tensor(bucketize ? 1 : 0), &values = args.tensor(bucketize ? 0 : 1);
-  require(sorted.scalar_type() == values.scalar_type() || values.dim() == 0, args, "boundaries and values differ in dtype");
-  require(sorted.dim() >= 1 && (!bucketize || sorted.dim() == 1), args, "the boundaries have the wrong rank");
-  require(sorted.dim() == 1 || (sorted.dim() == values.dim() &&
-                                sorted.sym_sizes().slice(0, static_cast<size_t>(sorted.dim()) - 1) ==
-                                    values.sym_sizes().slice(0, static_cast<size_t>(values.dim()) - 1)),
-          args, "boundaries and values differ in shape");
-  const at::ScalarType dtype = args.boolean(2) ? at::kInt : at::kLong;
-  args.returns(make_contiguous(values.sym_sizes(), dtype, values.device()));
-}
-
-void searchsorted_scalar(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  const bool bucketize = args.count() == 4;
-  const at::Tensor& sorted = args.tensor(bucketize ? 1 : 0);
-  require(sorted.dim() == 1, args, "the boundaries are not a vector");
-  args.returns(make_contiguous(Dims{}, args.boolean(2) ? at::kInt : at::kLong, sorted.device()));
-}
-
 void unfold_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const auto sizes = args.sym_ints(1);
@@ -171,18 +145,12 @@ void register_indexing() {
       {"aten::index_put", index_put},
       {"aten::index_put_", index_put_},
       {"aten::_index_put_impl_", index_put_},
-      {"aten::masked_fill_.Scalar", masked_write},
-      {"aten::masked_fill_.Tensor", masked_write},
-      {"aten::masked_scatter_", masked_write},
+      {"aten::masked_scatter_", masked_scatter_},
       {"aten::index_fill_.int_Scalar", index_fill_},
       {"aten::index_fill_.int_Tensor", index_fill_},
       {"aten::put_", put_},
       {"aten::take", take},
       {"aten::flip", flip},
-      {"aten::searchsorted.Tensor", searchsorted},
-      {"aten::searchsorted.Scalar", searchsorted_scalar},
-      {"aten::bucketize.Tensor", searchsorted},
-      {"aten::bucketize.Scalar", searchsorted_scalar},
       {"aten::unfold_backward", unfold_backward},
   });
 }

@@ -18,22 +18,6 @@ void run_cpu_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }
 
-/// Writes into arguments that keep their metadata, and returns nothing.
-void write_only(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  torch::jit::drop(*stack, op.schema().arguments().size());
-}
-
-void logcumsumexp(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous));
-}
-
-void histc(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  require(args.integer(1) > 0, args, "no bins");
-  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef{args.integer(1)}));
-}
-
 void histogram_count(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const int64_t bins = args.integer(1);
@@ -71,13 +55,8 @@ void weight_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
 void register_programs() {
   add_rules({
       {"aten::roll", run_cpu_kernel},
-      {"aten::native_dropout_backward", run_cpu_kernel},
       {"aten::narrow_copy", run_cpu_kernel},
       {"aten::_fused_sdp_choice", run_cpu_kernel},
-      {"aten::_cummax_helper", write_only},
-      {"aten::_cummin_helper", write_only},
-      {"aten::_logcumsumexp", logcumsumexp},
-      {"aten::histc", histc},
       {"aten::histogram.bin_ct", histogram_count},
       {"aten::histogram.bins_tensor", histogram_edges},
       {"aten::_weight_norm_interface", weight_norm},
