@@ -55,7 +55,7 @@ def t5(attention):
     )
     if attention != "eager":
         return None
-    return transformers.T5ForConditionalGeneration(config), {"input_ids": tokens(), "labels": tokens()}
+    return transformers.T5ForConditionalGeneration(config), {"input_ids": tokens(), "decoder_input_ids": tokens()}
 
 
 def vit(attention):
