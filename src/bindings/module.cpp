@@ -1,6 +1,7 @@
 // The extension module: what `stator._C` offers, assembled from one file per folder.
 #include "bindings/capture_bindings.h"
 #include "bindings/fake_bindings.h"
+#include "bindings/graph_bindings.h"
 #include "capture/pycompat/ref.h"
 
 static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_C", "Stator's native part.", -1, nullptr};
@@ -8,6 +9,7 @@ static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_C", "Stator's native p
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* module = PyModule_Create(&module_def);
   if (!module) return nullptr;
-  if (!stator::bindings::add_fake_bindings(module) || !stator::bindings::add_capture_bindings(module)) Py_CLEAR(module);
+  using namespace stator::bindings;
+  if (!add_fake_bindings(module) || !add_graph_bindings(module) || !add_capture_bindings(module)) Py_CLEAR(module);
   return module;
 }

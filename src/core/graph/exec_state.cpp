@@ -54,8 +54,8 @@ void StateSwitcher::enter(const ExecState& state, bool below_autograd) {
   auto& autograd = c10::AutogradState::get_tls_state();
   if (!saved_) {
     if (!below_autograd && is_current(state)) return;
-    saved_ = Saved{current_state(state.autocast_region), autograd.get_fw_grad_mode(),
-                   autograd.get_multithreading_enabled(), at::autocast::is_autocast_cache_enabled(),
+    saved_ = Saved{current_state(state.autocast_region),    autograd.get_fw_grad_mode(),
+                   autograd.get_multithreading_enabled(),   at::autocast::is_autocast_cache_enabled(),
                    c10::impl::tls_local_dispatch_key_set(), {}};
   }
   bool same_inference = state.inference_mode == saved_->state.inference_mode;

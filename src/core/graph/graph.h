@@ -80,9 +80,9 @@ struct TensorMeta {
 };
 
 struct ValueInfo {
-  std::string name;            // empty: derived from the producer when asked for, see names.h
-  at::Tensor fake;             // metadata, as the last in-place op left it; undefined after drop_fakes()
-  uint32_t producer = UINT32_MAX;  // node index, or UINT32_MAX for graph inputs
+  std::string name;                        // empty: derived from the producer when asked for, see names.h
+  at::Tensor fake;                         // metadata, as the last in-place op left it; undefined after drop_fakes()
+  uint32_t producer = UINT32_MAX;          // node index, or UINT32_MAX for graph inputs
   std::shared_ptr<const TensorMeta> meta;  // stands in for `fake` in graphs that were not traced here
 };
 
@@ -93,8 +93,8 @@ class STATOR_API Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<Node> nodes;
-  std::vector<ExecState> states;        // states[0] is the state at entry
-  std::vector<Location> locations{1};   // locations[0] is "unknown"
+  std::vector<ExecState> states;       // states[0] is the state at entry
+  std::vector<Location> locations{1};  // locations[0] is "unknown"
 
   ValueId add_input(std::string name, at::Tensor fake);
   /// Appends a node without arguments and results; the reference holds until the next call.

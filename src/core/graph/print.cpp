@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/base/text.h"
+#include "core/graph/defaults.h"
 #include "core/graph/literals.h"
 #include "core/graph/names.h"
 #include "core/graph/text.h"
@@ -120,21 +121,11 @@ class Printer {
 
   std::string arguments(const Node& node) {
     const auto& declared = node.op.schema().arguments();
-    STATOR_CHECK(declared.size() == node.args.size(), "wrong number of arguments of ", node.op.schema().name());
-    std::vector<std::string> texts;
-    size_t needed = 0;  // positional arguments up to the last that is not a default
-    for (size_t i = 0; i < declared.size(); ++i) {
-      texts.push_back(argument(node.args[i], *declared[i].real_type()));
-      bool is_default = node.args[i].kind == Argument::Kind::Constant && declared[i].default_value() &&
-                        texts.back() == constant(*declared[i].default_value(), *declared[i].real_type());
-      if (is_default && declared[i].kwarg_only()) texts.back().clear();
-      if (!is_default && !declared[i].kwarg_only()) needed = i + 1;
-    }
+    auto needed = needed_arguments(node);
+    auto text = [&](size_t i) { return argument(node.args[i], *declared[i].real_type()); };
     std::vector<std::string> written;
-    for (size_t i = 0; i < declared.size(); ++i) {
-      if (!declared[i].kwarg_only() && i < needed) written.push_back(texts[i]);
-      if (declared[i].kwarg_only() && !texts[i].empty()) written.push_back(concat({declared[i].name(), "=", texts[i]}));
-    }
+    for (size_t i = 0; i < needed.positional; ++i) written.push_back(text(i));
+    for (size_t i : needed.keywords) written.push_back(concat({declared[i].name(), "=", text(i)}));
     return joined(written, [](const std::string& text) { return text; });
   }
 

@@ -41,9 +41,7 @@ class STATOR_API Uses {
     bool empty() const { return first == last; }
   };
   /// Node indices in program order; a node that reads the value twice is listed twice.
-  Range of(ValueId value) const {
-    return {nodes_.data() + starts_[value], nodes_.data() + starts_[value + 1]};
-  }
+  Range of(ValueId value) const { return {nodes_.data() + starts_[value], nodes_.data() + starts_[value + 1]}; }
 
  private:
   std::vector<uint32_t> starts_;

@@ -162,8 +162,7 @@ TEST(Reference, CastsAreSharedInsideARegionOnly) {
     auto g = new_graph(2);
     auto off = g->intern_state({.grad_mode = false});
     auto first = g->intern_state({.autocast = {{at::kCPU, at::kBFloat16}}});
-    auto second = g->intern_state(
-        {.autocast = {{at::kCPU, at::kBFloat16}}, .autocast_region = same_region ? 0u : 1u});
+    auto second = g->intern_state({.autocast = {{at::kCPU, at::kBFloat16}}, .autocast_region = same_region ? 0u : 1u});
     auto one = call(*g, op("mm"), {v(0), v(1)}, first);
     call_in_place(*g, op("mul_", "Tensor"), {v(1), c(wrapped(2))}, off);
     auto two = call(*g, op("mm"), {v(0), v(1)}, second);

@@ -131,8 +131,9 @@ TEST(Text, MalformedTextIsRefusedWithItsPlace) {
       EXPECT_NE(std::string(error.what()).find(complaint), std::string::npos) << body << "\n  " << error.what();
     }
   }
-  for (const char* text : {"", "graph", "graph \"g\" (%x, %x) { return () }", "graph \"g\" () { state 1 grad return () }",
-                           "graph \"g\" () { location 1 \"f\":1 in \"g\" from 2 return () }"}) {
+  for (const char* text :
+       {"", "graph", "graph \"g\" (%x, %x) { return () }", "graph \"g\" () { state 1 grad return () }",
+        "graph \"g\" () { location 1 \"f\":1 in \"g\" from 2 return () }"}) {
     EXPECT_THROW(from_text(text), TextError) << text;
   }
 }

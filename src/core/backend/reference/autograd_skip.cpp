@@ -12,8 +12,9 @@ namespace stator::backend {
 namespace {
 
 constexpr std::array<std::string_view, 9> kActive = {
-    "aten::detach_",     "aten::requires_grad_", "aten::retain_grad", "aten::set_data", "aten::_backward",
-    "aten::_make_dual",  "aten::_fw_primal",     "aten::_unpack_dual", "aten::_new_zeros_with_same_feature_meta",
+    "aten::detach_",    "aten::requires_grad_", "aten::retain_grad",
+    "aten::set_data",   "aten::_backward",      "aten::_make_dual",
+    "aten::_fw_primal", "aten::_unpack_dual",   "aten::_new_zeros_with_same_feature_meta",
 };
 
 // Under these an op that is one node here would be seen in other pieces without autograd's layer.

@@ -14,8 +14,8 @@ namespace stator::backend {
 bool autograd_is_passive(const graph::Graph& graph);
 
 enum class AutogradNeed : uint8_t {
-  Always,       // unusual surroundings or inputs: leave everything as it is
-  InGradMode,   // some input requires grad
+  Always,      // unusual surroundings or inputs: leave everything as it is
+  InGradMode,  // some input requires grad
   Never,
 };
 AutogradNeed autograd_need(at::ArrayRef<at::Tensor> inputs);

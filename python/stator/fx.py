@@ -1,0 +1,122 @@
+"""Graphs as `torch.fx.GraphModule`, and back.
+
+`torch.fx` objects cost tens of microseconds a node, so what a backend gets is lazy: calling it runs the native
+executor, and only a look inside (`graph`, `code`, an attribute) builds the fx graph. Modules always return tuples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _C
+from .fx_export import ExportedGraphModule, export_graph
+from .fx_import import ImportedGraph, import_graph_module
+
+__all__ = ["GraphModule", "ImportedGraph", "from_graph_module", "lazy_graph_module", "to_graph_module"]
+
+GraphModule = ExportedGraphModule
+
+
+def to_graph_module(graph: _C.Graph) -> ExportedGraphModule:
+    """An ordinary GraphModule that does what the graph does: it runs, prints, pickles and copies."""
+    return export_graph(graph)
+
+
+def from_graph_module(gm: torch.nn.Module, example_inputs: Any) -> ImportedGraph:
+    """The graph of a GraphModule, recorded by running its nodes on fakes of the example inputs."""
+    return import_graph_module(gm, example_inputs)
+
+
+def lazy_graph_module(graph: _C.Graph) -> torch.fx.GraphModule:
+    """A GraphModule that becomes one when it is looked into; until then calls run natively."""
+    lazy = object.__new__(LazyGraphModule)
+    lazy.__dict__["_native"] = graph
+    return lazy
+
+
+class LazyGraphModule(ExportedGraphModule):
+    """Holds nothing but the native graph. The first look at anything else turns the object into an
+    ExportedGraphModule for good: its class and its attributes are exchanged, so nothing lazy is left."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("use lazy_graph_module()")
+
+    def __call__(self, *args: Any) -> Any:
+        return self.__dict__["_native"](*args)
+
+    @property
+    def forward(self) -> Any:
+        # Backends like to return `gm.forward`: they get the native callable itself.
+        return self.__dict__["_native"]
+
+    @property
+    def graph_name(self) -> str:
+        return str(self.__dict__["_native"].name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return getattr(_materialize(self), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_materialize(self), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_materialize(self), name)
+
+    def __dir__(self) -> Any:
+        return dir(_materialize(self))
+
+    def __repr__(self) -> str:
+        return repr(_materialize(self))
+
+    def __str__(self) -> str:
+        return str(_materialize(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _materialize(self).__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _materialize(self).__deepcopy__(memo)
+
+
+def _materialize(lazy: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    made = export_graph(lazy.__dict__["_native"])
+    lazy.__dict__.clear()
+    lazy.__dict__.update(made.__dict__)
+    object.__setattr__(lazy, "__class__", type(made))
+    # The fx graph knows the module that owns it.
+    made.graph.owning_module = lazy
+    return lazy
+
+
+def _through(name: str) -> property:
+    def read(self: Any) -> Any:
+        return getattr(_materialize(self), name)
+
+    def write(self: Any, value: Any) -> None:
+        setattr(_materialize(self), name, value)
+
+    return property(read, write)
+
+
+def _method_through(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(_materialize(self), name)(*args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+# What classes above define would be found before __getattr__ is asked; all of it needs the real module.
+_OWN = frozenset(vars(LazyGraphModule)) | frozenset(dir(object))
+for _class in LazyGraphModule.__mro__[1:-1]:
+    for _name, _value in vars(_class).items():
+        if _name in _OWN or _name in ("__annotations__", "__slots__", "__weakref__", "__init_subclass__"):
+            continue
+        if isinstance(_value, property):
+            setattr(LazyGraphModule, _name, _through(_name))
+        elif callable(_value) and not isinstance(_value, (type, staticmethod, classmethod)):
+            setattr(LazyGraphModule, _name, _method_through(_name))

@@ -1,0 +1,134 @@
+"""From `torch.fx` to the native graph: the nodes are run on fake tensors, and what they call is recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from . import _C
+from .fx_export import _enter_autocast, _enter_inference, _exit_autocast, _exit_inference, _set_grad
+
+_SWITCHES = frozenset({_set_grad, _enter_autocast, _exit_autocast, _enter_inference, _exit_inference})
+_LITERALS = frozenset({torch.tensor, torch.as_tensor})
+_FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>\S+)')
+
+
+class ImportedGraph(NamedTuple):
+    """A graph and the tensors of the module that it uses: they are its last inputs, by qualified name."""
+
+    graph: _C.Graph
+    attributes: dict[str, torch.Tensor]
+
+    def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.graph.run(*inputs, *self.attributes.values())
+
+
+def import_graph_module(gm: torch.nn.Module, example_inputs: Iterable[Any]) -> ImportedGraph:
+    grad = torch.is_grad_enabled()
+    importer = _Importer(gm)
+    try:
+        return importer.run(iter(example_inputs))
+    finally:
+        importer.close()
+        torch._C._set_grad_enabled(grad)
+
+
+class _Importer:
+    def __init__(self, gm: torch.nn.Module) -> None:
+        self.gm = gm
+        self.tracer = _C.Tracer(getattr(gm, "graph_name", None) or type(gm).__name__)
+        self.env: dict[torch.fx.Node, Any] = {}
+        self.attributes: dict[str, torch.Tensor] = {}
+        self.lifted: dict[int, torch.Tensor] = {}
+        self.entered: list[tuple[Any, Any]] = []
+
+    def run(self, inputs: Iterator[Any]) -> ImportedGraph:
+        for node in self.gm.graph.nodes:  # type: ignore[union-attr]
+            if node.op == "output":
+                return ImportedGraph(self.tracer.finish(_flat(self.resolve(node.args[0]))), self.attributes)
+            self.locate(node)
+            self.env[node] = getattr(self, node.op)(node, inputs)
+        raise ValueError("the graph has no output")
+
+    def close(self) -> None:
+        while self.entered:
+            leave, mode = self.entered.pop()
+            leave(mode)
+
+    def resolve(self, arg: Any) -> Any:
+        return torch.fx.node.map_arg(arg, self.env.__getitem__)
+
+    def locate(self, node: torch.fx.Node) -> None:
+        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+        if frames:
+            file, line, function = frames[-1]
+            self.tracer.location(file, function, int(line))
+
+    def placeholder(self, node: torch.fx.Node, inputs: Iterator[Any]) -> Any:
+        try:
+            value = next(inputs)
+        except StopIteration:
+            if not node.args:
+                raise ValueError(f"no example input for {node.target}") from None
+            value = node.args[0]
+        return self.tracer.input(value, str(node.target)) if isinstance(value, torch.Tensor) else value
+
+    def get_attr(self, node: torch.fx.Node, _inputs: Iterator[Any]) -> Any:
+        target = str(node.target)
+        owner: Any = self.gm
+        for name in target.split("."):
+            owner = getattr(owner, name)
+        return self.lift(target, owner) if isinstance(owner, torch.Tensor) else owner
+
+    def lift(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        fake = self.lifted.get(id(tensor))
+        if fake is None:
+            fake = self.lifted[id(tensor)] = self.tracer.input(tensor, name)
+            self.attributes[name] = tensor
+        return fake
+
+    def call_function(self, node: torch.fx.Node, _inputs: Iterator[Any]) -> Any:
+        args, kwargs = self.resolve(node.args), self.resolve(node.kwargs)
+        if node.target in _SWITCHES:
+            return self.switch(node.target, args)
+        if node.target in _LITERALS and not any(isinstance(arg, torch.Tensor) for arg in args):
+            literal = node.target(*args, **kwargs)  # type: ignore[operator]
+            return self.tracer.constant(literal)
+        return self.tracer.call(node.target, *args, **kwargs)
+
+    def switch(self, target: Any, args: Any) -> Any:
+        result = target(*args)
+        if target is _enter_autocast:
+            self.entered.append((_exit_autocast, result))
+        elif target is _enter_inference:
+            self.entered.append((_exit_inference, result))
+        elif target in (_exit_autocast, _exit_inference):
+            self.entered = [entry for entry in self.entered if entry[1] is not args[0]]
+            self.tracer.autocast_ended()
+        return result
+
+    def call_method(self, node: torch.fx.Node, _inputs: Iterator[Any]) -> Any:
+        receiver, *args = self.resolve(node.args)
+        return self.tracer.call(getattr(receiver, str(node.target)), *args, **self.resolve(node.kwargs))
+
+    def call_module(self, node: torch.fx.Node, _inputs: Iterator[Any]) -> Any:
+        target = str(node.target)
+        module = self.gm.get_submodule(target)
+        tensors = dict(module.named_parameters(remove_duplicate=False))
+        tensors.update(module.named_buffers(remove_duplicate=False))
+        fakes = {name: self.lift(f"{target}.{name}", tensor) for name, tensor in tensors.items()}
+        args, kwargs = self.resolve(node.args), self.resolve(node.kwargs)
+        return self.tracer.call(torch.func.functional_call, module, fakes, args, kwargs)
+
+
+def _flat(output: Any) -> list[torch.Tensor]:
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if isinstance(output, dict):
+        return [tensor for value in output.values() for tensor in _flat(value)]
+    if isinstance(output, (tuple, list)):
+        return [tensor for value in output for tensor in _flat(value)]
+    raise TypeError(f"an output that is no tensor: {type(output).__name__}")

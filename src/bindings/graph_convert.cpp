@@ -1,0 +1,108 @@
+#include "bindings/graph_convert.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/tensor_memoryformats.h>
+
+namespace stator::bindings {
+namespace {
+
+const c10::Type& without_optional(const c10::Type& type) {
+  if (type.kind() != c10::TypeKind::OptionalType) return type;
+  return without_optional(*type.expectRef<c10::OptionalType>().getElementType());
+}
+
+template <class Items, class Each>
+Ref tuple_of(const Items& items, const Each& each) {
+  auto tuple = owned(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  Py_ssize_t i = 0;
+  for (const auto& item : items) PyTuple_SET_ITEM(tuple.get(), i++, each(item).release());
+  return tuple;
+}
+
+template <class Items, class Each>
+Ref list_of(const Items& items, const Each& each) {
+  auto list = owned(PyList_New(static_cast<Py_ssize_t>(items.size())));
+  Py_ssize_t i = 0;
+  for (const auto& item : items) PyList_SET_ITEM(list.get(), i++, each(item).release());
+  return list;
+}
+
+Ref number_object(const at::Scalar& number) {
+  if (number.isBoolean()) return owned(PyBool_FromLong(number.toBool()));
+  if (number.isIntegral(false)) return owned(PyLong_FromLongLong(number.toLong()));
+  if (number.isFloatingPoint()) return owned(PyFloat_FromDouble(number.toDouble()));
+  auto value = number.toComplexDouble();
+  return owned(PyComplex_FromDoubles(value.real(), value.imag()));
+}
+
+Ref integer_object(int64_t value, const std::string& type) {
+  if (type == "ScalarType") return dtype_object(static_cast<c10::ScalarType>(value));
+  if (type == "Layout")
+    return Ref::borrow(reinterpret_cast<PyObject*>(torch::getTHPLayout(static_cast<at::Layout>(value))));
+  if (type == "MemoryFormat")
+    return Ref::borrow(torch::utils::getTHPMemoryFormat(static_cast<at::MemoryFormat>(value)));
+  return owned(PyLong_FromLongLong(value));
+}
+
+}  // namespace
+
+Ref owned(PyObject* object) {
+  if (object == nullptr) throw PythonError();
+  return Ref::steal(object);
+}
+
+Ref text_object(std::string_view text) {
+  return owned(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
+Ref dtype_object(c10::ScalarType dtype) { return Ref::borrow(reinterpret_cast<PyObject*>(torch::getTHPDtype(dtype))); }
+
+Ref constant_object(const c10::IValue& value, const c10::Type& real_type) {
+  if (value.isNone()) return Ref::borrow(Py_None);
+  if (value.isInt()) return integer_object(value.toInt(), without_optional(real_type).str());
+  if (value.isScalar()) return number_object(value.toScalar());
+  if (value.isString()) return text_object(value.toStringRef());
+  if (value.isDevice()) return owned(THPDevice_New(value.toDevice()));
+  if (value.isTensor()) {
+    const auto& tensor = value.toTensor();
+    if (!tensor.defined()) return Ref::borrow(Py_None);
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return number_object(tensor.item());
+    return owned(THPVariable_Wrap(tensor));
+  }
+  TORCH_CHECK(value.isList(), "no Python form of a constant of kind ", value.tagKind());
+  return list_of(value.toListRef(), [&](const c10::IValue& item) { return constant_object(item, real_type); });
+}
+
+Ref value_object(graph::ValueId id, PyObject* value_type) {
+  if (id == graph::kNoValue) return Ref::borrow(Py_None);
+  return owned(PyObject_CallFunction(value_type, "I", id));
+}
+
+Ref argument_object(const graph::Argument& argument, const c10::Type& real_type, PyObject* value_type) {
+  switch (argument.kind) {
+    case graph::Argument::Kind::Value:
+      return value_object(argument.value, value_type);
+    case graph::Argument::Kind::Constant:
+      return constant_object(argument.constant, real_type);
+    case graph::Argument::Kind::List:
+      break;
+  }
+  return list_of(argument.items, [&](const auto& item) { return argument_object(item, real_type, value_type); });
+}
+
+Ref meta_object(const graph::TensorMeta* meta) {
+  if (meta == nullptr) return Ref::borrow(Py_None);
+  auto number = [](int64_t n) { return owned(PyLong_FromLongLong(n)); };
+  auto dtype = dtype_object(meta->dtype);
+  auto sizes = tuple_of(meta->sizes, number);
+  auto strides = tuple_of(meta->strides, number);
+  auto device = owned(THPDevice_New(meta->device));
+  return owned(
+      PyTuple_Pack(5, dtype.get(), sizes.get(), strides.get(), device.get(), meta->requires_grad ? Py_True : Py_False));
+}
+
+}  // namespace stator::bindings

@@ -1,0 +1,173 @@
+#include "bindings/tracer_bindings.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <new>
+#include <optional>
+
+#include "bindings/graph_bindings.h"
+#include "bindings/graph_convert.h"
+#include "core/fake/fake_tensor.h"
+#include "core/tracer/tracer.h"
+
+namespace stator::bindings {
+namespace {
+
+struct TracerObject {
+  PyObject_HEAD std::optional<tracer::Tracer> tracer;  // empty once finished
+};
+
+TracerObject* self_of(PyObject* object) { return reinterpret_cast<TracerObject*>(object); }
+
+tracer::Tracer* tracer_of(PyObject* object) {
+  auto& tracer = self_of(object)->tracer;
+  if (tracer) return &*tracer;
+  PyErr_SetString(PyExc_RuntimeError, "this tracer has finished");
+  return nullptr;
+}
+
+bool check_tensor(PyObject* object) {
+  if (THPVariable_Check(object)) return true;
+  PyErr_Format(PyExc_TypeError, "expected a tensor, not %s", Py_TYPE(object)->tp_name);
+  return false;
+}
+
+PyObject* tracer_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  HANDLE_TH_ERRORS
+  const char* name = "graph";
+  static const char* names[] = {"name", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s:Tracer", const_cast<char**>(names), &name)) return nullptr;
+  if (auto reason = fake::install() + tracer::install(); !reason.empty()) {
+    return PyErr_Format(PyExc_RuntimeError, "cannot trace: %s", reason.c_str());
+  }
+  PyObject* object = type->tp_alloc(type, 0);
+  if (object == nullptr) return nullptr;
+  new (&self_of(object)->tracer) std::optional<tracer::Tracer>(std::in_place, name);
+  return object;
+  END_HANDLE_TH_ERRORS
+}
+
+void tracer_dealloc(PyObject* object) {
+  auto* type = Py_TYPE(object);
+  self_of(object)->tracer.~optional();
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject* tracer_input(PyObject* object, PyObject* args) {
+  HANDLE_TH_ERRORS
+  PyObject* real = nullptr;
+  const char* name = nullptr;
+  if (!PyArg_ParseTuple(args, "Os:input", &real, &name) || !check_tensor(real)) return nullptr;
+  auto* tracer = tracer_of(object);
+  return tracer == nullptr ? nullptr : THPVariable_Wrap(tracer->add_input(THPVariable_Unpack(real), name));
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* tracer_constant(PyObject* object, PyObject* data) {
+  HANDLE_TH_ERRORS
+  auto* tracer = tracer_of(object);
+  if (tracer == nullptr || !check_tensor(data)) return nullptr;
+  return THPVariable_Wrap(tracer->add_constant(THPVariable_Unpack(data)));
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* tracer_call(PyObject* object, PyObject* args, PyObject* keywords) {
+  HANDLE_TH_ERRORS
+  auto* tracer = tracer_of(object);
+  if (tracer == nullptr) return nullptr;
+  if (PyTuple_GET_SIZE(args) == 0) {
+    PyErr_SetString(PyExc_TypeError, "call takes a function and its arguments");
+    return nullptr;
+  }
+  auto rest = Ref::steal(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
+  if (!rest) return nullptr;
+  Ref result;
+  {
+    tracer::TraceScope scope(*tracer);
+    result = Ref::steal(PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.get(), keywords));
+  }
+  if (fake::is_poisoned()) {
+    PyErr_Clear();
+    return PyErr_Format(PyExc_RuntimeError, "cannot be traced: %s", fake::take_poison().c_str());
+  }
+  return result.release();
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* tracer_location(PyObject* object, PyObject* args) {
+  const char *file = nullptr, *function = nullptr;
+  int line = 0;
+  if (!PyArg_ParseTuple(args, "ssi:location", &file, &function, &line)) return nullptr;
+  auto* tracer = tracer_of(object);
+  if (tracer == nullptr) return nullptr;
+  tracer->set_location(tracer->graph().add_location({file, function, line, 0}));
+  Py_RETURN_NONE;
+}
+
+PyObject* tracer_autocast_ended(PyObject* object, PyObject*) {
+  auto* tracer = tracer_of(object);
+  if (tracer == nullptr) return nullptr;
+  tracer->autocast_ended();
+  Py_RETURN_NONE;
+}
+
+PyObject* tracer_knows(PyObject* object, PyObject* tensor) {
+  auto* tracer = tracer_of(object);
+  if (tracer == nullptr || !check_tensor(tensor)) return nullptr;
+  return PyBool_FromLong(tracer->value_of(THPVariable_Unpack(tensor)) != graph::kNoValue);
+}
+
+PyObject* tracer_finish(PyObject* object, PyObject* outputs) {
+  HANDLE_TH_ERRORS
+  auto* tracer = tracer_of(object);
+  if (tracer == nullptr) return nullptr;
+  auto sequence = Ref::steal(PySequence_Fast(outputs, "finish takes a sequence of tensors"));
+  if (!sequence) return nullptr;
+  auto graph = tracer->share_graph();
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(sequence.get(), i);
+    if (!check_tensor(item)) return nullptr;
+    auto id = tracer->value_of(THPVariable_Unpack(item));
+    if (id == graph::kNoValue) {
+      return PyErr_Format(PyExc_ValueError, "output %zd was not made by this tracer", i);
+    }
+    graph->outputs.push_back(id);
+  }
+  self_of(object)->tracer.reset();
+  return wrap_graph(std::move(graph));
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef tracer_methods[] = {
+    {"input", tracer_input, METH_VARARGS, "input(tensor, name): a fake of it, the next input of the graph."},
+    {"constant", tracer_constant, METH_O, "constant(tensor): a fake; each run gets a fresh copy of the data."},
+    {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tracer_call)), METH_VARARGS | METH_KEYWORDS,
+     "call(fn, *args, **kwargs): calls it and records the operators it calls."},
+    {"location", tracer_location, METH_VARARGS, "location(file, function, line) of what is recorded next."},
+    {"autocast_ended", tracer_autocast_ended, METH_NOARGS, "To be called after each end of an autocast block."},
+    {"knows", tracer_knows, METH_O, "Whether the tensor is a value of the graph."},
+    {"finish", tracer_finish, METH_O, "finish(outputs): the graph; the tracer is of no use afterwards."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot tracer_slots[] = {
+    {Py_tp_doc, const_cast<char*>("Records operator calls on fake tensors into a graph.")},
+    {Py_tp_new, reinterpret_cast<void*>(tracer_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(tracer_dealloc)},
+    {Py_tp_methods, tracer_methods},
+    {0, nullptr},
+};
+
+PyType_Spec tracer_spec = {"stator._C.Tracer", sizeof(TracerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                           tracer_slots};
+
+}  // namespace
+
+bool add_tracer_bindings(PyObject* module) {
+  auto type = Ref::steal(PyType_FromSpec(&tracer_spec));
+  return type && PyModule_AddObjectRef(module, "Tracer", type.get()) == 0;
+}
+
+}  // namespace stator::bindings
