@@ -26,7 +26,7 @@ for _function in (_set_grad, _enter_autocast, _exit_autocast, _enter_inference, 
 _NAME_KEY = "stator_graph_name"
 
 
-class ExportedGraphModule(torch.fx.GraphModule):
+class ExportedGraphModule(torch.fx.GraphModule):  # type: ignore[misc]
     """A GraphModule whose pickles carry the graph itself: re-tracing the code, as plain ones do, would lose nodes
     that take no tensor, such as a switch of the grad mode."""
 

@@ -46,7 +46,7 @@ class _Importer:
         self.entered: list[tuple[Any, Any]] = []
 
     def run(self, inputs: Iterator[Any]) -> ImportedGraph:
-        for node in self.gm.graph.nodes:  # type: ignore[union-attr]
+        for node in self.gm.graph.nodes:
             if node.op == "output":
                 return ImportedGraph(self.tracer.finish(_flat(self.resolve(node.args[0]))), self.attributes)
             self.locate(node)
@@ -95,7 +95,7 @@ class _Importer:
         if node.target in _SWITCHES:
             return self.switch(node.target, args)
         if node.target in _LITERALS and not any(isinstance(arg, torch.Tensor) for arg in args):
-            literal = node.target(*args, **kwargs)  # type: ignore[operator]
+            literal = node.target(*args, **kwargs)
             return self.tracer.constant(literal)
         return self.tracer.call(node.target, *args, **kwargs)
 

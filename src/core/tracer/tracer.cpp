@@ -47,6 +47,7 @@ struct Tracer::Impl {
   std::shared_ptr<graph::Graph> graph = std::make_shared<graph::Graph>();
   fake::FakeMode fakes;
   ska::flat_hash_map<const at::TensorImpl*, ValueId> ids;
+  std::vector<at::Tensor> seen;  // every tensor whose address is or was in `ids`
   uint32_t location = 0;
   uint32_t state = 0;
   uint32_t region = 0;
@@ -54,6 +55,11 @@ struct Tracer::Impl {
   uint32_t current_state() {
     if (!is_current(graph->states[state])) state = graph->intern_state(graph::current_state(region));
     return state;
+  }
+
+  void know(const at::Tensor& fake, ValueId id) {
+    seen.push_back(fake);
+    ids[fake.unsafeGetTensorImpl()] = id;
   }
 
   ValueId find(const at::Tensor& tensor) const {
@@ -110,6 +116,7 @@ ValueId Tracer::Impl::result_value(const c10::OperatorHandle& op, uint32_t node,
     ids.erase(place);
     refuse(op, "a result that is not a fake tensor");
   }
+  seen.push_back(tensor);
   return place->second = graph->add_result_value(node, tensor);
 }
 
@@ -221,7 +228,7 @@ Tracer::~Tracer() = default;
 
 at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) {
   auto fake = impl_->fakes.from_real(real);
-  impl_->ids[fake.unsafeGetTensorImpl()] = impl_->graph->add_input(std::move(name), fake);
+  impl_->know(fake, impl_->graph->add_input(std::move(name), fake));
   return fake;
 }
 
@@ -238,7 +245,7 @@ at::Tensor Tracer::add_constant(const at::Tensor& data) {
   node.location = impl_->location;
   auto id = impl_->graph->add_result_value(index, fake);
   node.results.push_back({false, {id}});
-  impl_->ids[fake.unsafeGetTensorImpl()] = id;
+  impl_->know(fake, id);
   return fake;
 }
 

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+
 from stator import _C, fx
 from stator.fx_export import ExportedGraphModule
 
@@ -157,6 +158,28 @@ class TestTracer:
             tracer.call(torch.add, fake, torch.ones(2))
         with pytest.raises(ValueError, match="output 0"):
             tracer.finish([torch.ones(1)])
+
+    def test_profiler_marks_are_no_nodes(self):
+        def marked(x):
+            with torch.profiler.record_function("mark"):
+                return torch.sin(x)
+
+        tracer = _C.Tracer()
+        fake = tracer.input(torch.ones(2), "x")
+        graph = tracer.finish([tracer.call(marked, fake)])
+        assert [node[0] for node in graph.nodes()] == ["aten::sin"]
+
+    def test_foreach_in_place(self):
+        tensors = [torch.ones(2), torch.ones(3)]
+        tracer = _C.Tracer()
+        fakes = [tracer.input(t, "t") for t in tensors]
+        try:
+            tracer.call(torch._foreach_add_, fakes, 1)
+        except RuntimeError as error:
+            pytest.skip(str(error))
+        graph = tracer.finish(fakes)
+        out = graph(*tensors)
+        assert out[0] is tensors[0] and tensors[1].tolist() == [2.0] * 3
 
     def test_vmap_is_refused(self):
         tracer = _C.Tracer()
