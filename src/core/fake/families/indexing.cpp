@@ -134,6 +134,49 @@ void unfold_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(args.tensor(0), c10::SymIntArrayRef(sizes)));
 }
 
+void masked_scatter_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const auto sizes = args.sym_ints(2);
+  args.returns(new_contiguous(args.tensor(0), c10::SymIntArrayRef(sizes)));
+}
+
+void narrow_copy(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const int64_t dim = args.integer(1) < 0 ? args.integer(1) + self.dim() : args.integer(1);
+  require(dim >= 0 && dim < self.dim(), args, "dimension out of range");
+  c10::SymInt start = args.sym_int(2);
+  const c10::SymInt length = args.sym_int(3), size = self.sym_size(dim);
+  if (start < 0) start = start + size;
+  require(length >= 0 && start >= 0 && start + length <= size, args, "a range outside of the dimension");
+  // The kernel starts from a copy of the input's layout and changes it only when the size differs.
+  if (length == size) return args.returns(new_like(self));
+  Dims sizes(self.sym_sizes().begin(), self.sym_sizes().end());
+  sizes[static_cast<size_t>(dim)] = length;
+  args.returns(new_contiguous(self, sizes));
+}
+
+/// `(data, reduce, lengths?, indices?, offsets?, axis, ...)`
+void segment_reduce(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& data = args.tensor(0);
+  const at::Tensor lengths = args.optional_tensor(2), offsets = args.optional_tensor(4);
+  const at::Tensor& segments = lengths.defined() ? lengths : offsets;
+  const int64_t axis = args.integer(5) < 0 ? args.integer(5) + data.dim() : args.integer(5);
+  require(segments.defined() && args.is_none(3) && axis >= 0 && axis < data.dim() && segments.dim() == axis + 1, args,
+          "segments that do not fit the data");
+  Dims sizes(segments.sym_sizes().begin(), segments.sym_sizes().end());
+  if (!lengths.defined()) sizes.back() = sizes.back() - 1;
+  for (int64_t i = axis + 1; i < data.dim(); ++i) sizes.push_back(data.sym_size(i));
+  args.returns(new_contiguous(data, sizes));
+}
+
+/// `(grad, output, data, ...)`
+void segment_reduce_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_contiguous(args.tensor(0), args.tensor(2).sym_sizes()));
+}
+
 }  // namespace
 
 void register_indexing() {
@@ -152,6 +195,10 @@ void register_indexing() {
       {"aten::take", take},
       {"aten::flip", flip},
       {"aten::unfold_backward", unfold_backward},
+      {"aten::masked_scatter_backward", masked_scatter_backward},
+      {"aten::narrow_copy", narrow_copy},
+      {"aten::segment_reduce", segment_reduce},
+      {"aten::_segment_reduce_backward", segment_reduce_backward},
   });
 }
 

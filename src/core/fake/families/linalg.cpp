@@ -103,7 +103,7 @@ void linalg_matrix_exp(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   const at::Tensor& self = args.tensor(0);
   require_cpu(args);
   require_square(args, self);
-  require_linalg_dtype(args, self);
+  require(self.is_floating_point() || self.is_complex(), args, "a dtype without a kernel");
   const bool elementwise = self.sym_numel() == 0 || self.sym_size(-1) == 1;
   args.returns(elementwise ? new_like(self) : new_like(self, at::MemoryFormat::Contiguous));
 }
@@ -141,6 +141,19 @@ void solve_triangular(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   sizes.push_back(right.sym_size(-2));
   sizes.push_back(right.sym_size(-1));
   args.returns(new_column_major(right, sizes, right.scalar_type()));
+}
+
+void cholesky_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& right = args.tensor(0);
+  require_cpu(args);
+  require(right.dim() >= 2, args, "not matrices");
+  args.returns(new_column_major(right, sizes_of(right), right.scalar_type()));
+}
+
+/// Raises where a factorisation failed: that is for the run to say.
+void check_errors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  torch::jit::drop(*stack, op.schema().arguments().size());
 }
 
 void dot(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -237,6 +250,8 @@ void register_linalg() {
       {"aten::ormqr", ormqr},
       {"aten::linalg_matrix_exp", linalg_matrix_exp},
       {"aten::linalg_solve_triangular", solve_triangular},
+      {"aten::_cholesky_solve_helper", cholesky_solve},
+      {"aten::_linalg_check_errors", check_errors},
       {"aten::dot", dot},
       {"aten::vdot", dot},
       {"aten::addbmm", addbmm},

@@ -65,6 +65,13 @@ int64_t pooled_size(const Args& args, int64_t in, int64_t kernel, int64_t stride
   return out;
 }
 
+/// An unbatched input is C,D,H,W. With channels innermost the kernel answers in that order, or not at all.
+void require_plain_if_unbatched(const Args& args, const at::Tensor& input) {
+  require(input.dim() == 5 || (input.suggest_memory_format() == at::MemoryFormat::Contiguous &&
+                               (input.stride(0) != 1 || input.size(0) == 1)),
+          args, "an unbatched input with channels innermost");
+}
+
 void max_pool3d_with_indices(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& input = args.tensor(0);
@@ -78,10 +85,8 @@ void max_pool3d_with_indices(const c10::OperatorHandle& op, torch::jit::Stack* s
     spatial[i] = pooled_size(args, in, kernel[i], stride[i], padding[i], dilation[i], args.boolean(5));
   }
   const Dims sizes = with_spatial(args, input, spatial);
-  // An unbatched 4-d input is C,D,H,W: its strides say nothing about a 2-d channels-last layout.
   const auto format = input.dim() == 5 ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  require(input.dim() == 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
-          "an unbatched input in channels-last order");
+  require_plain_if_unbatched(args, input);
   args.returns(new_in_format(input, sizes, format),
                format == at::MemoryFormat::Contiguous ? make_contiguous(sizes, at::kLong, input.device())
                                                       : make_in_format(sizes, format, at::kLong, input.device()));
@@ -90,8 +95,7 @@ void max_pool3d_with_indices(const c10::OperatorHandle& op, torch::jit::Stack* s
 void max_pool3d_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& input = args.tensor(1);
-  require(input.dim() == 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
-          "an unbatched input in channels-last order");
+  require_plain_if_unbatched(args, input);
   args.returns(new_like(input, input.suggest_memory_format()));
 }
 

@@ -1,6 +1,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/iterator.h"
 #include "core/fake/rule.h"
 
 namespace stator::fake {
@@ -16,6 +17,41 @@ void run_cpu_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+}
+
+void repeat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const auto repeats = args.sym_ints(1);
+  const size_t rank = static_cast<size_t>(self.dim());
+  require(repeats.size() >= rank, args, "fewer repeats than dimensions");
+  Dims sizes(repeats.begin(), repeats.end());
+  for (const c10::SymInt& count : repeats) require(count >= 0, args, "a negative repeat");
+  for (size_t i = 0; i < rank; ++i) {
+    c10::SymInt& size = sizes[repeats.size() - rank + i];
+    size = size * self.sym_sizes()[i];
+  }
+  args.returns(new_contiguous(self, sizes));
+}
+
+void glu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
+}
+
+void log_sigmoid_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  args.returns(new_like(args.tensor(0)));
+}
+
+/// `(grad, self, weight)`; both gradients have the broadcast shape.
+void prelu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Inputs inputs{&args.tensor(1), &args.tensor(2), &args.tensor(0)};
+  const at::ScalarType dtype = common_dtype(inputs);
+  const c10::Device device = common_device(inputs);
+  args.returns(iterate(inputs, dtype, device), iterate(inputs, dtype, device));
 }
 
 void histogram_count(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -55,8 +91,11 @@ void weight_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
 void register_programs() {
   add_rules({
       {"aten::roll", run_cpu_kernel},
-      {"aten::narrow_copy", run_cpu_kernel},
       {"aten::_fused_sdp_choice", run_cpu_kernel},
+      {"aten::repeat", repeat},
+      {"aten::glu_backward", glu_backward},
+      {"aten::log_sigmoid_backward", log_sigmoid_backward},
+      {"aten::_prelu_kernel_backward", prelu_backward},
       {"aten::histogram.bin_ct", histogram_count},
       {"aten::histogram.bins_tensor", histogram_edges},
       {"aten::_weight_norm_interface", weight_norm},

@@ -20,8 +20,7 @@ void pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     size = size + padding[2 * i] + padding[2 * i + 1];
     require(size >= 1, args, "the output is too small");
   }
-  const bool batched = input.dim() == kSpatial + 2;
-  args.returns(new_in_format(input, sizes, batched ? input.suggest_memory_format() : at::MemoryFormat::Contiguous));
+  args.returns(new_in_format(input, sizes, input.suggest_memory_format()));
 }
 
 /// A gradient of the second argument in the format it suggests.
@@ -147,8 +146,6 @@ void channel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::SymInt groups = args.sym_int(1);
   require(input.dim() > 2 && groups > 0 && input.sym_size(1) % groups == 0, args, "channels and groups do not fit");
   require(input.sym_numel() != 0, args, "an empty input");
-  require(input.dim() == 4 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
-          "a 5-d channels-last input");
   args.returns(new_like(input, input.suggest_memory_format()));
 }
 
@@ -161,6 +158,7 @@ void register_spatial() {
       {"aten::replication_pad2d", pad<2>},
       {"aten::replication_pad3d", pad<3>},
       {"aten::reflection_pad2d_backward", gradient_in_input_format},
+      {"aten::reflection_pad3d_backward", gradient_in_input_format},
       {"aten::replication_pad2d_backward", gradient_in_input_format},
       {"aten::replication_pad3d_backward", gradient_in_input_format},
       {"aten::grid_sampler_2d", grid_sampler},
