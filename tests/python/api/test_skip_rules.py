@@ -11,6 +11,9 @@ import stator
 from tests.python.helpers import captures
 
 
+Pair = collections.namedtuple("Pair", "a b")
+
+
 def f(x):
     return x.sin() + 1
 
@@ -69,7 +72,7 @@ def test_directly_compiled_function_whose_helper_makes_the_tensor(K):
         lambda x: x,
         lambda x: [1, [x]],
         lambda x: {"a": {"b": x}},
-        lambda x: collections.namedtuple("P", "a b")(1, x),
+        lambda x: Pair(1, x),
         lambda x: (x, (x, None)),
         lambda x: collections.OrderedDict(a=x),
     ],
