@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes the table of the C++ meta tier from the headers of the torch that is compiled against.
 
-torch declares a shape function `at::meta::NAME` for each structured operator in `ATen/ops/NAME_meta_dispatch.h`, and the
-type of each operator overload in `ATen/ops/NAME_ops.h`. This tool joins the two: a declaration belongs to the overload
-whose argument and result types it shares. Views, factories and sparse operators are left out: they have rules of their
-own, or no fake at all.
+torch declares a shape function `at::meta::NAME` for each structured operator in `ATen/ops/NAME_meta_dispatch.h`, and
+the type of each operator overload in `ATen/ops/NAME_ops.h`. This tool joins the two: a declaration belongs to the
+overload whose argument and result types it shares. Views, factories and sparse operators are left out: they have
+rules of their own, or no fake at all.
 
     gen_meta_table.py TORCH_INCLUDE OUTPUT_DIR [--parts N]
 
@@ -110,7 +110,8 @@ def rows_of(header: pathlib.Path) -> list[Row]:
 def part_text(rows: list[Row], part: int) -> str:
     headers = "".join(f"#include <{header}>\n" for header in sorted({row.header for row in rows}))
     lines = "".join(
-        f'  table.add("{row.name}", "{row.overload}", static_cast<{row.type.replace(" (", " (*)(", 1)}>(&at::meta::{row.function}));\n'
+        f'  table.add("{row.name}", "{row.overload}",\n'
+        f"            static_cast<{row.type.replace(' (', ' (*)(', 1)}>(&at::meta::{row.function}));\n"
         for row in rows
     )
     return (

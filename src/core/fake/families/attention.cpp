@@ -42,6 +42,27 @@ void flash_for_cpu_backward(const c10::OperatorHandle& op, torch::jit::Stack* st
   args.returns(heads_inside(query), heads_inside(key), heads_inside(value));
 }
 
+/// `(query, key, value, embed_dim, num_head, ..., mask, need_weights, average_attn_weights, mask_type)`
+void native_multi_head_attention(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &query = args.tensor(0), &key = args.tensor(1);
+  require(query.dim() == 3 && key.dim() == 3 && query.sym_size(2) == args.sym_int(3), args, "not 3-d queries and keys");
+  require(query.device().is_cpu(), args, "only the CPU kernel's layout is known");
+  Dims sizes{query.sym_size(0), query.sym_size(1), key.sym_size(1)};
+  at::Tensor weights;
+  if (args.boolean(10)) {
+    if (!args.boolean(11)) sizes.insert(sizes.begin() + 1, args.sym_int(4));
+    weights = new_contiguous(query, sizes);
+  }
+  args.returns(new_like(query, at::MemoryFormat::Contiguous), weights);
+}
+
+void transformer_encoder_layer(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(0).dim() == 3 && args.tensor(0).device().is_cpu(), args, "not a 3-d source on the CPU");
+  args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous));
+}
+
 /// Softmax, then zeros written into rows that were masked throughout.
 void safe_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -54,6 +75,8 @@ void safe_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void register_attention() {
   add_rules({
       {"aten::_safe_softmax", safe_softmax},
+      {"aten::_native_multi_head_attention", native_multi_head_attention},
+      {"aten::_transformer_encoder_layer_fwd", transformer_encoder_layer},
       {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_for_cpu_backward},
   });

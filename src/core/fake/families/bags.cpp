@@ -17,8 +17,13 @@ struct Bags {
   int64_t padding;
 
   explicit Bags(const Args& args)
-      : weight(args.tensor(0)), indices(args.tensor(1)), offsets(args.tensor(2)), mode(args.integer(4)),
-        scale(args.optional_tensor(6)), last_offset(args.boolean(7)), padding(args.integer(8)) {
+      : weight(args.tensor(0)),
+        indices(args.tensor(1)),
+        offsets(args.tensor(2)),
+        mode(args.integer(4)),
+        scale(args.optional_tensor(6)),
+        last_offset(args.boolean(7)),
+        padding(args.integer(8)) {
     require(weight.dim() == 2 && indices.dim() == 1 && offsets.dim() == 1, args, "the wrong number of dimensions");
     require(mode == kSum || mode == kMean || mode == kMax, args, "an unknown mode");
     require(!last_offset || offsets.size(0) >= 1, args, "no last offset");
@@ -66,7 +71,8 @@ void dense_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(grad, Dims{args.sym_int(5), grad.sym_size(1)}));
 }
 
-/// `(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, ...)`
+/// `(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse,
+/// ...)`
 void backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& grad = args.tensor(0);

@@ -41,8 +41,9 @@ Convolution read_parameters(Args& args, size_t first, at::Tensor input, at::Tens
   }
   const auto& in = conv.input;
   const auto& kernel = conv.weight;
-  require(conv.groups > 0 && in.sym_size(1) == (conv.transposed ? kernel.sym_size(0) : kernel.sym_size(1) * conv.groups),
-          args, "input channels, groups and weight do not fit");
+  require(
+      conv.groups > 0 && in.sym_size(1) == (conv.transposed ? kernel.sym_size(0) : kernel.sym_size(1) * conv.groups),
+      args, "input channels, groups and weight do not fit");
   return conv;
 }
 

@@ -26,6 +26,13 @@ void embedding_dense_backward(const c10::OperatorHandle& op, torch::jit::Stack* 
   args.returns(new_contiguous(grad, Dims{args.sym_int(2), grad.sym_size(-1)}));
 }
 
+/// Scales rows of the weight in place.
+void embedding_renorm_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(0).dim() == 2 && is_index_dtype(args.tensor(1)), args, "not integers into a 2-d weight");
+  args.returns(args.tensor(0));
+}
+
 void index_select(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &self = args.tensor(0), &index = args.tensor(2);
@@ -183,6 +190,7 @@ void register_indexing() {
   add_rules({
       {"aten::embedding", embedding},
       {"aten::embedding_dense_backward", embedding_dense_backward},
+      {"aten::embedding_renorm_", embedding_renorm_},
       {"aten::index_select", index_select},
       {"aten::index.Tensor", index},
       {"aten::index_put", index_put},

@@ -195,8 +195,8 @@ void addr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (size != 1 || wanted == 1) strides[static_cast<size_t>(1 - i)] = self.sym_stride(-1 - i);
   }
   const at::Tensor wide = make_view(self, Dims{rows, columns}, strides, self.sym_storage_offset());
-  const at::Tensor column = make_view(a, Dims{rows, c10::SymInt(1)}, Dims{a.sym_stride(0), c10::SymInt(1)},
-                                      a.sym_storage_offset());
+  const at::Tensor column =
+      make_view(a, Dims{rows, c10::SymInt(1)}, Dims{a.sym_stride(0), c10::SymInt(1)}, a.sym_storage_offset());
   const Inputs inputs{&wide, &column, &b};
   args.returns(iterate(inputs, common_dtype(inputs), common_device(inputs)));
 }

@@ -99,8 +99,7 @@ void batch_norm_results(Args& args, const BatchNorm& call, bool reserve) {
   }
   require(call.training || (call.running_mean.defined() && call.running_var.defined()), args,
           "evaluation needs running statistics");
-  const auto dtype =
-      statistics_dtype(input, {call.weight, call.bias, call.running_mean, call.running_var});
+  const auto dtype = statistics_dtype(input, {call.weight, call.bias, call.running_mean, call.running_var});
   const Dims statistics{call.training ? channels : c10::SymInt(0)};
   at::Tensor output = new_like(input, batch_norm_format(input));
   at::Tensor mean = make_contiguous(statistics, dtype, input.device());
@@ -133,8 +132,7 @@ void batch_norm_with_update(const c10::OperatorHandle& op, torch::jit::Stack* st
       true);
 }
 
-void batch_norm_gradients(Args& args, const at::Tensor& input, const at::Tensor& weight,
-                          const c10::List<bool>& mask) {
+void batch_norm_gradients(Args& args, const at::Tensor& input, const at::Tensor& weight, const c10::List<bool>& mask) {
   require(input.device().is_cpu(), args, "only the CPU kernel's gradients are known");
   require(input.dim() >= 2, args, "the input has no channel dimension");
   at::Tensor grad_input, grad_weight, grad_bias;

@@ -87,9 +87,9 @@ void max_pool3d_with_indices(const c10::OperatorHandle& op, torch::jit::Stack* s
   const Dims sizes = with_spatial(args, input, spatial);
   const auto format = input.dim() == 5 ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
   require_plain_if_unbatched(args, input);
-  args.returns(new_in_format(input, sizes, format),
-               format == at::MemoryFormat::Contiguous ? make_contiguous(sizes, at::kLong, input.device())
-                                                      : make_in_format(sizes, format, at::kLong, input.device()));
+  args.returns(new_in_format(input, sizes, format), format == at::MemoryFormat::Contiguous
+                                                        ? make_contiguous(sizes, at::kLong, input.device())
+                                                        : make_in_format(sizes, format, at::kLong, input.device()));
 }
 
 void max_pool3d_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

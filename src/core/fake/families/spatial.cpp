@@ -59,7 +59,9 @@ struct Window {
   std::vector<int64_t> kernel, dilation, padding, stride;
 
   Window(const Args& args, size_t first)
-      : kernel(args.ints(first)), dilation(args.ints(first + 1)), padding(args.ints(first + 2)),
+      : kernel(args.ints(first)),
+        dilation(args.ints(first + 1)),
+        padding(args.ints(first + 2)),
         stride(args.ints(first + 3)) {
     for (const auto* values : {&kernel, &dilation, &padding, &stride}) {
       require(values->size() == 2, args, "a parameter has not two values");
@@ -115,8 +117,10 @@ void pixel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& input = args.tensor(0);
   const int64_t factor = args.integer(1), rank = input.dim();
-  require(rank >= 3 && factor > 0 && input.sym_size(-3) % (factor * factor) == 0, args, "channels and factor do not fit");
-  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args, "a 5-d channels-last input");
+  require(rank >= 3 && factor > 0 && input.sym_size(-3) % (factor * factor) == 0, args,
+          "channels and factor do not fit");
+  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
+          "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
   const auto last = sizes.size() - 1;
   sizes[last - 2] = sizes[last - 2] / (factor * factor);
@@ -131,7 +135,8 @@ void pixel_unshuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const int64_t factor = args.integer(1), rank = input.dim();
   require(rank >= 3 && factor > 0 && input.sym_size(-1) % factor == 0 && input.sym_size(-2) % factor == 0, args,
           "height, width and factor do not fit");
-  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args, "a 5-d channels-last input");
+  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
+          "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
   const auto last = sizes.size() - 1;
   sizes[last - 2] = sizes[last - 2] * (factor * factor);

@@ -27,9 +27,8 @@ Positions read_dims(const Args& args, size_t position) {
 template <class Iterator>
 void sort_by_stride(const at::Tensor& self, Iterator begin, Iterator end) {
   const auto strides = self.strides();
-  std::sort(begin, end, [&](int64_t a, int64_t b) {
-    return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)];
-  });
+  std::sort(begin, end,
+            [&](int64_t a, int64_t b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
 }
 
 /// A transform's result: batch dimensions outermost in the order of the input's strides, then the transformed ones.
@@ -37,9 +36,8 @@ at::Tensor transformed(const at::Tensor& self, c10::IntArrayRef sizes, const Pos
   const auto rank = static_cast<size_t>(self.dim());
   Positions order(rank);
   std::iota(order.begin(), order.end(), 0);
-  const auto batch_end = std::partition(order.begin(), order.end(), [&](int64_t dim) {
-    return std::find(dims.begin(), dims.end(), dim) == dims.end();
-  });
+  const auto batch_end = std::partition(
+      order.begin(), order.end(), [&](int64_t dim) { return std::find(dims.begin(), dims.end(), dim) == dims.end(); });
   sort_by_stride(self, order.begin(), batch_end);
   std::copy(dims.begin(), dims.end(), batch_end);
   c10::DimVector strides(rank);
