@@ -47,7 +47,7 @@ class LazyGraphModule(ExportedGraphModule):
         return self.__dict__["_native"](*args)
 
     @property
-    def forward(self) -> Any:
+    def forward(self) -> Any:  # type: ignore[override]
         # Backends like to return `gm.forward`: they get the native callable itself.
         return self.__dict__["_native"]
 
@@ -118,5 +118,5 @@ for _class in LazyGraphModule.__mro__[1:-1]:
             continue
         if isinstance(_value, property):
             setattr(LazyGraphModule, _name, _through(_name))
-        elif callable(_value) and not isinstance(_value, (type, staticmethod, classmethod)):
+        elif isinstance(_value, (classmethod, staticmethod)) or (callable(_value) and not isinstance(_value, type)):
             setattr(LazyGraphModule, _name, _method_through(_name))

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import torch
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.node import has_side_effect
 from torch.fx.passes.shape_prop import TensorMetadata
 
@@ -26,13 +27,21 @@ for _function in (_set_grad, _enter_autocast, _exit_autocast, _enter_inference, 
 _NAME_KEY = "stator_graph_name"
 
 
-class ExportedGraphModule(torch.fx.GraphModule):  # type: ignore[misc]
-    """A GraphModule whose pickles carry the graph itself: re-tracing the code, as plain ones do, would lose nodes
-    that take no tensor, such as a switch of the grad mode."""
+class ExportedGraphModule(_LazyGraphModule):  # type: ignore[misc]
+    """A GraphModule whose code is generated when it is first called or shown, and whose pickles carry the graph
+    itself: re-tracing the code, as plain ones do, would lose nodes that take no tensor, such as a switch of the
+    grad mode."""
 
     @property
     def graph_name(self) -> str:
         return str(self.meta.get(_NAME_KEY, type(self).__name__))
+
+    def _lazy_forward(self, *args: Any, **kwargs: Any) -> Any:
+        # Not `self(...)`, which would run the module's hooks a second time.
+        self.real_recompile()
+        return type(self).forward(self, *args, **kwargs)
+
+    forward = _lazy_forward
 
     def __reduce__(self) -> Any:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_code")}

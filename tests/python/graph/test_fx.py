@@ -377,6 +377,13 @@ class TestLazy:
         x, w, b = mlp_inputs()
         same(lazy(x, w, b), (torch.tanh(torch.nn.functional.linear(x, w, b)) * 0.5, x))
 
+    def test_looking_into_one_leaves_others_alone(self):
+        one, other = (fx.lazy_graph_module(_C.Graph.parse(MLP)) for _ in range(2))
+        one.recompile()
+        assert is_lazy(other) and isinstance(other.forward, _C.Graph)
+        check_against(other, mlp_eager, mlp_inputs())
+        assert is_lazy(other)
+
     def test_hooks_run(self):
         lazy = fx.lazy_graph_module(_C.Graph.parse(MLP))
         seen = []
