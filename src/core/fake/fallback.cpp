@@ -126,11 +126,19 @@ bool is_composite(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(K::CompositeExplicitAutogradNonFunctional);
 }
 
+/// `out=` overloads that torch generates compute a result and copy it; families name the whole overload set of an
+/// operator, so these come before their rows.
+bool is_generated_out(const c10::OperatorHandle& op) {
+  if (!is_composite(op)) return false;
+  const auto& arguments = op.schema().arguments();
+  return !arguments.empty() && arguments.back().is_out();
+}
+
 Plan make_plan(const c10::OperatorHandle& op) {
   Plan plan{&op.schema(), Tier::Refused, nullptr, {}, tensor_positions(op.schema()),
             static_cast<uint32_t>(op.schema().arguments().size())};
   const Rows rows = find_rows(op.operator_name());
-  if (rows.own) {
+  if (rows.own && !is_generated_out(op)) {
     plan.tier = Tier::Own;
     plan.rule = rows.own;
   } else if (rows.refused) {

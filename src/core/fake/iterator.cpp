@@ -243,6 +243,15 @@ at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device devic
   return make_fake(geometry.sizes, geometry.strides, dtype, device);
 }
 
+void convert_inputs(Inputs& inputs, at::ScalarType computed, c10::SmallVector<at::Tensor, 4>& converted) {
+  converted.reserve(inputs.size());  // addresses are taken
+  for (auto& input : inputs) {
+    if (input->scalar_type() == computed || !input->is_cpu() || input->is_non_overlapping_and_dense()) continue;
+    converted.push_back(make_fake(input->sym_sizes(), like_strides(*input), computed, input->device()));
+    input = &converted.back();
+  }
+}
+
 void iterate_out(const at::Tensor& out, const Inputs& inputs) {
   const auto geometry = compute<c10::SymInt>(inputs);
   resize_out(out, geometry.sizes, c10::SymIntArrayRef(geometry.strides));

@@ -15,6 +15,10 @@ c10::Device common_device(const Inputs& inputs);
 
 /// A new output: broadcast shape, strides in the order of the inputs' strides.
 at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device device);
+/// On the CPU, inputs of another dtype than `computed` are converted before the layout is chosen, and a converted
+/// copy is dense. Replaces those whose layout changes; the copies live in `converted`.
+void convert_inputs(Inputs& inputs, at::ScalarType computed, c10::SmallVector<at::Tensor, 4>& converted);
+
 /// Gives an `out=` argument the broadcast shape, with those strides if it has another one now.
 void iterate_out(const at::Tensor& out, const Inputs& inputs);
 /// Checks that an in-place operation's target has the broadcast shape.

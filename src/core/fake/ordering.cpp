@@ -69,7 +69,6 @@ const RuleRow kRows[] = {
     {"aten::cumsum_", same_self},
     {"aten::cumprod_", same_self},
     {"aten::_logcumsumexp", make_results<logcumsumexp>},
-    {"aten::_logcumsumexp.out", fill_outs<logcumsumexp>},
     {"aten::_cummax_helper", fill_given},
     {"aten::_cummin_helper", fill_given},
     {"aten::nonzero_static", make_results<nonzero_static>},

@@ -54,16 +54,27 @@ const at::Tensor& zero_dimensional() {
   return *tensor;
 }
 
-template <Result result, Scalars scalars>
+/// The dtype an operation computes in; truth values are computed in the inputs' dtype.
+template <Result result>
+at::ScalarType computed_dtype(at::ScalarType common) {
+  return result == Result::Float ? to_float(common) : common;
+}
+
+/// Whether inputs are converted to the common dtype first (logical operators and unary ones take them as they are).
+enum class Handling { Converted, AsTheyAre };
+
+template <Result result, Scalars scalars, Handling handling>
 void functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   Inputs inputs;
   c10::SmallVector<at::Scalar, 2> numbers;
   gather<scalars>(args, 0, args.count(), inputs, numbers);
-  const auto dtype = result_dtype<result>(common_dtype(inputs, numbers));
+  const auto common = common_dtype(inputs, numbers);
   const auto device = common_device(inputs);
   if (scalars == Scalars::Operands) inputs.push_back(&zero_dimensional());
-  args.returns(iterate(inputs, dtype, device));
+  c10::SmallVector<at::Tensor, 4> converted;
+  if (handling == Handling::Converted) convert_inputs(inputs, computed_dtype<result>(common), converted);
+  args.returns(iterate(inputs, result_dtype<result>(common), device));
 }
 
 void in_place(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -76,42 +87,60 @@ void in_place(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 /// `out` is the last argument of every pointwise overload.
+template <Result result, Scalars scalars, Handling handling>
 void into_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const size_t last = args.count() - 1;
   Inputs inputs;
   c10::SmallVector<at::Scalar, 2> numbers;
-  gather<Scalars::Ignored>(args, 0, last, inputs, numbers);
+  gather<scalars>(args, 0, last, inputs, numbers);
   const at::Tensor& out = args.tensor(last);
-  if (!out.sym_sizes().equals(broadcast_sizes(inputs))) iterate_out(out, inputs);
+  if (!out.sym_sizes().equals(broadcast_sizes(inputs))) {
+    const auto common = common_dtype(inputs, numbers);
+    if (scalars == Scalars::Operands) inputs.push_back(&zero_dimensional());
+    c10::SmallVector<at::Tensor, 4> converted;
+    if (handling == Handling::Converted) convert_inputs(inputs, computed_dtype<result>(common), converted);
+    iterate_out(out, inputs);
+  }
   args.returns(out);
 }
 
-struct Row {
-  const char* base;
-  Rule rule;
+/// The two ways to call an elementwise operator that makes no use of its first argument's memory.
+struct Pair {
+  Rule functional;
+  Rule out;
 };
 
-constexpr Rule kCommon = functional<Result::Common, Scalars::Ignored>;
-constexpr Rule kCommonScalar = functional<Result::Common, Scalars::Promote>;
-constexpr Rule kCommonOperands = functional<Result::Common, Scalars::Operands>;
-constexpr Rule kBoolOperands = functional<Result::Bool, Scalars::Operands>;
-constexpr Rule kFloat = functional<Result::Float, Scalars::Ignored>;
-constexpr Rule kBool = functional<Result::Bool, Scalars::Ignored>;
-constexpr Rule kReal = functional<Result::Real, Scalars::Ignored>;
+template <Result result, Scalars scalars = Scalars::Ignored, Handling handling = Handling::Converted>
+constexpr Pair kPair{functional<result, scalars, handling>, into_out<result, scalars, handling>};
+
+struct Row {
+  const char* base;
+  const Pair& pair;
+};
+
+constexpr const Pair& kCommon = kPair<Result::Common>;
+constexpr const Pair& kCommonScalar = kPair<Result::Common, Scalars::Promote>;
+constexpr const Pair& kCommonOperands = kPair<Result::Common, Scalars::Operands>;
+constexpr const Pair& kFloat = kPair<Result::Float>;
+constexpr const Pair& kBool = kPair<Result::Bool>;
+constexpr const Pair& kBoolOperands = kPair<Result::Bool, Scalars::Operands>;
+constexpr const Pair& kLogical = kPair<Result::Bool, Scalars::Ignored, Handling::AsTheyAre>;
+constexpr const Pair& kReal = kPair<Result::Real, Scalars::Ignored, Handling::AsTheyAre>;
+constexpr const Pair& kMixed = kPair<Result::Common, Scalars::Ignored, Handling::AsTheyAre>;
 
 /// One tensor, or several with one dtype. Each row stands for `base`, `base_` and the `out` overloads.
 constexpr Row kUnary[] = {
-    {"abs", kReal}, {"acos", kFloat}, {"acosh", kFloat}, {"asin", kFloat}, {"asinh", kFloat},
+    {"acos", kFloat}, {"acosh", kFloat}, {"asin", kFloat}, {"asinh", kFloat},
     {"atan", kFloat}, {"atanh", kFloat}, {"bitwise_not", kCommon}, {"ceil", kCommon}, {"cos", kFloat},
     {"cosh", kFloat}, {"digamma", kFloat}, {"elu", kCommon}, {"erf", kFloat}, {"erfc", kFloat}, {"erfinv", kFloat},
     {"exp", kFloat}, {"exp2", kFloat}, {"expm1", kFloat}, {"floor", kCommon}, {"frac", kCommon}, {"gelu", kCommon},
     {"hardshrink", kCommon}, {"hardsigmoid", kCommon}, {"hardswish", kCommon}, {"hardtanh", kCommon}, {"i0", kFloat},
-    {"isnan", kBool}, {"isneginf", kBool}, {"isposinf", kBool}, {"leaky_relu", kCommon}, {"lgamma", kFloat},
-    {"log", kFloat}, {"log10", kFloat}, {"log1p", kFloat}, {"log2", kFloat}, {"logical_not", kBool},
+    {"isnan", kLogical}, {"isneginf", kLogical}, {"isposinf", kLogical}, {"leaky_relu", kCommon}, {"lgamma", kFloat},
+    {"log", kFloat}, {"log10", kFloat}, {"log1p", kFloat}, {"log2", kFloat}, {"logical_not", kLogical},
     {"logit", kFloat}, {"mish", kCommon}, {"nan_to_num", kCommon}, {"neg", kCommon}, {"polygamma", kFloat},
     {"reciprocal", kFloat}, {"relu", kCommon}, {"round", kCommon}, {"rsqrt", kFloat}, {"sgn", kCommon},
-    {"sigmoid", kFloat}, {"sign", kCommon}, {"signbit", kBool}, {"silu", kCommon}, {"sin", kFloat}, {"sinc", kFloat},
+    {"sigmoid", kFloat}, {"sign", kCommon}, {"signbit", kLogical}, {"silu", kCommon}, {"sin", kFloat}, {"sinc", kFloat},
     {"sinh", kFloat}, {"softplus", kCommon}, {"softshrink", kCommon}, {"special_airy_ai", kFloat},
     {"special_bessel_j0", kFloat}, {"special_bessel_j1", kFloat}, {"special_bessel_y0", kFloat},
     {"special_bessel_y1", kFloat}, {"special_entr", kFloat}, {"special_erfcx", kFloat}, {"special_i0e", kFloat},
@@ -131,7 +160,7 @@ constexpr Row kBinary[] = {
     {"igamma", kFloat}, {"igammac", kFloat}, {"lcm", kCommon}, {"logaddexp", kFloat}, {"logaddexp2", kFloat},
     {"maximum", kCommon}, {"minimum", kCommon}, {"nextafter", kFloat}, {"remainder", kCommon},
     {"eq", kBool}, {"ne", kBool}, {"lt", kBool}, {"le", kBool}, {"gt", kBool}, {"ge", kBool},
-    {"logical_and", kBool}, {"logical_or", kBool}, {"logical_xor", kBool},
+    {"logical_and", kLogical}, {"logical_or", kLogical}, {"logical_xor", kLogical},
     {"special_chebyshev_polynomial_t", kFloat}, {"special_chebyshev_polynomial_u", kFloat},
     {"special_chebyshev_polynomial_v", kFloat}, {"special_chebyshev_polynomial_w", kFloat},
     {"special_hermite_polynomial_h", kFloat}, {"special_hermite_polynomial_he", kFloat},
@@ -145,19 +174,21 @@ constexpr Row kBinary[] = {
 constexpr Row kOthers[] = {
     {"addcmul", kCommon}, {"addcdiv", kCommon}, {"lerp", kCommon}, {"native_dropout_backward", kCommonScalar},
     {"sigmoid_backward", kCommon}, {"tanh_backward", kCommon}, {"gelu_backward", kCommon},
-    {"silu_backward", kCommon}, {"threshold_backward", kCommon}, {"elu_backward", kCommon},
-    {"leaky_relu_backward", kCommon}, {"hardtanh_backward", kCommon}, {"hardswish_backward", kCommon},
+    {"silu_backward", kCommon}, {"elu_backward", kCommon},
+    {"hardtanh_backward", kCommon}, {"hardswish_backward", kCommon},
     {"hardsigmoid_backward", kCommon}, {"hardshrink_backward", kCommon}, {"softshrink_backward", kCommon},
     {"softplus_backward", kCommon}, {"logit_backward", kCommon}, {"mish_backward", kCommon},
-    {"_prelu_kernel", kCommon},
+    
 };
 
 /// Division with a rounding mode stays integral; without one it is true division.
 void div_mode(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  const Inputs inputs{&args.tensor(0), &args.tensor(1)};
+  Inputs inputs{&args.tensor(0), &args.tensor(1)};
   const at::ScalarType common = common_dtype(inputs);
   const at::ScalarType dtype = args.is_none(2) ? to_float(common) : common;
+  c10::SmallVector<at::Tensor, 4> converted;
+  convert_inputs(inputs, dtype, converted);
   args.returns(iterate(inputs, dtype, common_device(inputs)));
 }
 
@@ -171,7 +202,10 @@ void where(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
               "where expected condition to be a boolean tensor, but got a tensor with dtype ",
               condition.scalar_type());
   const auto dtype = common_dtype({&self, &other});
-  const Inputs inputs{&condition, &self, &other};
+  Inputs values{&self, &other};
+  c10::SmallVector<at::Tensor, 4> converted;
+  convert_inputs(values, dtype, converted);
+  const Inputs inputs{&condition, values[0], values[1]};
   args.returns(iterate(inputs, dtype, common_device(inputs)));
 }
 
@@ -179,15 +213,55 @@ void where(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void angle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  if (!self.is_complex()) return functional<Result::Float, Scalars::Ignored>(op, stack);
+  if (!self.is_complex()) return kFloat.functional(op, stack);
   args.returns(make_contiguous(self.sym_sizes(), c10::toRealValueType(self.scalar_type()), self.device()));
 }
 
-/// rsub(a, b) is sub(b, a): the second operand decides the layout first.
-void rsub(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+/// The magnitudes and angles of complex numbers are first computed as complex numbers: `out` is resized row-major.
+void real_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  const Inputs inputs{&args.tensor(1), &args.tensor(0)};
-  args.returns(iterate(inputs, common_dtype(inputs), common_device(inputs)));
+  const at::Tensor& self = args.tensor(0);
+  const at::Tensor& out = args.tensor(1);
+  if (!self.is_complex() || out.is_complex()) return kMixed.out(op, stack);
+  resize_out(out, self.sym_sizes());
+  args.returns(out);
+}
+
+/// `out` becomes row-major with the shape of the one tensor.
+template <size_t tensor>
+void contiguous_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& out = args.tensor(args.count() - 1);
+  resize_out(out, args.tensor(tensor).sym_sizes());
+  args.returns(out);
+}
+
+/// The result is laid out like the input, whatever the weight's layout.
+void prelu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  args.returns(make_fake(self.sym_sizes(), like_strides(self), self.scalar_type(), self.device()));
+}
+
+/// (a, b) where the second operand decides the layout first: rsub(a, b) is sub(b, a), and some backward formulas
+/// name the gradient first but iterate over the input first.
+void swapped_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& out = args.tensor(args.count() - 1);
+  Inputs inputs{&args.tensor(1), &args.tensor(0)};
+  c10::SmallVector<at::Tensor, 4> converted;
+  convert_inputs(inputs, common_dtype(inputs), converted);
+  iterate_out(out, inputs);
+  args.returns(out);
+}
+
+void swapped(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  Inputs inputs{&args.tensor(1), &args.tensor(0)};
+  const auto dtype = common_dtype(inputs);
+  c10::SmallVector<at::Tensor, 4> converted;
+  convert_inputs(inputs, dtype, converted);
+  args.returns(iterate(inputs, dtype, common_device(inputs)));
 }
 
 /// Mantissa and exponent.
@@ -220,58 +294,73 @@ void pow_number(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(iterate({&converted}, dtype, base.device()));
 }
 
+/// pow(number, exponent) writes into a fresh row-major tensor.
+void pow_of_number(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& exponent = args.tensor(1);
+  args.returns(make_contiguous(exponent.sym_sizes(), common_dtype({&exponent}, {args.scalar(0)}), exponent.device()));
+}
+
 const RuleRow kSpecial[] = {
     {"aten::div.Tensor_mode", div_mode},
     {"aten::div_.Tensor_mode", in_place},
     {"aten::where.self", where},
-    {"aten::pow.Tensor_Tensor", kCommon},
+    {"aten::pow.Tensor_Tensor", kCommon.functional},
     {"aten::pow.Tensor_Scalar", pow_number},
-    {"aten::pow.Scalar", kCommonOperands},
+    {"aten::pow.Scalar", pow_of_number},
     {"aten::pow_.Scalar", in_place},
     {"aten::pow_.Tensor", in_place},
-    {"aten::pow.Tensor_Tensor_out", into_out},
-    {"aten::pow.Tensor_Scalar_out", into_out},
-    {"aten::pow.Scalar_out", into_out},
-    {"aten::clamp", kCommonScalar},
-    {"aten::clamp_min", kCommonScalar},
-    {"aten::clamp_max", kCommonScalar},
-    {"aten::clamp.Tensor", kCommon},
-    {"aten::clamp_min.Tensor", kCommon},
-    {"aten::clamp_max.Tensor", kCommon},
+    {"aten::pow.Tensor_Tensor_out", kCommon.out},
+    {"aten::pow.Tensor_Scalar_out", kCommon.out},
+    {"aten::pow.Scalar_out", contiguous_out<1>},
+    {"aten::clamp", kCommonScalar.functional},
+    {"aten::clamp_min", kCommonScalar.functional},
+    {"aten::clamp_max", kCommonScalar.functional},
+    {"aten::clamp.Tensor", kCommon.functional},
+    {"aten::clamp_min.Tensor", kCommon.functional},
+    {"aten::clamp_max.Tensor", kCommon.functional},
     {"aten::clamp_", in_place},
     {"aten::clamp_min_", in_place},
     {"aten::clamp_max_", in_place},
     {"aten::clamp_.Tensor", in_place},
     {"aten::clamp_min_.Tensor", in_place},
     {"aten::clamp_max_.Tensor", in_place},
-    {"aten::clamp.out", into_out},
-    {"aten::clamp_min.out", into_out},
-    {"aten::clamp_max.out", into_out},
-    {"aten::clamp.Tensor_out", into_out},
-    {"aten::clamp_min.Tensor_out", into_out},
-    {"aten::clamp_max.Tensor_out", into_out},
-    {"aten::remainder.Scalar_Tensor", kCommonOperands},
-    {"aten::rsub.Tensor", rsub},
+    {"aten::clamp.out", kCommonScalar.out},
+    {"aten::clamp_min.out", kCommonScalar.out},
+    {"aten::clamp_max.out", kCommonScalar.out},
+    {"aten::clamp.Tensor_out", kCommon.out},
+    {"aten::clamp_min.Tensor_out", kCommon.out},
+    {"aten::clamp_max.Tensor_out", kCommon.out},
+    {"aten::remainder.Scalar_Tensor", kCommonOperands.functional},
+    {"aten::rsub.Tensor", swapped},
+    {"aten::threshold_backward", swapped},
+    {"aten::threshold_backward.grad_input", swapped_out},
+    {"aten::leaky_relu_backward", swapped},
+    {"aten::leaky_relu_backward.grad_input", swapped_out},
+    {"aten::_prelu_kernel", prelu},
     {"aten::angle", angle},
-    {"aten::angle.out", into_out},
-    {"aten::complex.out", into_out},
-    {"aten::polar.out", into_out},
+    {"aten::angle.out", real_out},
+    {"aten::abs", kReal.functional},
+    {"aten::abs_", in_place},
+    {"aten::abs.out", real_out},
+    {"aten::complex.out", kMixed.out},
+    {"aten::polar.out", kMixed.out},
     {"aten::frexp.Tensor_out", frexp_out},
     {"aten::log_sigmoid_forward", log_sigmoid},
     {"aten::masked_fill_.Scalar", in_place},
     {"aten::masked_fill_.Tensor", in_place},
-    {"aten::lerp.Scalar", kCommon},
-    {"aten::xlogy.OutTensor", into_out},
-    {"aten::__lshift__.Tensor", kCommon},
-    {"aten::__rshift__.Tensor", kCommon},
-    {"aten::__lshift__.Scalar", kCommonOperands},
-    {"aten::__rshift__.Scalar", kCommonOperands},
+    {"aten::lerp.Scalar", kCommon.functional},
+    {"aten::xlogy.OutTensor", kFloat.out},
+    {"aten::__lshift__.Tensor", kCommon.functional},
+    {"aten::__rshift__.Tensor", kCommon.functional},
+    {"aten::__lshift__.Scalar", kCommonOperands.functional},
+    {"aten::__rshift__.Scalar", kCommonOperands.functional},
     {"aten::__ilshift__.Tensor", in_place},
     {"aten::__irshift__.Tensor", in_place},
     {"aten::__ilshift__.Scalar", in_place},
     {"aten::__irshift__.Scalar", in_place},
-    {"aten::conj_physical.out", into_out},
-    {"aten::mvlgamma.out", into_out},
+    {"aten::conj_physical.out", kMixed.out},
+    {"aten::mvlgamma.out", contiguous_out<0>},
 };
 
 void add_family(c10::ArrayRef<Row> rows) {
@@ -282,12 +371,15 @@ void add_family(c10::ArrayRef<Row> rows) {
     add_rules(RuleRow{names->back()->c_str(), rule});
   };
   for (const Row& row : rows) {
-    for (const char* suffix : {"", ".Tensor", ".decimals"}) add(row, suffix, row.rule);
+    for (const char* suffix : {"", ".Tensor", ".decimals"}) add(row, suffix, row.pair.functional);
     // A number takes no part in the dtype of a comparison; elsewhere overloads on numbers are composites.
-    if (row.rule == kBool) add(row, ".Scalar", kBoolOperands);
+    if (&row.pair == &kBool) {
+      add(row, ".Scalar", kBoolOperands.functional);
+      add(row, ".Scalar_out", kBoolOperands.out);
+    }
     for (const char* suffix : {"_", "_.Tensor", "_.Scalar", "_.decimals"}) add(row, suffix, in_place);
-    for (const char* suffix : {".out", ".Tensor_out", ".Scalar_out", ".decimals_out", ".grad_input"}) {
-      add(row, suffix, into_out);
+    for (const char* suffix : {".out", ".Tensor_out", ".decimals_out", ".grad_input"}) {
+      add(row, suffix, row.pair.out);
     }
   }
 }

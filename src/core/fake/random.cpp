@@ -22,6 +22,12 @@ void normal(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make(spec));
 }
 
+void binomial(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Inputs inputs{&args.tensor(0), &args.tensor(1)};
+  args.returns(iterate(inputs, inputs[0]->scalar_type(), common_device(inputs)));
+}
+
 Specs multinomial(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
@@ -74,7 +80,7 @@ const RuleRow kRows[] = {
     {"aten::poisson", make_results<plain_like>},
     {"aten::_standard_gamma", make_results<plain_like>},
     {"aten::_sample_dirichlet", make_results<plain_like>},
-    {"aten::binomial", make_results<plain_like>},
+    {"aten::binomial", binomial},
     {"aten::native_dropout", native_dropout},
     {"aten::rrelu_with_noise", make_results<rrelu>},
     {"aten::rrelu_with_noise_", same_self},
