@@ -172,7 +172,7 @@ constexpr Row kBinary[] = {
 
 /// Three tensors, and the elementwise halves of the backward pass.
 constexpr Row kOthers[] = {
-    {"addcmul", kCommon}, {"addcdiv", kCommon}, {"lerp", kCommon}, {"native_dropout_backward", kCommonScalar},
+    {"addcmul", kCommon}, {"addcdiv", kCommon}, {"lerp", kCommon},
     {"sigmoid_backward", kCommon}, {"tanh_backward", kCommon}, {"gelu_backward", kCommon},
     {"silu_backward", kCommon}, {"elu_backward", kCommon},
     {"hardtanh_backward", kCommon}, {"hardswish_backward", kCommon},
@@ -236,11 +236,27 @@ void contiguous_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(out);
 }
 
-/// The result is laid out like the input, whatever the weight's layout.
+/// The result is laid out like the input, unless the weight's shape makes it larger.
 void prelu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
+  const Inputs inputs{&self, &args.tensor(1)};
+  if (!self.sym_sizes().equals(broadcast_sizes(inputs))) {
+    return args.returns(iterate(inputs, self.scalar_type(), self.device()));
+  }
   args.returns(make_fake(self.sym_sizes(), like_strides(self), self.scalar_type(), self.device()));
+}
+
+/// grad * mask, then times a number.
+void dropout_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  Inputs inputs{&args.tensor(0), &args.tensor(1)};
+  const auto common = common_dtype(inputs);
+  const auto device = common_device(inputs);
+  c10::SmallVector<at::Tensor, 4> converted;
+  convert_inputs(inputs, common, converted);
+  const at::Tensor product = iterate(inputs, common, device);
+  args.returns(iterate({&product, &zero_dimensional()}, common_dtype({&product}, {args.scalar(2)}), device));
 }
 
 /// (a, b) where the second operand decides the layout first: rsub(a, b) is sub(b, a), and some backward formulas
@@ -337,6 +353,7 @@ const RuleRow kSpecial[] = {
     {"aten::threshold_backward.grad_input", swapped_out},
     {"aten::leaky_relu_backward", swapped},
     {"aten::leaky_relu_backward.grad_input", swapped_out},
+    {"aten::native_dropout_backward", dropout_backward},
     {"aten::_prelu_kernel", prelu},
     {"aten::angle", angle},
     {"aten::angle.out", real_out},

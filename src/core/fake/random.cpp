@@ -25,7 +25,12 @@ void normal(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void binomial(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const Inputs inputs{&args.tensor(0), &args.tensor(1)};
-  args.returns(iterate(inputs, inputs[0]->scalar_type(), common_device(inputs)));
+  const auto dtype = inputs[0]->scalar_type();
+  const auto device = common_device(inputs);
+  // The kernel starts from a row-major tensor of the counts' shape.
+  const Dims sizes = broadcast_sizes(inputs);
+  const bool is_kept = inputs[0]->sym_sizes().equals(sizes);
+  args.returns(is_kept ? make_contiguous(sizes, dtype, device) : iterate(inputs, dtype, device));
 }
 
 Specs multinomial(const Args& args) {
