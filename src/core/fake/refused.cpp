@@ -1,4 +1,5 @@
 #include "core/fake/rule.h"
+#include "core/fake/tiers.h"
 
 namespace stator::fake {
 
@@ -36,8 +37,22 @@ const RefusedRow kRows[] = {
     {"aten::_efficientzerotensor", kZero},
 };
 
+/// Solving from the right leaves the conjugate bit set on a complex result, which shape functions don't tell.
+void lu_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const Args args(op, stack);
+  if (args.tensor(2).is_complex() && !args.boolean(3)) refuse(op, "the conjugate bit of the result");
+  find_rows(op.operator_name()).meta(op, stack);
+}
+
+const RuleRow kPartly[] = {
+    {"aten::linalg_lu_solve", lu_solve},
+};
+
 }  // namespace
 
-void register_refused() { add_refused(kRows); }
+void register_refused() {
+  add_refused(kRows);
+  add_rules(kPartly);
+}
 
 }  // namespace stator::fake
