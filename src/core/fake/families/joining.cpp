@@ -1,0 +1,60 @@
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/iterator.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+/// An empty vector joins with anything, from the days when it was the only empty tensor.
+bool joins_anything(const at::Tensor& tensor) { return tensor.dim() == 1 && tensor.sym_size(0) == 0; }
+
+/// The format that all tensors suggest, row-major when they differ.
+at::MemoryFormat joint_format(const std::vector<at::Tensor>& tensors) {
+  const at::MemoryFormat format = tensors[0].suggest_memory_format();
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.suggest_memory_format() != format) return at::MemoryFormat::Contiguous;
+  }
+  return format;
+}
+
+void cat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const std::vector<at::Tensor> tensors = args.tensors(0);
+  require(!tensors.empty(), args, "nothing to join");
+  Inputs inputs;
+  const at::Tensor* model = nullptr;
+  for (const at::Tensor& tensor : tensors) {
+    require(tensor.defined() && tensor.dim() > 0, args, "a scalar can't be joined");
+    require(tensor.device() == tensors[0].device(), args, "tensors on different devices");
+    inputs.push_back(&tensor);
+    if (!model && !joins_anything(tensor)) model = &tensor;
+  }
+  const at::ScalarType dtype = common_dtype(inputs);
+  if (!model) return args.returns(make_contiguous(Dims{c10::SymInt(0)}, dtype, tensors[0].device()));
+  const int64_t rank = model->dim(), given = args.integer(1), dim = given < 0 ? given + rank : given;
+  require(dim >= 0 && dim < rank, args, "dimension out of range");
+  Dims sizes(model->sym_sizes().begin(), model->sym_sizes().end());
+  c10::SymInt& joined = sizes[static_cast<size_t>(dim)];
+  joined = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (joins_anything(tensor)) continue;
+    require(tensor.dim() == rank, args, "tensors differ in rank");
+    for (int64_t i = 0; i < rank; ++i) {
+      require(i == dim || tensor.sym_size(i) == model->sym_size(i), args, "tensors differ in another dimension");
+    }
+    joined = joined + tensor.sym_size(dim);
+  }
+  const at::MemoryFormat format = joint_format(tensors);
+  args.returns(format == at::MemoryFormat::Contiguous ? make_contiguous(sizes, dtype, model->device())
+                                                      : make_in_format(sizes, format, dtype, model->device()));
+}
+
+}  // namespace
+
+void register_joining() {
+  add_rules({
+      {"aten::cat", cat},
+  });
+}
+
+}  // namespace stator::fake
