@@ -19,7 +19,7 @@ methods = pytest.importorskip("torch.testing._internal.common_methods_invocation
 
 _fake = _C._fake
 
-CALLS_PER_OPERATOR = 2
+CALLS_PER_KIND = 3
 LAYOUTS_PER_CALL = 3
 DTYPES = (torch.float32, torch.bfloat16, torch.complex64, torch.int64)
 
@@ -58,6 +58,12 @@ def attempt(function):
         return None, error
 
 
+def kind_of(args):
+    """Calls count by the rank and dtype of the first tensor, so that common operators leave room for rare uses."""
+    first = next((arg for arg in args if isinstance(arg, torch.Tensor)), None)
+    return None if first is None else (first.dim(), first.dtype)
+
+
 class Replayed(TorchDispatchMode):
     """Lets each call through, after making it on fakes too."""
 
@@ -67,8 +73,8 @@ class Replayed(TorchDispatchMode):
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        self.seen[op] += 1
-        if op.namespace == "aten" and self.seen[op] <= CALLS_PER_OPERATOR:
+        self.seen[op, kind_of(args)] += 1
+        if op.namespace == "aten" and self.seen[op, kind_of(args)] <= CALLS_PER_KIND:
             leaves, spec = pytree.tree_flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             if all(tensor.layout is torch.strided for tensor in tensors):
@@ -128,16 +134,13 @@ ENTRIES = [op for op in methods.op_db if not any(word in op.name for word in ("s
 
 @pytest.mark.parametrize("part", range(8))
 def test_calls_on_fakes(part):
-    wrong, right = [], 0
+    replayed = Replayed()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for entry in ENTRIES[part::8]:
-            replayed = Replayed()
             for dtype in (dtype for dtype in DTYPES if dtype in entry.dtypes):
                 for sample in samples(entry, dtype, 4 if dtype is torch.float32 else 2):
                     with replayed:
                         attempt(lambda sample=sample, entry=entry: run_sample(entry, sample))
-            right += replayed.right
-            wrong += replayed.wrong
-    assert right > 1000
-    assert not wrong, "\n".join(map(str, wrong[:20]))
+    assert replayed.right > 500
+    assert not replayed.wrong, "\n".join(map(str, replayed.wrong[:20]))
