@@ -28,7 +28,7 @@ def entries():
 
 def samples_for(dtype):
     """How many samples of an entry are run; float32 has the widest ones."""
-    return 5 if dtype is torch.float32 else 2
+    return 4 if dtype is torch.float32 else 2
 
 
 def relayout(tensor, layout, position):

@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 
-from op_samples import _fake, describe, fake_scope
+from tests.python.fake.op_samples import _fake, describe, fake_scope
 
 SIZES = [(3, 4, 5)]
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64]
