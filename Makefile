@@ -83,4 +83,4 @@ asan: $(VENV_STAMP)  ## C++ tests under AddressSanitizer and UBSan
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS)
 
 clean:  ## remove what was built (not .venv)
-	@rm -rf $(BUILD) build-asan dist python/stator/*.so
+	@rm -rf $(BUILD) build-asan build-wheel build-wheel-env dist python/stator/*.so

@@ -14,7 +14,7 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HOME = ROOT / "build" / "wheel-env"
+HOME = ROOT / "build-wheel-env"
 
 PROGRAM = r"""
 import sys, torch, stator, os.path, importlib.metadata
@@ -58,7 +58,8 @@ def main() -> int:
         ).stdout.strip()
     )
     (site / "torch-of-the-builder.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    # The compilers by the names that CMake finds, as in the development build: a compiler cache tells names apart.
+    environment = {"CC": "cc", "CXX": "c++"} | {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     install = ["-m", "pip", "--python", str(python), "install", "-q", "--no-build-isolation", str(ROOT)]
     subprocess.run([sys.executable, *install], check=True, env=environment)
     subprocess.run([str(python), "-c", PROGRAM, str(HOME)], check=True, env=environment, cwd=HOME)
