@@ -78,55 +78,45 @@ Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name) {
   return nullptr;
 }
 
+/// What `__getattr__` of the class answers when the ordinary lookup found nothing; null if it has none.
+Value* fallback_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  static PyObject* const module_getattr = known_object("torch.nn.Module.__getattr__");
+  PyObject* fallback = _PyType_Lookup(object->type, getattr);
+  if (!fallback) return nullptr;
+  if (fallback == module_getattr) return module_member(in, object, name);
+  if (!PyFunction_Check(fallback)) unknown(object->type, name, "its __getattr__ is no Python function");
+  CallArgs args;
+  args.positional = {in.constant(name)};
+  return in.call(in.bind_descriptor(fallback, object->type, object, getattr), std::move(args));
+}
+
+bool is_attribute_error(Interpreter& in, const Raise& raised) {
+  return PyType_IsSubtype(in.type_of(raised.exception), reinterpret_cast<PyTypeObject*>(PyExc_AttributeError));
+}
+
 Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   static PyObject* const object_getattribute = known_object("builtins.object.__getattribute__");
-  static PyObject* const module_getattr = known_object("torch.nn.Module.__getattr__");
-  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
-  static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   PyTypeObject* type = object->type;
   in.guard_class(type);
   PyObject* reader = _PyType_Lookup(type, getattribute);
-  if (reader != object_getattribute && type->tp_getattro != PyObject_GenericGetAttr)
-    unknown(type, name, "its class has its own __getattribute__");
-  if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
-  if (PyUnicode_Compare(name, dict_name) == 0) return instance_dict(in, object);
-
-  PyObject* on_class = _PyType_Lookup(type, name);
-  if (on_class && is_data_descriptor(on_class)) {
-    PyTypeObject* descriptor_type = Py_TYPE(on_class);
-    if (descriptor_type == &PyProperty_Type) return in.bind_descriptor(on_class, type, object, name);
-    if (descriptor_type == &PyMemberDescr_Type) {
-      if (Value** written = object->find(name)) return *written;
-      if (!object->object) return nullptr;
-      Ref found = Ref::steal(PyObject_GenericGetAttr(object->object.get(), name));
-      if (!found) {
-        PyErr_Clear();
-        return nullptr;
-      }
-      return in.wrap(found.get(), in.sources().child(object->source, SourceKind::Attribute, 0, name, found.get()));
+  if (reader == object_getattribute || type->tp_getattro == PyObject_GenericGetAttr) {
+    if (Value* found = generic_attr(in, object, name)) return found;
+  } else {
+    if (!PyFunction_Check(reader)) unknown(type, name, "its class has its own __getattribute__");
+    CallArgs args;
+    args.positional = {in.constant(name)};
+    try {
+      return in.call(in.bind_descriptor(reader, type, object, getattribute), std::move(args));
+    } catch (const Raise& raised) {
+      if (!is_attribute_error(in, raised)) throw;
     }
-    return in.bind_descriptor(on_class, type, object, name);
   }
-  if (Value** written = object->find(name)) {
-    if (*written) return *written;
-  } else if (object->object) {
-    if (Value* own = own_attribute(in, object, name, on_class)) return own;
-  }
-  if (on_class) return in.bind_descriptor(on_class, type, object, name);
-
-  PyObject* fallback = _PyType_Lookup(type, getattr);
-  if (!fallback) return nullptr;
-  if (fallback == module_getattr) return module_member(in, object, name);
-  if (!PyFunction_Check(fallback)) unknown(type, name, "its __getattr__ is no Python function");
-  CallArgs args;
-  args.positional = {in.constant(name)};
   try {
-    return in.call(in.bind_descriptor(fallback, type, object, getattr), std::move(args));
+    return fallback_attr(in, object, name);
   } catch (const Raise& raised) {
-    PyObject* exception = in.constant_of(raised.exception);
-    if (exception && PyObject_TypeCheck(exception, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError))) return nullptr;
+    if (is_attribute_error(in, raised)) return nullptr;
     throw;
   }
 }
@@ -137,6 +127,11 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
   const char* module_name = PyModule_GetName(object);
   if (!module_name) PyErr_Clear();
   Source* source = module->source ? module->source : in.sources().pinned(object, module_name ? module_name : "module");
+  PyObject* on_class = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), name);
+  if (on_class && is_data_descriptor(on_class)) {
+    in.guard_class(Py_TYPE(object));
+    return in.bind_descriptor(on_class, Py_TYPE(object), module, name);
+  }
   PyObject* found = PyDict_GetItemWithError(dict, name);
   if (!found && Py_TYPE(object) != &PyModule_Type) {
     // Lazily filled modules put the attribute into their dict the first time it is read.
@@ -297,6 +292,37 @@ Value* instance_dict(Interpreter& in, ObjectValue* object) {
     throw Break{BreakId::unknown_attribute, "__dict__ of an object made in the program"};
   }
   throw Break{BreakId::unknown_attribute, std::string(object->type->tp_name) + ".__dict__"};
+}
+
+Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
+  static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
+  PyTypeObject* type = object->type;
+  if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
+  if (PyUnicode_Compare(name, dict_name) == 0) return instance_dict(in, object);
+
+  PyObject* on_class = _PyType_Lookup(type, name);
+  if (on_class && is_data_descriptor(on_class)) {
+    PyTypeObject* descriptor_type = Py_TYPE(on_class);
+    if (descriptor_type == &PyProperty_Type) return in.bind_descriptor(on_class, type, object, name);
+    if (descriptor_type == &PyMemberDescr_Type) {
+      if (Value** written = object->find(name)) return *written;
+      if (!object->object) return nullptr;
+      Ref found = Ref::steal(PyObject_GenericGetAttr(object->object.get(), name));
+      if (!found) {
+        PyErr_Clear();
+        return nullptr;
+      }
+      return in.wrap(found.get(), in.sources().child(object->source, SourceKind::Attribute, 0, name, found.get()));
+    }
+    return in.bind_descriptor(on_class, type, object, name);
+  }
+  if (Value** written = object->find(name)) {
+    if (*written) return *written;
+  } else if (object->object) {
+    if (Value* own = own_attribute(in, object, name, on_class)) return own;
+  }
+  return on_class ? in.bind_descriptor(on_class, type, object, name) : nullptr;
 }
 
 Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, Value* self, PyObject* name) {

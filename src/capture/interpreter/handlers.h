@@ -24,6 +24,8 @@ std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* map
 
 /// `__dict__` of an instance.
 Value* instance_dict(Interpreter& in, ObjectValue* object);
+/// object.__getattribute__: no __getattribute__ or __getattr__ of the class is asked. Null if there is nothing.
+Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name);
 /// object.__setattr__: no __setattr__ of the class is asked.
 void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to);
 /// A special method looked up on the class, bound to the object.

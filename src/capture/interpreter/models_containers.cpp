@@ -333,7 +333,10 @@ Value* object_init(Interpreter& in, CallArgs&) { return in.none(); }
 Value* object_getattribute(Interpreter& in, CallArgs& args) {
   PyObject* name = in.constant_of(at(args, 1));
   if (!name || !PyUnicode_Check(name)) throw Break{BreakId::raises, "attribute name must be string"};
-  return in.get_attr(at(args, 0), name);
+  auto* object = as<ObjectValue>(at(args, 0));
+  if (!object) return in.get_attr(at(args, 0), name);
+  if (Value* found = generic_attr(in, object, name)) return found;
+  in.raise(PyExc_AttributeError, std::string("'") + object->type->tp_name + "' object has no attribute '" + PyUnicode_AsUTF8(name) + "'");
 }
 Value* object_eq(Interpreter& in, CallArgs& args) { return in.boolean(in.is_same(at(args, 0), at(args, 1))); }
 Value* generator_next(Interpreter& in, CallArgs& args) {
