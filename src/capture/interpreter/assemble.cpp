@@ -125,10 +125,12 @@ class Assembler {
     }
     int32_t made = add({StepKind::NewObject, -1, -1, Ref::borrow(reinterpret_cast<PyObject*>(object->type))});
     known_[object] = made;
-    for (auto& attribute : object->attributes) {
-      if (!attribute.value) continue;
-      int32_t value = emit(attribute.value);
-      add({StepKind::SetAttribute, made, value, attribute.name});
+    if (object->own) {
+      if (known_.count(object->own)) throw Break{BreakId::reconstruct, "an object and its __dict__"};
+      for (auto& [name, attribute] : mapping_items(in_, object->own)) {
+        int32_t value = emit(attribute);
+        add({StepKind::SetAttribute, made, value, static_cast<ConstantValue*>(name)->object});
+      }
     }
     if (auto* dict = as<DictValue>(object->base)) {
       Step step{StepKind::FillDict, made};

@@ -141,6 +141,13 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
   }
   if (!found) {
     static PyObject* getattr = PyUnicode_InternFromString("__getattr__");
+    PyObject* fallback = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), getattr);
+    if (fallback && PyFunction_Check(fallback)) {
+      in.guard_class(Py_TYPE(object));
+      CallArgs args;
+      args.positional = {in.constant(name)};
+      return in.call(in.bind_descriptor(fallback, Py_TYPE(object), module, getattr), std::move(args));
+    }
     if (PyDict_GetItemWithError(dict, getattr)) unknown(Py_TYPE(object), name, "the module's own __getattr__ answers");
     return nullptr;
   }
@@ -288,8 +295,8 @@ Value* instance_dict(Interpreter& in, ObjectValue* object) {
     if (slot && *slot) return in.wrap(*slot, instance_dict_source(in, object->source, *slot));
   }
   if (!object->object) {
-    // A copy would not share later writes; reading it at once is what programs do.
-    throw Break{BreakId::unknown_attribute, "__dict__ of an object made in the program"};
+    if (!object->own) object->own = in.dict();
+    return object->own;
   }
   throw Break{BreakId::unknown_attribute, std::string(object->type->tp_name) + ".__dict__"};
 }
@@ -438,9 +445,14 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
     in.call(in.wrap(setter.get(), in.sources().pinned(setter.get(), "fset")), std::move(args));
     return;
   }
+  if (!object->object) {
+    if (!object->own) object->own = in.dict();
+    in.dict_set(object->own, in.constant(name), to);
+    return;
+  }
   if (Value** written = object->find(name)) *written = to;
   else object->attributes.push_back({Ref::borrow(name), to});
-  if (object->object) in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
+  in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
 }
 
 void Interpreter::del_attr(Value* value, PyObject* name) {
@@ -450,10 +462,14 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
   static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
   if (_PyType_Lookup(object->type, delattr) != object_delattr)
     throw Break{BreakId::mutation, "a class with its own __delattr__"};
+  if (!object->object) {
+    if (!object->own || !dict_delete(object->own, constant(name))) raise(PyExc_AttributeError, text_of(name));
+    return;
+  }
   get_attr(value, name);
   if (Value** written = object->find(name)) *written = nullptr;
   else object->attributes.push_back({Ref::borrow(name), nullptr});
-  if (object->object) effects.push_back({EffectKind::DelAttr, object, constant(name), nullptr});
+  effects.push_back({EffectKind::DelAttr, object, constant(name), nullptr});
 }
 
 Value* type_method(Interpreter& in, Value* object, PyObject* name) {

@@ -152,9 +152,12 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
   if (PyType_Check(callable)) return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
   switch (kind_of_callable(callable)) {
     case CallableKind::Torch: return in.call_torch(callable, args);
-    case CallableKind::Ambient:
-      in.state_changed = true;
-      [[fallthrough]];
+    case CallableKind::Ambient: {
+      static PyObject* const end_of_autocast = known_object("torch.clear_autocast_cache");
+      Value* result = call_pure(in, callable, args);
+      if (callable == end_of_autocast) in.torch.autocast_ended();
+      return result;
+    }
     case CallableKind::Pure: return call_pure(in, callable, args);
     case CallableKind::Unknown: break;
   }

@@ -178,7 +178,6 @@ class Interpreter {
   std::vector<Effect> effects;
   std::vector<TensorValue*> inputs;  // by graph input number
   int depth = 0;
-  bool state_changed = false;  // a setter of ambient state ran
 
   [[noreturn]] void raise(PyObject* type, const std::string& message);
 

@@ -66,9 +66,12 @@ Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
   return result;
 }
 
-bool TorchTracer::knows(PyObject* tensor) const {
-  return impl_->tracer.value_of(THPVariable_Unpack(tensor)) != graph::kNoValue;
+bool TorchTracer::knows(PyObject* tensor) {
+  const at::Tensor& fake = THPVariable_Unpack(tensor);
+  return impl_->tracer.value_of(fake) != graph::kNoValue || impl_->tracer.adopt(fake);
 }
+
+void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }
 
 void TorchTracer::set_location(PyObject* file, PyObject* function, int line, uint32_t caller) {
   Impl& i = *impl_;

@@ -38,7 +38,10 @@ class TorchTracer {
   /// The last failure was a poisoned fake (data asked for) or a refused operator, not an ordinary error.
   bool was_refused() const { return refused_; }
 
-  bool knows(PyObject* tensor) const;
+  /// Whether the tensor stands for a value of the graph (a factory's shallow copy does from now on).
+  bool knows(PyObject* tensor);
+  /// An `autocast` block of the program ended.
+  void autocast_ended();
   /// Location of the nodes recorded from here on.
   void set_location(PyObject* file, PyObject* function, int line, uint32_t caller);
   uint32_t location() const;

@@ -146,12 +146,19 @@ struct ObjectValue final : Value {
     Ref name;
     Value* value;  // null: deleted by the program
   };
-  std::vector<Attribute> attributes;  // written by the program, in order
+  std::vector<Attribute> attributes;  // outside: written by the program, in order
+  DictValue* own = nullptr;           // made in the program: its __dict__, null while empty
   Value* base = nullptr;              // instances of dict/list/tuple/... subclasses: the part of the built-in base
   Ref payload;                        // made in the program by calling C code on literals: the finished object
   ObjectValue(PyTypeObject* t) : Value(kKind), type(t) {}
 
+  /// The place of an attribute that the program wrote; null if it wrote none.
   Value** find(PyObject* name) {
+    if (own)
+      for (DictValue::Entry& entry : own->entries) {
+        PyObject* key = entry.key ? static_cast<ConstantValue*>(entry.key)->object.get() : nullptr;
+        if (key && (key == name || PyUnicode_Compare(key, name) == 0)) return &entry.value;
+      }
     for (Attribute& a : attributes)
       if (a.name.get() == name || PyUnicode_Compare(a.name.get(), name) == 0) return &a.value;
     return nullptr;

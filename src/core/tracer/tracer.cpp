@@ -251,6 +251,22 @@ at::Tensor Tracer::add_constant(const at::Tensor& data) {
 
 ValueId Tracer::value_of(const at::Tensor& fake) const { return fake.defined() ? impl_->find(fake) : kNoValue; }
 
+bool Tracer::adopt(const at::Tensor& fake) {
+  if (impl_->graph->nodes.empty() || !fake::is_fake(fake)) return false;
+  for (const auto& result : impl_->graph->nodes.back().results)
+    for (ValueId id : result.values) {
+      if (id == kNoValue) continue;
+      const at::Tensor& made = impl_->graph->values[id].fake;
+      if (made.storage().unsafeGetStorageImpl() != fake.storage().unsafeGetStorageImpl() ||
+          made.sizes() != fake.sizes() || made.strides() != fake.strides() || made.dtype() != fake.dtype() ||
+          made.storage_offset() != fake.storage_offset() || made.requires_grad() != fake.requires_grad())
+        continue;
+      impl_->know(fake, id);
+      return true;
+    }
+  return false;
+}
+
 void Tracer::autocast_ended() {
   if (graph::in_autocast_block()) return;
   ++impl_->region;

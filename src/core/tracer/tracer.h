@@ -29,6 +29,9 @@ class STATOR_API Tracer {
   at::Tensor add_constant(const at::Tensor& data);
   /// The value of a tensor this tracer made or saw; kNoValue for others.
   graph::ValueId value_of(const at::Tensor& fake) const;
+  /// torch's factory bindings hand out a shallow copy of what the recorded op made. If `fake` is such a copy of a
+  /// result of the newest node, it stands for that result from now on.
+  bool adopt(const at::Tensor& fake);
   /// To be called after each end of an `autocast` block: once the outermost has ended, later nodes start with an
   /// empty cache of casts, as they do in eager.
   void autocast_ended();
