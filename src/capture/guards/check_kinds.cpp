@@ -179,6 +179,8 @@ int check_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] == run.slo
 
 int check_not_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] != run.slots[c.from]; }
 
+int check_abc_token(Check& c, CheckRun&) { return abc_token() == static_cast<int64_t>(c.number); }
+
 // ---- readable forms
 
 std::string expected_object(const Fact& fact) { return short_repr(fact.object.get()); }
@@ -220,6 +222,8 @@ std::string describe_not_same(const Fact& fact) {
   return "is another object than " + (fact.other ? fact.other->describe() : std::string("another source"));
 }
 
+std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
+
 constexpr FactRow kFacts[] = {
     /* Identity */ {check_identity, describe_identity, saw_object},
     /* Equals */ {check_equals, describe_equals, saw_object},
@@ -235,6 +239,7 @@ constexpr FactRow kFacts[] = {
     /* CellEmpty */ {check_cell_empty, describe_cell_empty, saw_object},
     /* SameAs */ {check_same_as, describe_same, saw_object},
     /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},
+    /* AbcToken */ {check_abc_token, describe_abc, saw_object},
 };
 
 constexpr bool kInvariant[] = {

@@ -82,6 +82,17 @@ bool literal_equal(PyObject* a, PyObject* b) {
   return equal == 1;
 }
 
+int64_t abc_token() {
+  static PyObject* const get = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("_abc"));
+    return module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr;
+  }();
+  Ref token = get ? Ref::steal(PyObject_CallNoArgs(get)) : Ref();
+  int64_t value = token ? PyLong_AsLongLong(token.get()) : -1;
+  PyErr_Clear();
+  return value;
+}
+
 std::string short_repr(PyObject* object) {
   constexpr size_t kLimit = 120;
   if (!object) return "nothing";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "capture/pycompat/ref.h"
@@ -18,6 +19,9 @@ bool is_literal(PyObject* object);
 /// Same exact type and same value; floats by bits (nan equals itself, 0.0 differs from -0.0). Both may be anything:
 /// what is no literal is unequal.
 bool literal_equal(PyObject* a, PyObject* b);
+
+/// Counts registrations with abstract base classes: while it stands, `isinstance` with one answers the same.
+int64_t abc_token();
 
 /// repr cut to a readable length; never raises. Runs the object's own repr, so only for reports.
 std::string short_repr(PyObject* object);

@@ -419,7 +419,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
     throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
   guard_class(object->type);
   PyObject* writer = _PyType_Lookup(object->type, setattr);
-  if (writer == module_setattr) {
+  if (writer == module_setattr && object->object) {
     // Parameters, buffers and submodules live in tables of their own; anything else is a plain attribute.
     if (to->kind == Kind::Tensor || to->kind == Kind::Object || module_member(*this, object, name))
       throw Break{BreakId::mutation, "a tensor or module is stored on a module as '" + text_of(name) + "'"};

@@ -77,17 +77,17 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   static PyTypeObject* const tensor_meta = reinterpret_cast<PyTypeObject*>(known_object("torch._C._TensorMeta"));
   if (has_plain_check(wanted) || Py_TYPE(wanted) == tensor_meta) return false;
   if (value->kind == Kind::Tensor && wanted == TorchTracer::parameter_type()) return false;
-  if (Value* answer = metaclass_check(*this, wanted, "__instancecheck__", value)) {
-    if (Py_TYPE(wanted) != abc_meta_type()) return truth(answer);
-  }
-  // Abstract base classes answer from their registry; that answer is a fact of the two classes.
-  if (PyType_IsSubtype(Py_TYPE(wanted), abc_meta_type())) {
-    static PyObject* const subclass_hook = PyUnicode_InternFromString("__subclasshook__");
-    (void)subclass_hook;
+  // Abstract base classes answer from their registry, which has a counter.
+  static PyObject* const abc_check = known_object("abc.ABCMeta.__instancecheck__");
+  static PyObject* const check_name = PyUnicode_InternFromString("__instancecheck__");
+  if (_PyType_Lookup(Py_TYPE(wanted), check_name) == abc_check) {
     int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), cls);
     if (answer < 0) throw Break{BreakId::raises, take_error_text()};
+    guard_class(type);
+    guard(sources_->pinned(cls, wanted->tp_name), FactKind::AbcToken, nullptr, abc_token());
     return answer;
   }
+  if (Value* answer = metaclass_check(*this, wanted, "__instancecheck__", value)) return truth(answer);
   throw Break{BreakId::unknown_call, std::string("isinstance with ") + wanted->tp_name};
 }
 
@@ -113,7 +113,6 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
     }
     throw Break{BreakId::unknown_call, std::string("a class with its own metaclass call: ") + type->tp_name};
   }
-  if (PyType_IsSubtype(type, module_class())) throw Break{BreakId::unknown_call, std::string("a module is made: ") + type->tp_name};
   Value* made = nullptr;
   PyObject* maker = _PyType_Lookup(type, new_name);
   PyObject* maker_function = maker && Py_TYPE(maker) == &PyStaticMethod_Type ? Ref::steal(PyObject_GetAttrString(maker, "__func__")).get() : maker;

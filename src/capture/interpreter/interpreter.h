@@ -216,6 +216,7 @@ std::span<const ModelRow> builtin_type_models();
 std::span<const ModelRow> container_models();
 std::span<const ModelRow> torch_models();
 std::span<const ModelRow> library_models();
+std::span<const ModelRow> copy_models();
 
 /// How a C callable without a model may be called.
 enum class CallableKind : uint8_t { Unknown, Torch, Pure, Ambient };

@@ -74,7 +74,7 @@ struct Tables {
   }
 
   Tables() {
-    for (auto rows : {builtin_function_models(), builtin_type_models(), container_models(), torch_models(), library_models()})
+    for (auto rows : {builtin_function_models(), builtin_type_models(), container_models(), torch_models(), library_models(), copy_models()})
       for (const ModelRow& row : rows)
         if (PyObject* object = known_object(row.path)) models.emplace(object, row.model);
     for (const KindRow& row : kKinds)

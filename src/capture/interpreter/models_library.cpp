@@ -104,7 +104,22 @@ Value* negative(Interpreter& in, CallArgs& args) { return in.unary(pycompat::Op:
 /// typing.cast and friends: the value as it is.
 Value* second(Interpreter&, CallArgs& args) { return at(args, 1); }
 
-/// Root of a number; math functions on tensors would read their data.
+/// A signature is a fact of the function's code and defaults, which are guarded.
+Value* signature(Interpreter& in, CallArgs& args) {
+  Value* target = at(args, 0);
+  Value* function = target->kind == Kind::Method ? as<MethodValue>(target)->function : target;
+  auto* known = as<FunctionValue>(function);
+  if (!known || !known->function || args.count() != 1) throw Break{BreakId::unknown_call, "inspect.signature"};
+  in.guard(known->source, FactKind::Identity, known->function.get());
+  in.guard(known->source, FactKind::Code, PyFunction_GET_CODE(known->function.get()),
+           reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(known->function.get())));
+  Ref callable = known->function;
+  if (target->kind == Kind::Method) callable = Ref::steal(PyMethod_New(known->function.get(), Py_None));
+  Ref made = Ref::steal(PyObject_CallOneArg(known_object("inspect.signature"), callable.get()));
+  if (!made) throw Break{BreakId::raises, take_error_text()};
+  return in.wrap(made.get(), in.sources().pinned(made.get(), "signature"));
+}
+
 constexpr ModelRow kRows[] = {
     {"functools.partial", partial}, {"_functools.reduce", reduce}, {"functools.reduce", reduce},
     {"itertools.chain", chain}, {"itertools.repeat", repeat}, {"itertools.count", count}, {"itertools.islice", islice},
@@ -117,6 +132,7 @@ constexpr ModelRow kRows[] = {
     {"_operator.ne", compared<Py_NE>}, {"_operator.gt", compared<Py_GT>}, {"_operator.ge", compared<Py_GE>},
     {"_operator.getitem", getitem}, {"_operator.is_", is_}, {"_operator.is_not", is_not}, {"_operator.contains", contains},
     {"_operator.truth", truth}, {"_operator.not_", not_}, {"_operator.neg", negative}, {"typing.cast", second},
+    {"inspect.signature", signature},
 };
 
 }  // namespace

@@ -62,6 +62,13 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
     return from_outside(dict);
   }
 
+  if (type == &PyDictProxy_Type) {
+    // Proxies stand over class dicts (whose version is guarded) and signatures (which never change).
+    Ref copy = Ref::steal(PyDict_New());
+    PyDict_Update(copy.get(), object);
+    return wrap(copy.get(), sources_->pinned(copy.get(), "mappingproxy"));
+  }
+
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {
     guard_type(source, type);
     Ref copy = Ref::steal(PyFrozenSet_New(object));

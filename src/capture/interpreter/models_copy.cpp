@@ -1,0 +1,105 @@
+// copy.copy and copy.deepcopy of values, without the memo of addresses that the library keeps.
+#include <unordered_map>
+
+#include "capture/guards/literals.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+/// Whether instances are copied by their attributes alone: no hook of the copy or pickle protocols is theirs.
+bool copies_by_attributes(Interpreter& in, PyTypeObject* type, const char* hook) {
+  in.guard_class(type);
+  struct Row {
+    const char* name;
+    PyObject* plain;
+  };
+  static const Row rows[] = {
+      {"__reduce_ex__", known_object("builtins.object.__reduce_ex__")}, {"__reduce__", known_object("builtins.object.__reduce__")},
+      {"__getstate__", known_object("builtins.object.__getstate__")}, {"__setstate__", nullptr},
+      {"__getnewargs_ex__", nullptr}, {"__getnewargs__", nullptr}, {"__slots__", nullptr},
+  };
+  auto found = [&](const char* name) {
+    Ref key = Ref::steal(PyUnicode_InternFromString(name));
+    return _PyType_Lookup(type, key.get());
+  };
+  for (const Row& row : rows)
+    if (found(row.name) != row.plain) return false;
+  return !found(hook) && type->tp_new == PyBaseObject_Type.tp_new;
+}
+
+class Copier {
+ public:
+  Copier(Interpreter& in, bool deep) : in_(in), deep_(deep) {}
+
+  Value* copy(Value* value) {
+    auto found = made_.find(value);
+    if (found != made_.end()) return found->second;
+    return made_[value] = fresh(value);
+  }
+
+ private:
+  Value* part(Value* value) { return deep_ ? copy(value) : value; }
+
+  Value* fresh(Value* value) {
+    switch (value->kind) {
+      case Kind::Constant:
+      case Kind::Function: return value;
+      case Kind::Tuple:
+      case Kind::List: {
+        auto* sequence = static_cast<SequenceValue*>(value);
+        if (!deep_ && value->kind == Kind::Tuple) return value;
+        SequenceValue* made = value->kind == Kind::List ? in_.list({}) : in_.tuple({});
+        made->type = sequence->type;
+        made_[value] = made;
+        for (size_t i = 0; i < sequence->items.size(); ++i) made->items.push_back(part(in_.item(sequence, i)));
+        return made;
+      }
+      case Kind::Dict: {
+        auto* dict = static_cast<DictValue*>(value);
+        if (dict->type == default_dict_type()) break;
+        auto* made = in_.arena.make<DictValue>(dict->type);
+        made_[value] = made;
+        for (auto& [key, item] : mapping_items(in_, dict)) in_.dict_set(made, part(key), part(item));
+        return made;
+      }
+      case Kind::Set: {
+        auto* set = static_cast<SetValue*>(value);
+        return in_.arena.make<SetValue>(Ref::steal(PySet_New(set->elements.get())), set->type);
+      }
+      case Kind::Object: return object(static_cast<ObjectValue*>(value));
+      default: break;
+    }
+    throw Break{BreakId::unknown_call, std::string("a copy of a ") + in_.type_of(value)->tp_name};
+  }
+
+  Value* object(ObjectValue* original) {
+    if (!copies_by_attributes(in_, original->type, deep_ ? "__deepcopy__" : "__copy__"))
+      throw Break{BreakId::unknown_call, std::string("a copy of a ") + original->type->tp_name};
+    auto* made = in_.arena.make<ObjectValue>(original->type);
+    made->own = in_.dict();
+    made_[original] = made;
+    for (auto& [name, attribute] : mapping_items(in_, instance_dict(in_, original))) in_.dict_set(made->own, name, part(attribute));
+    return made;
+  }
+
+  Interpreter& in_;
+  bool deep_;
+  std::unordered_map<Value*, Value*> made_;
+};
+
+Value* only_argument(CallArgs& args) {
+  if (args.positional.size() != 1 || !args.keywords.empty()) throw Break{BreakId::unknown_call, "a copy with a memo"};
+  return args.positional[0];
+}
+Value* deepcopy(Interpreter& in, CallArgs& args) { return Copier(in, true).copy(only_argument(args)); }
+Value* shallow_copy(Interpreter& in, CallArgs& args) { return Copier(in, false).copy(only_argument(args)); }
+
+constexpr ModelRow kRows[] = {{"copy.deepcopy", deepcopy}, {"copy.copy", shallow_copy}};
+
+}  // namespace
+
+std::span<const ModelRow> copy_models() { return kRows; }
+
+}  // namespace stator::capture
