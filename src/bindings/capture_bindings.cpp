@@ -1,5 +1,7 @@
 #include "bindings/capture_bindings.h"
 
+#include "bindings/backend_call.h"
+#include "bindings/graph_bindings.h"
 #include "capture/cache/code_cache.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
@@ -164,6 +166,8 @@ bool add_capture_bindings(PyObject* module) {
   PyTypeObject* type = compiled_function_type();
   if (!type || PyModule_AddFunctions(module, methods) < 0) return false;
   set_transparent_type(type);
+  set_backend_call(call_backend);
+  set_graph_wrapper([](std::shared_ptr<graph::Graph> graph) { return Ref::steal(wrap_graph(std::move(graph))); });
   if (PyModule_AddObjectRef(module, "CompiledFunction", reinterpret_cast<PyObject*>(type)) < 0) return false;
   return add_literal_types();
 }

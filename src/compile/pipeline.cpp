@@ -1,7 +1,7 @@
 // The whole compile path on one page.
 #include "compile/pipeline.h"
 
-#include "capture/call/native_runner.h"
+#include "capture/call/runners.h"
 #include "capture/guards/global_state.h"
 #include "capture/interpreter/assemble.h"
 #include "capture/interpreter/interpreter.h"
@@ -90,13 +90,8 @@ std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* argume
   entry->ops = op_count(*graph);
   if (entry->ops > 0) {
     entry->graph = graph;
-    if (request.compiler) {
-      Ref callable = backend_call(graph, example_inputs, request);
-      if (!callable) return nullptr;
-      plan->graph = make_python_runner(std::move(callable), assembly.outputs.size());
-    } else {
-      plan->graph = make_native_runner(graph);
-    }
+    plan->graph = request.compiler ? backend_call(graph, example_inputs, request) : make_native_runner(graph);
+    if (!plan->graph) return nullptr;
   }
   drop_fakes(*graph);
   entry->plan = std::move(plan);

@@ -21,9 +21,10 @@ struct CompileRequest {
 std::shared_ptr<capture::Entry> compile_frame(PyObject* function, PyObject* const* arguments, const CompileRequest& request,
                                               const std::string& graph_name);
 
-/// Set once by the bindings: makes a backend's callable from a graph; see bindings/backend_call.cpp.
-using BackendCall = Ref (*)(std::shared_ptr<graph::Graph> graph, const std::vector<PyObject*>& inputs,
-                            const CompileRequest& request);
+/// Set once by the bindings: hands a graph to a Python backend; null with a Python error set when it failed.
+using BackendCall = std::unique_ptr<capture::GraphRunner> (*)(std::shared_ptr<graph::Graph> graph,
+                                                              const std::vector<PyObject*>& inputs,
+                                                              const CompileRequest& request);
 void set_backend_call(BackendCall call);
 
 }  // namespace stator

@@ -324,10 +324,25 @@ Value* Interpreter::get_item(Value* value, Value* key) {
   return call(type_method(*this, value, getitem), std::move(args));
 }
 
+/// The tensor that the binding makes of a number that is stored into `fake`: it writes it by pointer, so it is a constant.
+static Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
+  Ref dtype = Ref::steal(PyObject_GetAttrString(fake, "dtype")), device = Ref::steal(PyObject_GetAttrString(fake, "device"));
+  Ref arguments = Ref::steal(PyTuple_Pack(1, number)), options = Ref::steal(PyDict_New());
+  PyDict_SetItemString(options.get(), "dtype", dtype.get());
+  PyDict_SetItemString(options.get(), "device", device.get());
+  Ref made = Ref::steal(PyObject_Call(known_object("torch.tensor"), arguments.get(), options.get()));
+  if (!made) throw Break{BreakId::torch_error, take_error_text()};
+  in.locate();
+  Ref constant = in.torch.add_constant(made.get());
+  if (!constant) throw Break{BreakId::torch_refused, in.torch.failure()};
+  return constant;
+}
+
 void Interpreter::set_item(Value* value, Value* key, Value* to) {
   if (auto* tensor = as<TensorValue>(value)) {
-    Ref index = tensor_key(*this, key), what = to_torch(to);
+    Ref index = tensor_key(*this, key);
     PyObject* fake = fake_of(tensor);
+    Ref what = to->kind == Kind::Constant ? number_like(*this, fake, constant_of(to)) : to_torch(to);
     torch_result([&]() -> PyObject* {
       if (PyObject_SetItem(fake, index.get(), what.get()) < 0) return nullptr;
       Py_RETURN_NONE;

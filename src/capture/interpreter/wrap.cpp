@@ -66,7 +66,14 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
     // Proxies stand over class dicts (whose version is guarded) and signatures (which never change).
     Ref copy = Ref::steal(PyDict_New());
     PyDict_Update(copy.get(), object);
-    return wrap(copy.get(), sources_->pinned(copy.get(), "mappingproxy"));
+    DictValue* made = dict();
+    Py_ssize_t position = 0;
+    PyObject *key, *item;
+    while (PyDict_Next(copy.get(), &position, &key, &item)) {
+      if (!is_literal(key)) throw Break{BreakId::unknown_object, "a mappingproxy with keys that are no literals"};
+      dict_set(made, constant(key), wrap(item, sources_->pinned(item, "mappingproxy item")));
+    }
+    return made;
   }
 
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {

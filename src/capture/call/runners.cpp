@@ -1,4 +1,4 @@
-#include "capture/call/native_runner.h"
+#include "capture/call/runners.h"
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
