@@ -214,6 +214,16 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
   }
 }
 
+/// Functions that `disable` marked, by either system, are left to Python.
+static void refuse_disabled(PyObject* function) {
+  PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* mark = attributes ? PyDict_GetItemString(attributes, "_torchdynamo_disable") : nullptr;
+  if (!mark || mark == Py_False) return;
+  PyObject* why = PyDict_GetItemString(attributes, "_torchdynamo_disable_msg");
+  const char* text = why && PyUnicode_Check(why) ? PyUnicode_AsUTF8(why) : nullptr;
+  throw Break{BreakId::disabled, name_of(function) + (text ? std::string(": ") + text : "")};
+}
+
 void Interpreter::open_closure(FunctionValue* function) {
   PyObject* closure = function->closure.empty() ? PyFunction_GET_CLOSURE(function->function.get()) : nullptr;
   for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
@@ -229,6 +239,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
     if (kind_of_callable(function->function.get()) == CallableKind::Torch) return call_torch(function->function.get(), args);
     if (!function->guarded) {
       PyObject* object = function->function.get();
+      refuse_disabled(object);
       bool by_identity = function->source->kind != SourceKind::Argument && function->source->kind != SourceKind::Item &&
                          function->source->kind != SourceKind::CellContents;
       if (by_identity) guard(function->source, FactKind::Identity, object);
