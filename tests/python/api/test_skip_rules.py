@@ -10,7 +10,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import stator
 from tests.python.helpers import captures
 
-
 Pair = collections.namedtuple("Pair", "a b")
 
 
