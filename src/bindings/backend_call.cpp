@@ -28,21 +28,24 @@ void raise_failed(const CompileRequest& request, const graph::Graph& graph, PyOb
 /// Errors that pass through as they are.
 bool is_own_error() {
   return PyErr_ExceptionMatches(error_types().skip_frame.get()) ||
-         PyErr_ExceptionMatches(error_types().backend_failed.get()) || PyErr_ExceptionMatches(error_types().unsupported.get()) ||
-         !PyErr_ExceptionMatches(PyExc_Exception);
+         PyErr_ExceptionMatches(error_types().backend_failed.get()) ||
+         PyErr_ExceptionMatches(error_types().unsupported.get()) || !PyErr_ExceptionMatches(PyExc_Exception);
 }
 
 }  // namespace
 
-std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph> graph, const std::vector<PyObject*>& inputs,
+std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph> graph,
+                                                   const std::vector<PyObject*>& inputs,
                                                    const CompileRequest& request) {
   Ref fx = Ref::steal(PyImport_ImportModule("stator.fx"));
   Ref wrapped = Ref::steal(wrap_graph(graph));
-  Ref module = fx && wrapped ? Ref::steal(PyObject_CallMethod(fx.get(), "lazy_graph_module", "O", wrapped.get())) : Ref();
+  Ref module =
+      fx && wrapped ? Ref::steal(PyObject_CallMethod(fx.get(), "lazy_graph_module", "O", wrapped.get())) : Ref();
   if (!module) return nullptr;
   Ref examples = Ref::steal(PyList_New(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) PyList_SET_ITEM(examples.get(), i, Ref::borrow(inputs[i]).release());
-  Ref callable = Ref::steal(PyObject_CallFunctionObjArgs(request.compiler.get(), module.get(), examples.get(), nullptr));
+  Ref callable =
+      Ref::steal(PyObject_CallFunctionObjArgs(request.compiler.get(), module.get(), examples.get(), nullptr));
   if (!callable) {
     if (is_own_error()) return nullptr;
     Ref inner = take_error();
@@ -50,12 +53,14 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
     return nullptr;
   }
   if (!PyCallable_Check(callable.get())) {
-    Ref text = Ref::steal(PyUnicode_FromFormat("it returned a %s, which cannot be called", Py_TYPE(callable.get())->tp_name));
+    Ref text =
+        Ref::steal(PyUnicode_FromFormat("it returned a %s, which cannot be called", Py_TYPE(callable.get())->tp_name));
     raise_failed(request, *graph, text.get());
     return nullptr;
   }
   Ref lazy_type = Ref::steal(PyObject_GetAttrString(fx.get(), "LazyGraphModule"));
-  bool untouched = callable.get() == module.get() && reinterpret_cast<PyObject*>(Py_TYPE(module.get())) == lazy_type.get();
+  bool untouched =
+      callable.get() == module.get() && reinterpret_cast<PyObject*>(Py_TYPE(module.get())) == lazy_type.get();
   if (untouched || unwrap_graph(callable.get()) == graph) return capture::make_native_runner(graph);
   return capture::make_python_runner(std::move(callable), graph->outputs.size());
 }

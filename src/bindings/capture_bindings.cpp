@@ -62,7 +62,8 @@ PyObject* set_config(PyObject*, PyObject* args) {
 PyObject* set_error_types(PyObject*, PyObject* args) {
   PyObject *unsupported, *internal, *limit, *backend, *skip;
   if (!PyArg_ParseTuple(args, "OOOOO", &unsupported, &internal, &limit, &backend, &skip)) return nullptr;
-  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal), Ref::borrow(limit), Ref::borrow(backend), Ref::borrow(skip)};
+  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal), Ref::borrow(limit), Ref::borrow(backend),
+                   Ref::borrow(skip)};
   Py_RETURN_NONE;
 }
 
@@ -143,7 +144,8 @@ PyMethodDef methods[] = {
 };
 
 bool add_literal_types() {
-  for (const char* path : {"torch.dtype", "torch.device", "torch.Size", "torch.layout", "torch.memory_format", "torch.finfo", "torch.iinfo"}) {
+  for (const char* path : {"torch.dtype", "torch.device", "torch.Size", "torch.layout", "torch.memory_format",
+                           "torch.finfo", "torch.iinfo"}) {
     PyObject* type = known_object(path);
     if (!type) {
       PyErr_Format(PyExc_ImportError, "%s is not there", path);

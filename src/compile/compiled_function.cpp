@@ -18,8 +18,7 @@ using namespace capture;
 namespace {
 
 struct CompiledFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* fn;
   PyObject* dict;
   PyObject* weakrefs;
@@ -92,8 +91,7 @@ class CaptureLock {
  public:
   CaptureLock() {
     if (mutex().try_lock()) return;
-    Py_BEGIN_ALLOW_THREADS
-    mutex().lock();
+    Py_BEGIN_ALLOW_THREADS mutex().lock();
     Py_END_ALLOW_THREADS
   }
   ~CaptureLock() { mutex().unlock(); }
@@ -112,11 +110,12 @@ PyObject* raise_unsupported(const BreakReason& reason) {
   return nullptr;
 }
 
-bool warn_limit(CompiledFunction* self, CodeCache& cache, const std::string& which, int64_t limit, const std::string& reason) {
+bool warn_limit(CompiledFunction* self, CodeCache& cache, const std::string& which, int64_t limit,
+                const std::string& reason) {
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
   std::string message = text_of(code->co_qualname) + " (" + text_of(code->co_filename) + ":" +
-                        std::to_string(code->co_firstlineno) + ") was captured " + std::to_string(limit) + " times, which is " +
-                        which + "; further misses run as plain Python. The last miss: " + reason +
+                        std::to_string(code->co_firstlineno) + ") was captured " + std::to_string(limit) +
+                        " times, which is " + which + "; further misses run as plain Python. The last miss: " + reason +
                         ". Keep what that guard looks at constant, or raise stator.config." + which + ".";
   if (config().fail_on_recompile_limit_hit || self->request->fullgraph) {
     Ref error = Ref::steal(PyObject_CallFunction(error_types().recompile_limit.get(), "s", message.c_str()));
@@ -129,8 +128,9 @@ bool warn_limit(CompiledFunction* self, CodeCache& cache, const std::string& whi
 }
 
 /// The backend failed: the error is the user's, unless they asked for it to be suppressed.
-PyObject* after_failure(CompiledFunction* self, CodeCache& cache, PyObject* const* args, size_t nargsf, PyObject* names) {
-  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return nullptr;
+PyObject* after_failure(CompiledFunction* self, CodeCache& cache, PyObject* const* args, size_t nargsf,
+                        PyObject* names) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // interrupts pass
   if (PyErr_ExceptionMatches(error_types().skip_frame.get())) {
     PyErr_Clear();
     cache.skipped = true;
@@ -160,8 +160,8 @@ PyObject* run_entry(CompiledFunction* self, Entry& entry, PyObject* const* args,
 }
 
 /// Nothing cached fits: capture, publish, run.
-PyObject* on_miss(CompiledFunction* self, CodeCache& cache, const BoundArguments& bound, PyObject* const* args, size_t nargsf,
-                  PyObject* names) {
+PyObject* on_miss(CompiledFunction* self, CodeCache& cache, const BoundArguments& bound, PyObject* const* args,
+                  size_t nargsf, PyObject* names) {
   GuardInput input{bound.data(), self->fn};
   CaptureLock lock;
   PyObject* key = self->request->cache_key.get();
@@ -228,7 +228,8 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
   if (std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input))
     return run_entry(self, *found, args, nargsf, names);
   if (mode == RunMode::RunOnly || cache->skipped || GlobalState::obstacle()) {
-    if (const char* why = GlobalState::obstacle(); why && mode == RunMode::Compile) observe::count(std::string("skips.") + why);
+    if (const char* why = GlobalState::obstacle(); why && mode == RunMode::Compile)
+      observe::count(std::string("skips.") + why);
     return call_plain(self, args, nargsf, names);
   }
   if (Py_EnterRecursiveCall(" in a compiled function")) return nullptr;
@@ -243,15 +244,16 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {"fn", "compiler", "fullgraph", "dynamic", "name", "cache_key", nullptr};
   PyObject *fn, *compiler, *dynamic, *name, *cache_key;
   int fullgraph;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO", const_cast<char**>(keywords), &PyFunction_Type, &fn, &compiler,
-                                   &fullgraph, &dynamic, &name, &cache_key))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO", const_cast<char**>(keywords), &PyFunction_Type, &fn,
+                                   &compiler, &fullgraph, &dynamic, &name, &cache_key))
     return nullptr;
   auto* self = reinterpret_cast<CompiledFunction*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->vectorcall = call;
   self->fn = Ref::borrow(fn).release();
   self->name = Ref::borrow(name).release();
-  self->request = new CompileRequest{compiler == Py_None ? Ref() : Ref::borrow(compiler), Ref::borrow(cache_key), text_of(name), fullgraph != 0};
+  self->request = new CompileRequest{compiler == Py_None ? Ref() : Ref::borrow(compiler), Ref::borrow(cache_key),
+                                     text_of(name), fullgraph != 0};
   self->cache = new std::shared_ptr<CodeCache>;
   // functools.wraps: the function's own attributes, then what it is known by.
   self->dict = PyDict_New();
@@ -260,8 +262,10 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyDict_SetItemString(self->dict, "__wrapped__", fn);
   for (const char* copied : {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__"}) {
     Ref value = Ref::steal(PyObject_GetAttrString(fn, copied));
-    if (value) PyDict_SetItemString(self->dict, copied, value.get());
-    else PyErr_Clear();
+    if (value)
+      PyDict_SetItemString(self->dict, copied, value.get());
+    else
+      PyErr_Clear();
   }
   return reinterpret_cast<PyObject*>(self);
 }
@@ -334,7 +338,8 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 PyType_Spec spec = {"stator._C.CompiledFunction", sizeof(CompiledFunction), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                    slots};
 
 }  // namespace
 

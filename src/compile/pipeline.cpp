@@ -66,11 +66,8 @@ std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* argume
   } catch (const std::exception& error) {
     entry->broke = BreakReason{BreakId::internal, error.what(), interpreter.end_stack};
   }
-  if (PyErr_Occurred()) {
-    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return nullptr;
-    PyErr_Clear();
-  }
-  if (PyErr_CheckSignals() < 0) return nullptr;
+  // Only a signal handler's exception is left set: it is the user's.
+  if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return nullptr;
   entry->phases.interpret = watch.lap();
 
   std::vector<PyObject*> example_inputs;

@@ -9,7 +9,7 @@ namespace stator {
 
 /// What one `stator.compile` call asked for.
 struct CompileRequest {
-  Ref compiler;   // Python callable (gm, example_inputs), or null for the native executor
+  Ref compiler;  // Python callable (gm, example_inputs), or null for the native executor
   Ref cache_key;
   std::string backend;
   bool fullgraph = false;
@@ -18,8 +18,8 @@ struct CompileRequest {
 /// Captures the frame that `function` would run with these arguments: bytecode, values, guards, graph, backend, plan.
 /// The entry has a plan, or tells in `broke` why the frame runs as plain Python. Null with a Python error set when the
 /// backend failed or the user interrupted. GIL held; global state is as before afterwards, also on failure.
-std::shared_ptr<capture::Entry> compile_frame(PyObject* function, PyObject* const* arguments, const CompileRequest& request,
-                                              const std::string& graph_name);
+std::shared_ptr<capture::Entry> compile_frame(PyObject* function, PyObject* const* arguments,
+                                              const CompileRequest& request, const std::string& graph_name);
 
 /// Set once by the bindings: hands a graph to a Python backend; null with a Python error set when it failed.
 using BackendCall = std::unique_ptr<capture::GraphRunner> (*)(std::shared_ptr<graph::Graph> graph,

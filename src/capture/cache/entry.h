@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "capture/call/break.h"
 #include "capture/call/plan.h"
 #include "capture/guards/check_array.h"
-#include "capture/call/break.h"
 
 namespace stator::graph {
 class Graph;
@@ -24,12 +24,12 @@ struct Phases {
 /// One way a code object was captured: when the guards hold, the plan is right. Published whole and never changed
 /// afterwards, but for its counters and the guards' re-armed tags (under the GIL).
 struct Entry {
-  int32_t offset = 0;            // code unit where the plan begins
-  Ref cache_key;                 // identity of the backend
+  int32_t offset = 0;  // code unit where the plan begins
+  Ref cache_key;       // identity of the backend
   std::string backend;
   uint64_t frame_id = 0, compile_id = 0;
   std::unique_ptr<CheckArray> guards;
-  std::unique_ptr<Plan> plan;    // null: the frame runs as plain Python
+  std::unique_ptr<Plan> plan;  // null: the frame runs as plain Python
   std::optional<BreakReason> broke;
   std::shared_ptr<graph::Graph> graph;
   size_t ops = 0;

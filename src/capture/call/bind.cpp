@@ -2,7 +2,8 @@
 
 namespace stator::capture {
 
-bool BoundArguments::bind(const pycompat::Code& code, PyObject* function, PyObject* const* args, size_t positional, PyObject* names) {
+bool BoundArguments::bind(const pycompat::Code& code, PyObject* function, PyObject* const* args, size_t positional,
+                          PyObject* names) {
   if (!names && positional == static_cast<size_t>(code.argcount) && code.kwonlyargcount == 0 &&
       !(code.flags & (CO_VARARGS | CO_VARKEYWORDS))) {
     data_ = args;
@@ -11,8 +12,8 @@ bool BoundArguments::bind(const pycompat::Code& code, PyObject* function, PyObje
   return bind_slowly(code, function, args, positional, names);
 }
 
-bool BoundArguments::bind_slowly(const pycompat::Code& code, PyObject* function, PyObject* const* args, size_t positional,
-                                 PyObject* names) {
+bool BoundArguments::bind_slowly(const pycompat::Code& code, PyObject* function, PyObject* const* args,
+                                 size_t positional, PyObject* names) {
   size_t parameters = code.argcount, total = parameters + code.kwonlyargcount;
   size_t slots = total + code.has_varargs() + code.has_varkeywords();
   PyObject** to = inline_;
@@ -26,7 +27,8 @@ bool BoundArguments::bind_slowly(const pycompat::Code& code, PyObject* function,
   std::copy(args, args + given, to);
   if (code.has_varargs()) {
     varargs_ = Ref::steal(PyTuple_New(positional - given));
-    for (size_t i = given; i < positional; ++i) PyTuple_SET_ITEM(varargs_.get(), i - given, Ref::borrow(args[i]).release());
+    for (size_t i = given; i < positional; ++i)
+      PyTuple_SET_ITEM(varargs_.get(), i - given, Ref::borrow(args[i]).release());
     to[total] = varargs_.get();
   } else if (positional > parameters) {
     return false;
@@ -65,7 +67,9 @@ bool BoundArguments::bind_slowly(const pycompat::Code& code, PyObject* function,
   PyObject* keyword_defaults = PyFunction_GET_KW_DEFAULTS(function);
   for (size_t slot = parameters; slot < total; ++slot) {
     if (to[slot]) continue;
-    to[slot] = keyword_defaults ? PyDict_GetItemWithError(keyword_defaults, PyTuple_GET_ITEM(code.localsplus_names, slot)) : nullptr;
+    to[slot] = keyword_defaults
+                   ? PyDict_GetItemWithError(keyword_defaults, PyTuple_GET_ITEM(code.localsplus_names, slot))
+                   : nullptr;
     if (!to[slot]) return false;
   }
   return true;

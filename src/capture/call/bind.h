@@ -17,7 +17,8 @@ class BoundArguments {
   PyObject* const* data() const { return data_; }
 
  private:
-  bool bind_slowly(const pycompat::Code& code, PyObject* function, PyObject* const* args, size_t positional, PyObject* names);
+  bool bind_slowly(const pycompat::Code& code, PyObject* function, PyObject* const* args, size_t positional,
+                   PyObject* names);
 
   PyObject* const* data_ = nullptr;
   static constexpr size_t kInline = 24;

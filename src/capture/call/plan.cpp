@@ -20,7 +20,8 @@ Ref make_output(const Step& s, Making& m) { return m.outputs[s.a]; }
 
 Ref make_tuple(const Step& s, Making& m) {
   Ref tuple = Ref::steal(PyTuple_New(s.items.size()));
-  for (size_t i = 0; tuple && i < s.items.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, Ref(m.made[s.items[i]]).release());
+  for (size_t i = 0; tuple && i < s.items.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), i, Ref(m.made[s.items[i]]).release());
   return tuple;
 }
 
@@ -52,13 +53,18 @@ bool fill(PyObject* dict, const std::vector<int32_t>& items, Making& m) {
 }
 
 Ref make_dict(const Step& s, Making& m) {
-  Ref dict = Ref::steal(s.object.as<PyTypeObject>() == &PyDict_Type ? PyDict_New() : PyObject_CallNoArgs(s.object.get()));
+  Ref dict =
+      Ref::steal(s.object.as<PyTypeObject>() == &PyDict_Type ? PyDict_New() : PyObject_CallNoArgs(s.object.get()));
   if (!dict || !fill(dict.get(), s.items, m)) return {};
   return dict;
 }
 
-Ref make_set(const Step& s, Making&) { return Ref::steal(s.a ? PyFrozenSet_New(s.object.get()) : PySet_New(s.object.get())); }
-Ref make_slice(const Step& s, Making& m) { return Ref::steal(PySlice_New(m.at(s.items[0]), m.at(s.items[1]), m.at(s.items[2]))); }
+Ref make_set(const Step& s, Making&) {
+  return Ref::steal(s.a ? PyFrozenSet_New(s.object.get()) : PySet_New(s.object.get()));
+}
+Ref make_slice(const Step& s, Making& m) {
+  return Ref::steal(PySlice_New(m.at(s.items[0]), m.at(s.items[1]), m.at(s.items[2])));
+}
 Ref make_view(const Step& s, Making& m) { return Ref::steal(PyObject_CallMethodNoArgs(m.at(s.a), s.object.get())); }
 
 Ref make_object(const Step& s, Making&) {
@@ -76,7 +82,8 @@ Ref make_bound(const Step& s, Making& m) {
   PyObject *function = m.at(s.a), *self = m.at(s.b);
   if (PyFunction_Check(function)) return Ref::steal(PyMethod_New(function, self));
   descrgetfunc get = Py_TYPE(function)->tp_descr_get;
-  return get ? Ref::steal(get(function, self, reinterpret_cast<PyObject*>(Py_TYPE(self)))) : Ref::steal(PyMethod_New(function, self));
+  return get ? Ref::steal(get(function, self, reinterpret_cast<PyObject*>(Py_TYPE(self))))
+             : Ref::steal(PyMethod_New(function, self));
 }
 
 Ref make_partial(const Step& s, Making& m) {
@@ -98,7 +105,8 @@ Ref make_function(const Step& s, Making& m) {
   if (s.items[2] >= 0) PyFunction_SetKwDefaults(function.get(), m.at(s.items[2]));
   if (s.items.size() > 3) {
     Ref closure = Ref::steal(PyTuple_New(s.items.size() - 3));
-    for (size_t i = 3; i < s.items.size(); ++i) PyTuple_SET_ITEM(closure.get(), i - 3, Ref::borrow(m.at(s.items[i])).release());
+    for (size_t i = 3; i < s.items.size(); ++i)
+      PyTuple_SET_ITEM(closure.get(), i - 3, Ref::borrow(m.at(s.items[i])).release());
     PyFunction_SetClosure(function.get(), closure.get());
   }
   return function;
@@ -131,12 +139,14 @@ Ref fill_set(const Step& s, Making& m) {
   return updated ? done() : Ref();
 }
 Ref set_cell(const Step& s, Making& m) { return PyCell_Set(m.at(s.a), m.at(s.b)) < 0 ? Ref() : done(); }
-Ref set_item(const Step& s, Making& m) { return PyDict_SetItem(m.at(s.a), s.object.get(), m.at(s.b)) < 0 ? Ref() : done(); }
+Ref set_item(const Step& s, Making& m) {
+  return PyDict_SetItem(m.at(s.a), s.object.get(), m.at(s.b)) < 0 ? Ref() : done();
+}
 
 constexpr StepFn kSteps[] = {
-    make_constant, make_slot, make_output, make_tuple, make_named_tuple, make_list, make_dict, make_set, make_slice,
-    make_view, make_object, make_cell, make_bound, make_partial, make_function, set_attribute, fill_dict, fill_list,
-    fill_set, set_cell, set_item,
+    make_constant, make_slot,     make_output, make_tuple,  make_named_tuple, make_list,  make_dict,
+    make_set,      make_slice,    make_view,   make_object, make_cell,        make_bound, make_partial,
+    make_function, set_attribute, fill_dict,   fill_list,   fill_set,         set_cell,   set_item,
 };
 static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::SetItem) + 1);
 

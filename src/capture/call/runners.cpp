@@ -10,7 +10,8 @@ namespace {
 
 class NativeRunner final : public GraphRunner {
  public:
-  explicit NativeRunner(std::shared_ptr<const graph::Graph> graph) : executable_(backend::compile_reference(std::move(graph))) {}
+  explicit NativeRunner(std::shared_ptr<const graph::Graph> graph)
+      : executable_(backend::compile_reference(std::move(graph))) {}
 
   bool run(const std::vector<PyObject*>& tensors, std::vector<Ref>& outputs) const override {
     HANDLE_TH_ERRORS

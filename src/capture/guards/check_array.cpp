@@ -10,9 +10,7 @@ namespace {
 
 /// Fast accept: an unchanged tag means that every key and value pointer is as it was when the checks up to `count`
 /// last held, and the slots they filled are still right.
-int dict_unchanged(Check& c, CheckRun& run) {
-  return stator_dict_tag(run.slots[c.slot]) == c.number ? c.count : 1;
-}
+int dict_unchanged(Check& c, CheckRun& run) { return stator_dict_tag(run.slots[c.slot]) == c.number ? c.count : 1; }
 
 int rearm_dict(Check& c, CheckRun& run) {
   (&c - c.count)->number = stator_dict_tag(run.slots[c.slot]);
@@ -27,7 +25,9 @@ PyObject* on_death(PyObject* capsule, PyObject*) {
 }
 PyMethodDef on_death_def = {"on_death", on_death, METH_O, nullptr};
 
-void free_flag(PyObject* capsule) { delete static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr)); }
+void free_flag(PyObject* capsule) {
+  delete static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr));
+}
 
 bool is_dict_content(const Fact& fact) {
   return fact.kind == FactKind::Keys || fact.kind == FactKind::Absent || fact.kind == FactKind::Length;
@@ -72,8 +72,10 @@ struct CheckArray::Builder {
     check.from = s->parent ? s->parent->slot : 0;
     check.count = s->index;
     check.object = s->key.get();
-    if (s->key && PyUnicode_Check(s->key.get())) check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
-    else if (s->key) check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+    if (s->key && PyUnicode_Check(s->key.get()))
+      check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+    else if (s->key)
+      check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
   }
 
   void emit_fact(Source* s, Fact& fact) {

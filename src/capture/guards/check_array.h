@@ -26,10 +26,10 @@ using CheckFn = int (*)(Check& check, CheckRun& run);
 
 struct Check {
   CheckFn fn = nullptr;
-  int32_t slot = 0;         // what it looks at, or fills
-  int32_t from = 0;         // loads: the parent's slot
-  int32_t count = 0;        // an index or a number of checks, by kind
-  int32_t fact = -1;        // index into the array's fact list: what it asserts
+  int32_t slot = 0;            // what it looks at, or fills
+  int32_t from = 0;            // loads: the parent's slot
+  int32_t count = 0;           // an index or a number of checks, by kind
+  int32_t fact = -1;           // index into the array's fact list: what it asserts
   PyObject* object = nullptr;  // owned by the fact, or kept valid by a weak watch
   PyObject* extra = nullptr;
   uint64_t number = 0;

@@ -56,9 +56,7 @@ int load_cell(Check& c, CheckRun& run) {
   return 1;
 }
 
-int load_cell_contents(Check& c, CheckRun& run) {
-  return (run.slots[c.slot] = PyCell_GET(run.slots[c.from])) ? 1 : 0;
-}
+int load_cell_contents(Check& c, CheckRun& run) { return (run.slots[c.slot] = PyCell_GET(run.slots[c.from])) ? 1 : 0; }
 
 int load_default(Check& c, CheckRun& run) {
   PyObject* defaults = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_DEFAULTS(run.slots[c.from]) : nullptr;
@@ -200,8 +198,8 @@ std::string saw_tensor(const Fact& fact, PyObject* object) {
 }
 std::string describe_length(const Fact& fact) { return "has length " + std::to_string(fact.number); }
 std::string saw_length(const Fact&, PyObject* object) {
-  Py_ssize_t length = object && (PyDict_Check(object) || PyTuple_Check(object) || PyList_Check(object))
-                          ? PyObject_Size(object) : -1;
+  Py_ssize_t length =
+      object && (PyDict_Check(object) || PyTuple_Check(object) || PyList_Check(object)) ? PyObject_Size(object) : -1;
   return length < 0 ? saw_type({}, object) : "length " + std::to_string(length);
 }
 std::string describe_keys(const Fact& fact) { return "has keys " + expected_object(fact); }

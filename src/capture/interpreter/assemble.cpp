@@ -49,13 +49,15 @@ class Assembler {
 
   int32_t emit_new(Value* value) {
     switch (value->kind) {
-      case Kind::Constant: return add({StepKind::Constant, -1, -1, static_cast<ConstantValue*>(value)->object});
+      case Kind::Constant:
+        return add({StepKind::Constant, -1, -1, static_cast<ConstantValue*>(value)->object});
       case Kind::Tensor: {
         out_.outputs.push_back(static_cast<TensorValue*>(value)->fake.get());
         return add({StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1});
       }
       case Kind::Tuple:
-      case Kind::List: return emit_sequence(static_cast<SequenceValue*>(value));
+      case Kind::List:
+        return emit_sequence(static_cast<SequenceValue*>(value));
       case Kind::Dict: {
         auto* dict = static_cast<DictValue*>(value);
         if (dict->type == default_dict_type()) throw Break{BreakId::reconstruct, "a defaultdict"};
@@ -65,13 +67,15 @@ class Assembler {
       }
       case Kind::Set: {
         auto* set = static_cast<SetValue*>(value);
-        return add({StepKind::Set, set->type == &PyFrozenSet_Type, -1, Ref::steal(PyFrozenSet_New(set->elements.get()))});
+        return add(
+            {StepKind::Set, set->type == &PyFrozenSet_Type, -1, Ref::steal(PyFrozenSet_New(set->elements.get()))});
       }
       case Kind::View: {
         auto* view = static_cast<ViewValue*>(value);
         static const char* const names[] = {"keys", "values", "items"};
         int32_t dict = emit(view->dict);
-        return add({StepKind::View, dict, -1, Ref::steal(PyUnicode_InternFromString(names[static_cast<size_t>(view->part)]))});
+        return add(
+            {StepKind::View, dict, -1, Ref::steal(PyUnicode_InternFromString(names[static_cast<size_t>(view->part)]))});
       }
       case Kind::Slice: {
         auto* slice = static_cast<SliceValue*>(value);
@@ -84,8 +88,10 @@ class Assembler {
         int32_t function = emit(method->function), self = emit(method->self);
         return add({StepKind::Bound, function, self});
       }
-      case Kind::Object: return emit_object(static_cast<ObjectValue*>(value));
-      case Kind::Function: return emit_function(static_cast<FunctionValue*>(value));
+      case Kind::Object:
+        return emit_object(static_cast<ObjectValue*>(value));
+      case Kind::Function:
+        return emit_function(static_cast<FunctionValue*>(value));
       case Kind::Cell: {
         auto* cell = static_cast<CellValue*>(value);
         int32_t made = add({StepKind::NewCell});
@@ -96,12 +102,14 @@ class Assembler {
         }
         return made;
       }
-      default: throw Break{BreakId::reconstruct, std::string("a ") + in_.type_of(value)->tp_name};
+      default:
+        throw Break{BreakId::reconstruct, std::string("a ") + in_.type_of(value)->tp_name};
     }
   }
 
   int32_t emit_sequence(SequenceValue* sequence) {
-    bool is_list = sequence->kind == Kind::List, is_plain = sequence->type == &PyTuple_Type || sequence->type == &PyList_Type;
+    bool is_list = sequence->kind == Kind::List,
+         is_plain = sequence->type == &PyTuple_Type || sequence->type == &PyList_Type;
     Step step{is_list ? StepKind::List : is_plain ? StepKind::Tuple : StepKind::NamedTuple};
     if (!is_plain) step.object = Ref::borrow(reinterpret_cast<PyObject*>(sequence->type));
     for (size_t i = 0; i < sequence->items.size(); ++i) step.items.push_back(emit(in_.item(sequence, i)));
@@ -145,7 +153,8 @@ class Assembler {
   }
 
   int32_t emit_function(FunctionValue* function) {
-    if (!function->attributes.empty() || function->annotations) throw Break{BreakId::reconstruct, "a function with attributes"};
+    if (!function->attributes.empty() || function->annotations)
+      throw Break{BreakId::reconstruct, "a function with attributes"};
     Step step{StepKind::Function, -1, -1, Ref::borrow(reinterpret_cast<PyObject*>(function->code))};
     step.items.push_back(emit_slot(function->globals_source));
     step.items.push_back(function->defaults ? emit(function->defaults) : -1);
@@ -163,7 +172,9 @@ class Assembler {
         add({StepKind::SetAttribute, target, value, name()});
         return;
       }
-      case EffectKind::DelAttr: add({StepKind::SetAttribute, target, -1, name()}); return;
+      case EffectKind::DelAttr:
+        add({StepKind::SetAttribute, target, -1, name()});
+        return;
       case EffectKind::SetGlobal: {
         int32_t value = emit(effect.value);
         add({StepKind::SetItem, target, value, name()});
@@ -194,7 +205,8 @@ class Assembler {
         add({StepKind::FillSet, target, -1, Ref::steal(PyFrozenSet_New(set->elements.get()))});
         return;
       }
-      default: throw Break{BreakId::mutation, "an effect that cannot be replayed"};
+      default:
+        throw Break{BreakId::mutation, "an effect that cannot be replayed"};
     }
   }
 

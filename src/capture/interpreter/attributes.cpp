@@ -202,8 +202,7 @@ Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
     return nullptr;
   }
   PyObject* on_class = _PyType_Lookup(&PyFunction_Type, name);
-  if (on_class && !is_data_descriptor(on_class))
-    return in.arena.make<MethodValue>(in.constant(on_class), function);
+  if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), function);
   if (text == "__globals__" || text == "__closure__" || text == "__dict__" || text == "__annotations__")
     unknown(&PyFunction_Type, name, "internals of a function");
   return in.wrap(found.get(), in.sources().child(function->source, SourceKind::Attribute, 0, name, found.get()));
@@ -215,9 +214,10 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   PyObject* on_class = _PyType_Lookup(type, name);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
-  if (auto* sequence = as_sequence(value); sequence && is_named_tuple(type) && on_class && !PyFunction_Check(on_class) &&
-                                           Py_TYPE(on_class) != &PyMethodDescr_Type && Py_TYPE(on_class) != &PyProperty_Type &&
-                                           Py_TYPE(on_class)->tp_descr_get && Py_TYPE(on_class) != &PyClassMethod_Type &&
+  if (auto* sequence = as_sequence(value); sequence && is_named_tuple(type) && on_class &&
+                                           !PyFunction_Check(on_class) && Py_TYPE(on_class) != &PyMethodDescr_Type &&
+                                           Py_TYPE(on_class) != &PyProperty_Type && Py_TYPE(on_class)->tp_descr_get &&
+                                           Py_TYPE(on_class) != &PyClassMethod_Type &&
                                            Py_TYPE(on_class) != &PyStaticMethod_Type) {
     // The field's position: read it from a tuple of that class that holds its own indices.
     Ref positions = Ref::steal(PyTuple_New(sequence->items.size()));
@@ -268,7 +268,8 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   }
   if (is_literal(found.get()) || is_known_by_identity(found.get())) return in.constant(std::move(found));
   if (PyTuple_CheckExact(found.get())) return in.wrap_result(found.get());
-  if (PyFunction_Check(found.get())) return in.wrap(found.get(), in.sources().pinned(found.get(), text_of(name).c_str()));
+  if (PyFunction_Check(found.get()))
+    return in.wrap(found.get(), in.sources().pinned(found.get(), text_of(name).c_str()));
   unknown(type, name, "state of an object known by identity only");
 }
 
@@ -281,7 +282,8 @@ Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     PyObject* found = base->tp_dict ? PyDict_GetItemWithError(base->tp_dict, name) : nullptr;
     if (!found) continue;
-    bool on_class = as<ConstantValue>(super->self) != nullptr && PyType_Check(as<ConstantValue>(super->self)->object.get());
+    bool on_class =
+        as<ConstantValue>(super->self) != nullptr && PyType_Check(as<ConstantValue>(super->self)->object.get());
     return in.bind_descriptor(found, super->start_type, on_class ? nullptr : super->self, name);
   }
   return nullptr;
@@ -373,7 +375,7 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
     return call(bind_descriptor(getter, type, pinned(descriptor), get), std::move(args));
   }
   if (!self && is_known_by_identity(descriptor)) return constant(descriptor);
-  if (type == lru_cache_type()) {
+  if (type == lru_cache_type() || is_transparent(type)) {
     Value* function = pinned(descriptor);
     return self ? arena.make<MethodValue>(function, self) : function;
   }
@@ -382,11 +384,16 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
 
 Value* Interpreter::find_attr(Value* value, PyObject* name) {
   switch (value->kind) {
-    case Kind::Tensor: return tensor_attribute(*this, static_cast<TensorValue*>(value), name);
-    case Kind::Constant: return constant_attr(*this, static_cast<ConstantValue*>(value), name);
-    case Kind::Object: return object_attr(*this, static_cast<ObjectValue*>(value), name);
-    case Kind::Function: return function_attr(*this, static_cast<FunctionValue*>(value), name);
-    case Kind::Super: return super_attr(*this, static_cast<SuperValue*>(value), name);
+    case Kind::Tensor:
+      return tensor_attribute(*this, static_cast<TensorValue*>(value), name);
+    case Kind::Constant:
+      return constant_attr(*this, static_cast<ConstantValue*>(value), name);
+    case Kind::Object:
+      return object_attr(*this, static_cast<ObjectValue*>(value), name);
+    case Kind::Function:
+      return function_attr(*this, static_cast<FunctionValue*>(value), name);
+    case Kind::Super:
+      return super_attr(*this, static_cast<SuperValue*>(value), name);
     case Kind::Method: {
       auto* method = static_cast<MethodValue*>(value);
       std::string text = text_of(name);
@@ -395,8 +402,10 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
       return find_attr(method->function, name);
     }
     case Kind::Null:
-    case Kind::Cell: throw Break{BreakId::unknown_attribute, text_of(name)};
-    default: return builtin_instance_attr(*this, value, name);
+    case Kind::Cell:
+      throw Break{BreakId::unknown_attribute, text_of(name)};
+    default:
+      return builtin_instance_attr(*this, value, name);
   }
 }
 
@@ -439,7 +448,8 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
     if (Py_TYPE(on_class) != &PyProperty_Type)
       throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' through a descriptor"};
     Ref setter = Ref::steal(PyObject_GetAttrString(on_class, "fset"));
-    if (!setter || setter.get() == Py_None) in.raise(PyExc_AttributeError, "property '" + text_of(name) + "' has no setter");
+    if (!setter || setter.get() == Py_None)
+      in.raise(PyExc_AttributeError, "property '" + text_of(name) + "' has no setter");
     CallArgs args;
     args.positional = {object, to};
     in.call(in.wrap(setter.get(), in.sources().pinned(setter.get(), "fset")), std::move(args));
@@ -450,8 +460,10 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
     in.dict_set(object->own, in.constant(name), to);
     return;
   }
-  if (Value** written = object->find(name)) *written = to;
-  else object->attributes.push_back({Ref::borrow(name), to});
+  if (Value** written = object->find(name))
+    *written = to;
+  else
+    object->attributes.push_back({Ref::borrow(name), to});
   in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
 }
 
@@ -467,8 +479,10 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
     return;
   }
   get_attr(value, name);
-  if (Value** written = object->find(name)) *written = nullptr;
-  else object->attributes.push_back({Ref::borrow(name), nullptr});
+  if (Value** written = object->find(name))
+    *written = nullptr;
+  else
+    object->attributes.push_back({Ref::borrow(name), nullptr});
   effects.push_back({EffectKind::DelAttr, object, constant(name), nullptr});
 }
 
@@ -476,7 +490,8 @@ Value* type_method(Interpreter& in, Value* object, PyObject* name) {
   PyTypeObject* type = in.type_of(object);
   in.guard_class(type);
   PyObject* found = _PyType_Lookup(type, name);
-  if (!found) in.raise(PyExc_TypeError, "'" + std::string(type->tp_name) + "' object does not support " + text_of(name));
+  if (!found)
+    in.raise(PyExc_TypeError, "'" + std::string(type->tp_name) + "' object does not support " + text_of(name));
   return in.bind_descriptor(found, type, object, name);
 }
 

@@ -27,7 +27,8 @@ Value* default_at(Interpreter& in, FunctionValue* function, size_t index) {
   if (!function->function) return in.item(as_sequence(function->defaults), index);
   PyObject* defaults = PyFunction_GET_DEFAULTS(function->function.get());
   PyObject* object = PyTuple_GET_ITEM(defaults, index);
-  return in.wrap(object, in.sources().child(function->source, SourceKind::Default, static_cast<int32_t>(index), nullptr, object));
+  return in.wrap(
+      object, in.sources().child(function->source, SourceKind::Default, static_cast<int32_t>(index), nullptr, object));
 }
 
 size_t default_count(Interpreter& in, FunctionValue* function) {
@@ -151,15 +152,18 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
   if (Model model = model_of(callable)) return model(in, args);
   if (PyType_Check(callable)) return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
   switch (kind_of_callable(callable)) {
-    case CallableKind::Torch: return in.call_torch(callable, args);
+    case CallableKind::Torch:
+      return in.call_torch(callable, args);
     case CallableKind::Ambient: {
       static PyObject* const end_of_autocast = known_object("torch.clear_autocast_cache");
       Value* result = call_pure(in, callable, args);
       if (callable == end_of_autocast) in.torch.autocast_ended();
       return result;
     }
-    case CallableKind::Pure: return call_pure(in, callable, args);
-    case CallableKind::Unknown: break;
+    case CallableKind::Pure:
+      return call_pure(in, callable, args);
+    case CallableKind::Unknown:
+      break;
   }
   if (Py_TYPE(callable) == lru_cache_type()) {
     Ref wrapped = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
@@ -171,7 +175,8 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
     if (self && !PyModule_Check(self)) {
       Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
       PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
-      if (descriptor && (model_of(descriptor) || kind_of_callable(descriptor) != CallableKind::Unknown) && is_literal(self)) {
+      if (descriptor && (model_of(descriptor) || kind_of_callable(descriptor) != CallableKind::Unknown) &&
+          is_literal(self)) {
         args.positional.insert(args.positional.begin(), in.constant(self));
         return in.call(in.constant(descriptor), std::move(args));
       }
@@ -191,13 +196,15 @@ Value* Interpreter::call_method(Value* self, const char* name, std::vector<Value
 
 Value* Interpreter::call(Value* callee, CallArgs args) {
   switch (callee->kind) {
-    case Kind::Function: return call_function(static_cast<FunctionValue*>(callee), std::move(args));
+    case Kind::Function:
+      return call_function(static_cast<FunctionValue*>(callee), std::move(args));
     case Kind::Method: {
       auto* method = static_cast<MethodValue*>(callee);
       args.positional.insert(args.positional.begin(), method->self);
       return call(method->function, std::move(args));
     }
-    case Kind::Constant: return call_constant(*this, static_cast<ConstantValue*>(callee), std::move(args));
+    case Kind::Constant:
+      return call_constant(*this, static_cast<ConstantValue*>(callee), std::move(args));
     case Kind::Object: {
       auto* object = static_cast<ObjectValue*>(callee);
       if (object->type == partial_type()) return call_partial(*this, object, std::move(args));
@@ -205,12 +212,15 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
         static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
         return call(get_attr(object, wrapped), std::move(args));
       }
-      if (object->object && kind_of_callable(object->object.get()) == CallableKind::Torch) return call_torch(object->object.get(), args);
+      if (object->object && kind_of_callable(object->object.get()) == CallableKind::Torch)
+        return call_torch(object->object.get(), args);
       static PyObject* const call_name = PyUnicode_InternFromString("__call__");
       return call(type_method(*this, callee, call_name), std::move(args));
     }
-    case Kind::Tensor: raise(PyExc_TypeError, "'Tensor' object is not callable");
-    default: throw Break{BreakId::unknown_call, std::string("a call of a ") + type_of(callee)->tp_name};
+    case Kind::Tensor:
+      raise(PyExc_TypeError, "'Tensor' object is not callable");
+    default:
+      throw Break{BreakId::unknown_call, std::string("a call of a ") + type_of(callee)->tp_name};
   }
 }
 
@@ -236,14 +246,16 @@ void Interpreter::open_closure(FunctionValue* function) {
 Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   if (function->function) {
     if (Model model = model_of(function->function.get())) return model(*this, args);
-    if (kind_of_callable(function->function.get()) == CallableKind::Torch) return call_torch(function->function.get(), args);
+    if (kind_of_callable(function->function.get()) == CallableKind::Torch)
+      return call_torch(function->function.get(), args);
     if (!function->guarded) {
       PyObject* object = function->function.get();
       refuse_disabled(object);
       bool by_identity = function->source->kind != SourceKind::Argument && function->source->kind != SourceKind::Item &&
                          function->source->kind != SourceKind::CellContents;
       if (by_identity) guard(function->source, FactKind::Identity, object);
-      guard(function->source, FactKind::Code, PyFunction_GET_CODE(object), reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
+      guard(function->source, FactKind::Code, PyFunction_GET_CODE(object),
+            reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
       function->guarded = true;
     }
     open_closure(function);

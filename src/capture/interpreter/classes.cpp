@@ -115,7 +115,9 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
   }
   Value* made = nullptr;
   PyObject* maker = _PyType_Lookup(type, new_name);
-  PyObject* maker_function = maker && Py_TYPE(maker) == &PyStaticMethod_Type ? Ref::steal(PyObject_GetAttrString(maker, "__func__")).get() : maker;
+  PyObject* maker_function = maker && Py_TYPE(maker) == &PyStaticMethod_Type
+                                 ? Ref::steal(PyObject_GetAttrString(maker, "__func__")).get()
+                                 : maker;
   if (maker_function && PyFunction_Check(maker_function)) {
     CallArgs with_class = args;
     with_class.positional.insert(with_class.positional.begin(), constant(reinterpret_cast<PyObject*>(type)));

@@ -9,7 +9,8 @@ Value* Interpreter::item(SequenceValue* sequence, size_t index) {
   Value*& slot = sequence->items[index];
   if (!slot) {
     PyObject* object = PySequence_Fast_GET_ITEM(sequence->outside.get(), index);
-    slot = wrap(object, sources_->child(sequence->source, SourceKind::Item, static_cast<int32_t>(index), nullptr, object));
+    slot =
+        wrap(object, sources_->child(sequence->source, SourceKind::Item, static_cast<int32_t>(index), nullptr, object));
   }
   return slot;
 }
@@ -48,7 +49,8 @@ static DictValue::Entry* find_entry(Interpreter& in, DictValue* dict, PyObject* 
   for (; first != last; ++first) {
     DictValue::Entry& entry = dict->entries[first->second];
     if (!entry.key) continue;
-    PyObject* known = entry.key->kind == Kind::Constant ? static_cast<ConstantValue*>(entry.key)->object.get() : nullptr;
+    PyObject* known =
+        entry.key->kind == Kind::Constant ? static_cast<ConstantValue*>(entry.key)->object.get() : nullptr;
     Ref made = known ? Ref::borrow(known) : dict_key(in, entry.key);
     if (same_dict_key(made.get(), key)) return &entry;
   }
@@ -71,8 +73,8 @@ void Interpreter::realise(DictValue* dict) {
     if (!is_literal(key) && !is_known_by_identity(key) && !PyFunction_Check(key) &&
         Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash)
       throw Break{BreakId::unknown_object, "a dict with keys of their own __hash__"};
-    Value* known_key = is_literal(key) || is_known_by_identity(key)
-                           ? constant(key) : wrap(key, sources_->pinned(key, "dict key"));
+    Value* known_key =
+        is_literal(key) || is_known_by_identity(key) ? constant(key) : wrap(key, sources_->pinned(key, "dict key"));
     dict->index.emplace(PyObject_Hash(key), dict->entries.size());
     dict->entries.push_back({known_key, nullptr});
   }
@@ -164,9 +166,11 @@ DictValue* Interpreter::dict_part(Value* value) {
 SequenceValue* Interpreter::list_part(Value* value) {
   if (auto* sequence = as_sequence(value)) return sequence;
   if (auto* object = as<ObjectValue>(value)) {
-    if (!object->base && object->object && (PyList_Check(object->object.get()) || PyTuple_Check(object->object.get()))) {
+    if (!object->base && object->object &&
+        (PyList_Check(object->object.get()) || PyTuple_Check(object->object.get()))) {
       bool is_list = PyList_Check(object->object.get());
-      auto* sequence = arena.make<SequenceValue>(is_list ? Kind::List : Kind::Tuple, is_list ? &PyList_Type : &PyTuple_Type);
+      auto* sequence =
+          arena.make<SequenceValue>(is_list ? Kind::List : Kind::Tuple, is_list ? &PyList_Type : &PyTuple_Type);
       sequence->outside = object->object;
       sequence->source = object->source;
       sequence->items.assign(PySequence_Fast_GET_SIZE(object->object.get()), nullptr);
@@ -180,7 +184,7 @@ SequenceValue* Interpreter::list_part(Value* value) {
 
 void Interpreter::mutated(Value* container) {
   if (!container->source) return;
-  EffectKind kind = container->kind == Kind::List ? EffectKind::ListReplace
+  EffectKind kind = container->kind == Kind::List   ? EffectKind::ListReplace
                     : container->kind == Kind::Dict ? EffectKind::DictReplace
                                                     : EffectKind::SetReplace;
   for (const Effect& known : effects)
@@ -222,7 +226,8 @@ std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* map
     return items;
   }
   if (mapping->kind == Kind::Object) {
-    for (Value* key : in.unpack(in.call_method(mapping, "keys", {}))) items.emplace_back(key, in.get_item(mapping, key));
+    for (Value* key : in.unpack(in.call_method(mapping, "keys", {})))
+      items.emplace_back(key, in.get_item(mapping, key));
     return items;
   }
   for (Value* pair : in.unpack(mapping)) {
@@ -250,7 +255,8 @@ static Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key
   PyObject* index = in.constant_of(key);
   if (!index || !PyIndex_Check(index)) {
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
-    in.raise(PyExc_TypeError, std::string(sequence->kind == Kind::List ? "list" : "tuple") + " indices must be integers or slices");
+    in.raise(PyExc_TypeError,
+             std::string(sequence->kind == Kind::List ? "list" : "tuple") + " indices must be integers or slices");
   }
   Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr);
   if (at < 0) at += size;
@@ -302,7 +308,8 @@ Value* Interpreter::get_item(Value* value, Value* key) {
   if (value->kind == Kind::Constant) {
     PyObject* object = constant_of(value);
     Ref literal = literal_of(key);
-    if (literal && (static_cast<ConstantValue*>(value)->literal || PyType_Check(object) || is_known_by_identity(object))) {
+    if (literal &&
+        (static_cast<ConstantValue*>(value)->literal || PyType_Check(object) || is_known_by_identity(object))) {
       if (PyType_Check(object) && !PyType_IsSubtype(Py_TYPE(object), enum_meta_type()) &&
           Py_TYPE(object) != &PyType_Type && Py_TYPE(object) != abc_meta_type())
         throw Break{BreakId::unknown_object, "subscript of a class"};
@@ -324,9 +331,11 @@ Value* Interpreter::get_item(Value* value, Value* key) {
   return call(type_method(*this, value, getitem), std::move(args));
 }
 
-/// The tensor that the binding makes of a number that is stored into `fake`: it writes it by pointer, so it is a constant.
+/// The tensor that the binding makes of a number that is stored into `fake`: it writes it by pointer, so it is a
+/// constant.
 static Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
-  Ref dtype = Ref::steal(PyObject_GetAttrString(fake, "dtype")), device = Ref::steal(PyObject_GetAttrString(fake, "device"));
+  Ref dtype = Ref::steal(PyObject_GetAttrString(fake, "dtype")),
+      device = Ref::steal(PyObject_GetAttrString(fake, "device"));
   Ref arguments = Ref::steal(PyTuple_Pack(1, number)), options = Ref::steal(PyDict_New());
   PyDict_SetItemString(options.get(), "dtype", dtype.get());
   PyDict_SetItemString(options.get(), "device", device.get());
@@ -343,10 +352,12 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
     Ref index = tensor_key(*this, key);
     PyObject* fake = fake_of(tensor);
     Ref what = to->kind == Kind::Constant ? number_like(*this, fake, constant_of(to)) : to_torch(to);
-    torch_result([&]() -> PyObject* {
-      if (PyObject_SetItem(fake, index.get(), what.get()) < 0) return nullptr;
-      Py_RETURN_NONE;
-    }, "subscript assignment");
+    torch_result(
+        [&]() -> PyObject* {
+          if (PyObject_SetItem(fake, index.get(), what.get()) < 0) return nullptr;
+          Py_RETURN_NONE;
+        },
+        "subscript assignment");
     return;
   }
   if (auto* dict = as<DictValue>(value)) {

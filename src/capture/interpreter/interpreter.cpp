@@ -11,7 +11,8 @@ constexpr int kMaxDepth = 180;
 Interpreter::Interpreter(PyObject* function, PyCodeObject* code, PyObject* const* arguments, std::string graph_name)
     : torch(graph_name), function_(Ref::borrow(function)), code_(code), sources_(std::make_unique<SourceTree>(code)) {
   const pycompat::Code* decoded = pycompat::decode(code);
-  int count = decoded ? decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() + decoded->has_varkeywords() : 0;
+  int count =
+      decoded ? decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() + decoded->has_varkeywords() : 0;
   for (int i = 0; i < count; ++i) arguments_.push_back(Ref::borrow(arguments[i]));
   none_ = constant(Py_None);
   true_ = constant(Py_True);
@@ -99,6 +100,8 @@ Value* Interpreter::run_frame(Frame& current) {
       while (!current.returned && !current.yielded) {
         const pycompat::Instr& instr = instrs[current.pc++];
         current.line = instr.line;
+        // CPython polls for signals between instructions; a capture does now and then.
+        if ((++steps_ & 0xFFF) == 0 && PyErr_CheckSignals() < 0) throw Break{BreakId::internal, "interrupted"};
         handler_of(instr.op)(*this, current, instr);
       }
     } catch (const Raise& raised) {
@@ -173,7 +176,8 @@ void Interpreter::guard_class(PyTypeObject* type) {
   if (!fresh) return;
   static PyObject* probe = PyUnicode_InternFromString("__stator__");
   if (stator_type_version(type) == 0) _PyType_Lookup(type, probe);
-  if (stator_type_version(type) == 0) throw Break{BreakId::internal, std::string("class without a version: ") + type->tp_name};
+  if (stator_type_version(type) == 0)
+    throw Break{BreakId::internal, std::string("class without a version: ") + type->tp_name};
   Source* source = sources_->pinned(reinterpret_cast<PyObject*>(type), type->tp_name);
   guard(source, FactKind::TypeVersion, reinterpret_cast<PyObject*>(type), stator_type_version(type));
 }

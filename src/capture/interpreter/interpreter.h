@@ -24,16 +24,16 @@ struct Frame {
   PyObject* globals = nullptr;
   Source* globals_source = nullptr;
   PyObject* builtins = nullptr;
-  std::vector<Value*> locals;  // by localsplus slot; null: unbound, or an argument nobody looked at yet
+  std::vector<Value*> locals;   // by localsplus slot; null: unbound, or an argument nobody looked at yet
   std::vector<Source*> unread;  // the captured frame: sources of such arguments, by slot
   std::vector<Value*> stack;
   size_t pc = 0;
   int line = 0;
   Frame* caller = nullptr;
   uint32_t caller_location = 0;
-  Value* result = nullptr;     // set by return and yield
+  Value* result = nullptr;  // set by return and yield
   bool returned = false, yielded = false;
-  Value* handled = nullptr;    // exception being handled
+  Value* handled = nullptr;  // exception being handled
 
   Value* pop() {
     Value* top = stack.back();
@@ -53,7 +53,19 @@ struct CallArgs {
   size_t count() const { return positional.size() + keywords.size(); }
 };
 
-enum class EffectKind : uint8_t { SetAttr, DelAttr, SetItem, DelItem, ListReplace, DictReplace, SetReplace, SetCell, SetGlobal, DelGlobal, Advance };
+enum class EffectKind : uint8_t {
+  SetAttr,
+  DelAttr,
+  SetItem,
+  DelItem,
+  ListReplace,
+  DictReplace,
+  SetReplace,
+  SetCell,
+  SetGlobal,
+  DelGlobal,
+  Advance
+};
 
 /// A change of an outside object, to be replayed when the plan ends.
 struct Effect {
@@ -79,7 +91,7 @@ class Interpreter {
   ValueArena arena;
   Value* none();
   Value* boolean(bool value);
-  ConstantValue* constant(Ref object);         // literal or identity, decided by type
+  ConstantValue* constant(Ref object);  // literal or identity, decided by type
   ConstantValue* constant(PyObject* borrowed) { return constant(Ref::borrow(borrowed)); }
   Value* integer(int64_t value);
   SequenceValue* tuple(std::vector<Value*> items);
@@ -147,7 +159,8 @@ class Interpreter {
   Value* call_torch(PyObject* callable, const CallArgs& args);
   /// Tells the tracer which line of the program records now.
   void locate() {
-    torch.set_location(frame->code->code->co_filename, frame->code->code->co_qualname, frame->line, frame->caller_location);
+    torch.set_location(frame->code->code->co_filename, frame->code->code->co_qualname, frame->line,
+                       frame->caller_location);
   }
   template <class F>
   Value* torch_result(F&& call, const char* what) {
@@ -162,7 +175,9 @@ class Interpreter {
   SourceTree& sources() { return *sources_; }
   std::unique_ptr<SourceTree> take_sources() { return std::move(sources_); }
   void guard(Source* source, FactKind kind, PyObject* object = nullptr, int64_t number = 0);
-  void guard_type(Source* source, PyTypeObject* type) { guard(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type)); }
+  void guard_type(Source* source, PyTypeObject* type) {
+    guard(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type));
+  }
   /// Everything looked up on the class stays as it is.
   void guard_class(PyTypeObject* type);
   void guard_same(Source* a, Source* b, bool same);
@@ -188,10 +203,11 @@ class Interpreter {
   PyCodeObject* code_;
   std::vector<Ref> arguments_;
   std::unique_ptr<SourceTree> sources_;
-  std::unordered_map<PyObject*, Value*> by_object_;   // identity of outside objects
+  std::unordered_map<PyObject*, Value*> by_object_;  // identity of outside objects
   std::unordered_map<PyObject*, TensorValue*> by_fake_;
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;
   bool unwinding_ = false;
+  uint64_t steps_ = 0;
   Value* last_raised_ = nullptr;
   Value* none_ = nullptr;
   Value* true_ = nullptr;

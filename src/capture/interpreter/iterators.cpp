@@ -14,7 +14,9 @@ Value* SequenceIterator::next(Interpreter& in) {
   }
   return in.item(sequence, index++);
 }
-PyTypeObject* SequenceIterator::type() const { return sequence->kind == Kind::List ? &PyListIter_Type : &PyTupleIter_Type; }
+PyTypeObject* SequenceIterator::type() const {
+  return sequence->kind == Kind::List ? &PyListIter_Type : &PyTupleIter_Type;
+}
 
 Value* ListedIterator::next(Interpreter&) { return index < items.size() ? items[index++] : nullptr; }
 
@@ -23,10 +25,12 @@ Value* ZipIterator::next(Interpreter& in) {
   for (size_t i = 0; i < parts.size(); ++i) {
     Value* item = in.next(parts[i]);
     if (!item) {
-      if (strict && i > 0) in.raise(PyExc_ValueError, "zip() argument " + std::to_string(i + 1) + " is shorter than the others");
+      if (strict && i > 0)
+        in.raise(PyExc_ValueError, "zip() argument " + std::to_string(i + 1) + " is shorter than the others");
       if (strict)
         for (size_t k = 1; k < parts.size(); ++k)
-          if (in.next(parts[k])) in.raise(PyExc_ValueError, "zip() argument " + std::to_string(k + 1) + " is longer than the others");
+          if (in.next(parts[k]))
+            in.raise(PyExc_ValueError, "zip() argument " + std::to_string(k + 1) + " is longer than the others");
       return nullptr;
     }
     row.push_back(item);
@@ -114,8 +118,10 @@ void finish_send(Interpreter& in, Frame& f, int target) {
   auto* generator = dynamic_cast<GeneratorValue*>(f.top());
   Value* result = generator && generator->result ? generator->result : in.none();
   // With END_SEND at the target the receiver stays below the result; without, the result takes its place.
-  if (f.code->instrs[target].op == pycompat::Op::END_SEND) f.push(result);
-  else f.top() = result;
+  if (f.code->instrs[target].op == pycompat::Op::END_SEND)
+    f.push(result);
+  else
+    f.top() = result;
 }
 
 Value* Interpreter::iterate(Value* value) {
@@ -130,13 +136,16 @@ Value* Interpreter::iterate(Value* value) {
     static PyTypeObject* const types[] = {&PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type};
     std::vector<Value*> items;
     for (auto& [key, item] : mapping_items(*this, view->dict))
-      items.push_back(view->part == ViewValue::Part::Keys ? key : view->part == ViewValue::Part::Values ? item : tuple({key, item}));
+      items.push_back(view->part == ViewValue::Part::Keys     ? key
+                      : view->part == ViewValue::Part::Values ? item
+                                                              : tuple({key, item}));
     return arena.make<ListedIterator>(std::move(items), types[static_cast<size_t>(view->part)]);
   }
   if (auto* tensor = as<TensorValue>(value)) {
     PyObject* fake = fake_of(tensor);
     static PyObject* const unbind = PyUnicode_InternFromString("unbind");
-    Value* rows = torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor");
+    Value* rows =
+        torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor");
     return iterate(rows);
   }
   if (value->kind == Kind::Set || value->kind == Kind::Constant) {
@@ -171,7 +180,8 @@ Value* Interpreter::next(Value* iterator) {
   try {
     return call(type_method(*this, iterator, next_name), {});
   } catch (const Raise& raised) {
-    if (PyType_IsSubtype(type_of(raised.exception), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) return nullptr;
+    if (PyType_IsSubtype(type_of(raised.exception), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+      return nullptr;
     throw;
   }
 }

@@ -7,11 +7,12 @@ namespace stator::capture {
 
 PyObject* known_object(const char* path) {
   static std::unordered_map<std::string, PyObject*> known;
-  auto [found, fresh] = known.try_emplace(path, nullptr);
-  if (!fresh) return found->second;
+  auto found = known.find(path);
+  if (found != known.end()) return found->second;
   // The longest importable prefix is the module; the rest are attributes.
   std::string text(path);
-  for (size_t cut = text.rfind('.'); cut != std::string::npos; cut = cut ? text.rfind('.', cut - 1) : std::string::npos) {
+  for (size_t cut = text.rfind('.'); cut != std::string::npos;
+       cut = cut ? text.rfind('.', cut - 1) : std::string::npos) {
     Ref module_name = Ref::steal(PyUnicode_FromString(text.substr(0, cut).c_str()));
     Ref object = Ref::borrow(PyImport_GetModule(module_name.get()));
     if (object) Py_DECREF(object.get());  // PyImport_GetModule gives a new reference; sys.modules keeps it
@@ -25,19 +26,23 @@ PyObject* known_object(const char* path) {
       size_t dot = text.find('.', at);
       if (dot == std::string::npos) dot = text.size();
       std::string name = text.substr(at, dot - at);
-      if (PyType_Check(object.get())) {
+      if (PyModule_Check(object.get())) {
+        // Not by getattr: modules that load parts of themselves on demand must not do so for our sake.
+        object = Ref::borrow(PyDict_GetItemString(PyModule_GetDict(object.get()), name.c_str()));
+      } else if (PyType_Check(object.get())) {
         Ref key = Ref::steal(PyUnicode_FromString(name.c_str()));
         PyObject* raw = _PyType_Lookup(object.as<PyTypeObject>(), key.get());
         // Methods are known by their descriptor, which is what the interpreter meets.
-        object = raw && !PyObject_TypeCheck(raw, &PyStaticMethod_Type) ? Ref::borrow(raw)
-                                                                       : Ref::steal(PyObject_GetAttrString(object.get(), name.c_str()));
+        object = raw && !PyObject_TypeCheck(raw, &PyStaticMethod_Type)
+                     ? Ref::borrow(raw)
+                     : Ref::steal(PyObject_GetAttrString(object.get(), name.c_str()));
       } else {
         object = Ref::steal(PyObject_GetAttrString(object.get(), name.c_str()));
       }
       PyErr_Clear();
       at = dot + 1;
     }
-    if (object) return found->second = object.release();
+    if (object) return known[path] = object.release();
   }
   return nullptr;
 }
@@ -45,13 +50,34 @@ PyObject* known_object(const char* path) {
 static PyTypeObject* known_type(const char* path) { return reinterpret_cast<PyTypeObject*>(known_object(path)); }
 
 PyTypeObject* ordered_dict_type() { return &PyODict_Type; }
-PyTypeObject* default_dict_type() { static PyTypeObject* t = known_type("collections.defaultdict"); return t; }
-PyTypeObject* partial_type() { static PyTypeObject* t = known_type("functools.partial"); return t; }
-PyTypeObject* lru_cache_type() { static PyTypeObject* t = known_type("functools._lru_cache_wrapper"); return t; }
-PyTypeObject* enum_meta_type() { static PyTypeObject* t = known_type("enum.EnumMeta"); return t; }
-PyTypeObject* abc_meta_type() { static PyTypeObject* t = known_type("abc.ABCMeta"); return t; }
-PyTypeObject* module_class() { static PyTypeObject* t = known_type("torch.nn.Module"); return t; }
-PyTypeObject* size_type() { static PyTypeObject* t = known_type("torch.Size"); return t; }
+PyTypeObject* default_dict_type() {
+  static PyTypeObject* t = known_type("collections.defaultdict");
+  return t;
+}
+PyTypeObject* partial_type() {
+  static PyTypeObject* t = known_type("functools.partial");
+  return t;
+}
+PyTypeObject* lru_cache_type() {
+  static PyTypeObject* t = known_type("functools._lru_cache_wrapper");
+  return t;
+}
+PyTypeObject* enum_meta_type() {
+  static PyTypeObject* t = known_type("enum.EnumMeta");
+  return t;
+}
+PyTypeObject* abc_meta_type() {
+  static PyTypeObject* t = known_type("abc.ABCMeta");
+  return t;
+}
+PyTypeObject* module_class() {
+  static PyTypeObject* t = known_type("torch.nn.Module");
+  return t;
+}
+PyTypeObject* size_type() {
+  static PyTypeObject* t = known_type("torch.Size");
+  return t;
+}
 
 static PyTypeObject* transparent_type = nullptr;
 void set_transparent_type(PyTypeObject* type) { transparent_type = type; }
@@ -70,8 +96,8 @@ bool is_known_by_identity(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
   static PyTypeObject* const kinds[] = {
-      &PyMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyClassMethodDescr_Type,
-      &PyCode_Type, &PyProperty_Type, &PyStaticMethod_Type, &PyClassMethod_Type, &_PyMethodWrapper_Type};
+      &PyMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type,  &PyMemberDescr_Type, &PyClassMethodDescr_Type,
+      &PyCode_Type,        &PyProperty_Type,     &PyStaticMethod_Type, &PyClassMethod_Type, &_PyMethodWrapper_Type};
   for (PyTypeObject* kind : kinds)
     if (type == kind) return true;
   static PyTypeObject* const generic_alias = known_type("types.GenericAlias");

@@ -12,14 +12,14 @@ Value* argument(Interpreter& in, const CallArgs& args, size_t index) {
   return args.positional[index];
 }
 
-
 /// The real class called on literals, for what only literals can be given to.
 Value* call_literal(Interpreter& in, PyObject* callable, CallArgs& args) {
   Ref positional = Ref::steal(PyTuple_New(args.positional.size()));
   for (size_t i = 0; i < args.positional.size(); ++i) {
     Value* value = args.positional[i];
     if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor becomes a Python number or text"};
-    Ref literal = in.literal_of(value->kind == Kind::Iterator || value->kind == Kind::View ? in.list(in.unpack(value)) : value);
+    Ref literal =
+        in.literal_of(value->kind == Kind::Iterator || value->kind == Kind::View ? in.list(in.unpack(value)) : value);
     if (!literal) throw Break{BreakId::unknown_call, "a conversion of something that is no literal"};
     PyTuple_SET_ITEM(positional.get(), i, literal.release());
   }
@@ -57,8 +57,12 @@ Value* model_int(Interpreter& in, CallArgs& args) { return convert(in, args, &Py
 Value* model_float(Interpreter& in, CallArgs& args) { return convert(in, args, &PyFloat_Type, "__float__"); }
 Value* model_str(Interpreter& in, CallArgs& args) { return convert(in, args, &PyUnicode_Type, "__str__"); }
 Value* model_complex(Interpreter& in, CallArgs& args) { return convert(in, args, &PyComplex_Type, "__complex__"); }
-Value* model_bytes(Interpreter& in, CallArgs& args) { return call_literal(in, reinterpret_cast<PyObject*>(&PyBytes_Type), args); }
-Value* model_range(Interpreter& in, CallArgs& args) { return call_literal(in, reinterpret_cast<PyObject*>(&PyRange_Type), args); }
+Value* model_bytes(Interpreter& in, CallArgs& args) {
+  return call_literal(in, reinterpret_cast<PyObject*>(&PyBytes_Type), args);
+}
+Value* model_range(Interpreter& in, CallArgs& args) {
+  return call_literal(in, reinterpret_cast<PyObject*>(&PyRange_Type), args);
+}
 Value* model_repr(Interpreter& in, CallArgs& args) { return in.format(argument(in, args, 0), 2, nullptr); }
 
 Value* model_bool(Interpreter& in, CallArgs& args) {
@@ -71,8 +75,12 @@ Value* model_slice(Interpreter& in, CallArgs& args) {
   return in.arena.make<SliceValue>(argument(in, args, 0), argument(in, args, 1), p.size() > 2 ? p[2] : in.none());
 }
 
-Value* model_tuple(Interpreter& in, CallArgs& args) { return in.tuple(args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0])); }
-Value* model_list(Interpreter& in, CallArgs& args) { return in.list(args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0])); }
+Value* model_tuple(Interpreter& in, CallArgs& args) {
+  return in.tuple(args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0]));
+}
+Value* model_list(Interpreter& in, CallArgs& args) {
+  return in.list(args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0]));
+}
 
 void fill_dict(Interpreter& in, DictValue* dict, const CallArgs& args, size_t first) {
   if (args.positional.size() > first)
@@ -91,7 +99,8 @@ Value* model_ordered_dict(Interpreter& in, CallArgs& args) {
 }
 Value* model_default_dict(Interpreter& in, CallArgs& args) {
   auto* dict = in.arena.make<DictValue>(default_dict_type());
-  if (!args.positional.empty() && !in.is_same(args.positional[0], in.none())) dict->default_factory = args.positional[0];
+  if (!args.positional.empty() && !in.is_same(args.positional[0], in.none()))
+    dict->default_factory = args.positional[0];
   fill_dict(in, dict, args, 1);
   return dict;
 }
@@ -99,7 +108,8 @@ Value* model_set(Interpreter& in, CallArgs& args) {
   return make_set(in, args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0]), &PySet_Type);
 }
 Value* model_frozenset(Interpreter& in, CallArgs& args) {
-  return make_set(in, args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0]), &PyFrozenSet_Type);
+  return make_set(in, args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0]),
+                  &PyFrozenSet_Type);
 }
 
 Value* model_type(Interpreter& in, CallArgs& args) {
@@ -117,7 +127,8 @@ Value* model_super(Interpreter& in, CallArgs& args) {
     Frame& f = *in.frame;
     static PyObject* const name = PyUnicode_InternFromString("__class__");
     for (int slot = 0; slot < f.code->nlocalsplus; ++slot)
-      if ((f.code->slot_kinds[slot] & pycompat::kSlotFree) && PyUnicode_Compare(PyTuple_GET_ITEM(f.code->localsplus_names, slot), name) == 0)
+      if ((f.code->slot_kinds[slot] & pycompat::kSlotFree) &&
+          PyUnicode_Compare(PyTuple_GET_ITEM(f.code->localsplus_names, slot), name) == 0)
         cls = load_cell(in, as<CellValue>(f.locals[slot]));
     self = in.local(f, 0);
     if (auto* cell = as<CellValue>(self)) self = load_cell(in, cell);
@@ -135,7 +146,9 @@ Value* model_super(Interpreter& in, CallArgs& args) {
 
 Value* model_len(Interpreter& in, CallArgs& args) {
   auto length = in.length_of(argument(in, args, 0));
-  if (!length) in.raise(PyExc_TypeError, std::string("object of type '") + in.type_of(args.positional[0])->tp_name + "' has no len()");
+  if (!length)
+    in.raise(PyExc_TypeError,
+             std::string("object of type '") + in.type_of(args.positional[0])->tp_name + "' has no len()");
   return in.integer(*length);
 }
 
@@ -144,7 +157,8 @@ Value* model_isinstance(Interpreter& in, CallArgs& args) {
 }
 Value* model_issubclass(Interpreter& in, CallArgs& args) {
   Ref cls = in.literal_of(argument(in, args, 0)), of = in.literal_of(argument(in, args, 1));
-  if (!cls || !of || !PyType_Check(cls.get())) throw Break{BreakId::unknown_call, "issubclass of something that is no class"};
+  if (!cls || !of || !PyType_Check(cls.get()))
+    throw Break{BreakId::unknown_call, "issubclass of something that is no class"};
   in.guard_class(cls.as<PyTypeObject>());
   int answer = PyObject_IsSubclass(cls.get(), of.get());
   if (answer < 0) throw Break{BreakId::raises, take_error_text()};
@@ -313,24 +327,54 @@ Value* model_vars(Interpreter& in, CallArgs& args) {
 Value* model_globals(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "globals()"}; }
 
 constexpr ModelRow kFunctions[] = {
-    {"builtins.len", model_len}, {"builtins.isinstance", model_isinstance}, {"builtins.issubclass", model_issubclass},
-    {"builtins.callable", model_callable}, {"builtins.getattr", model_getattr}, {"builtins.hasattr", model_hasattr},
-    {"builtins.setattr", model_setattr}, {"builtins.delattr", model_delattr}, {"builtins.iter", model_iter},
-    {"builtins.next", model_next}, {"builtins.any", model_any}, {"builtins.all", model_all}, {"builtins.sum", model_sum},
-    {"builtins.max", model_max}, {"builtins.min", model_min}, {"builtins.abs", model_abs}, {"builtins.sorted", model_sorted},
-    {"builtins.repr", model_repr}, {"builtins.id", model_id}, {"builtins.print", model_print}, {"builtins.vars", model_vars},
+    {"builtins.len", model_len},
+    {"builtins.isinstance", model_isinstance},
+    {"builtins.issubclass", model_issubclass},
+    {"builtins.callable", model_callable},
+    {"builtins.getattr", model_getattr},
+    {"builtins.hasattr", model_hasattr},
+    {"builtins.setattr", model_setattr},
+    {"builtins.delattr", model_delattr},
+    {"builtins.iter", model_iter},
+    {"builtins.next", model_next},
+    {"builtins.any", model_any},
+    {"builtins.all", model_all},
+    {"builtins.sum", model_sum},
+    {"builtins.max", model_max},
+    {"builtins.min", model_min},
+    {"builtins.abs", model_abs},
+    {"builtins.sorted", model_sorted},
+    {"builtins.repr", model_repr},
+    {"builtins.id", model_id},
+    {"builtins.print", model_print},
+    {"builtins.vars", model_vars},
     {"builtins.globals", model_globals},
 };
 
 constexpr ModelRow kTypes[] = {
-    {"builtins.int", model_int}, {"builtins.float", model_float}, {"builtins.str", model_str},
-    {"builtins.complex", model_complex}, {"builtins.bytes", model_bytes}, {"builtins.bool", model_bool},
-    {"builtins.range", model_range}, {"builtins.slice", model_slice}, {"builtins.tuple", model_tuple},
-    {"builtins.list", model_list}, {"builtins.dict", model_dict}, {"collections.OrderedDict", model_ordered_dict},
-    {"collections.defaultdict", model_default_dict}, {"builtins.set", model_set}, {"builtins.frozenset", model_frozenset},
-    {"builtins.type", model_type}, {"builtins.object", model_object}, {"builtins.super", model_super},
-    {"builtins.enumerate", model_enumerate}, {"builtins.zip", model_zip}, {"builtins.map", model_map},
-    {"builtins.filter", model_filter}, {"builtins.reversed", model_reversed},
+    {"builtins.int", model_int},
+    {"builtins.float", model_float},
+    {"builtins.str", model_str},
+    {"builtins.complex", model_complex},
+    {"builtins.bytes", model_bytes},
+    {"builtins.bool", model_bool},
+    {"builtins.range", model_range},
+    {"builtins.slice", model_slice},
+    {"builtins.tuple", model_tuple},
+    {"builtins.list", model_list},
+    {"builtins.dict", model_dict},
+    {"collections.OrderedDict", model_ordered_dict},
+    {"collections.defaultdict", model_default_dict},
+    {"builtins.set", model_set},
+    {"builtins.frozenset", model_frozenset},
+    {"builtins.type", model_type},
+    {"builtins.object", model_object},
+    {"builtins.super", model_super},
+    {"builtins.enumerate", model_enumerate},
+    {"builtins.zip", model_zip},
+    {"builtins.map", model_map},
+    {"builtins.filter", model_filter},
+    {"builtins.reversed", model_reversed},
 };
 
 }  // namespace

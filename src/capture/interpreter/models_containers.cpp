@@ -153,7 +153,9 @@ Value* list_setitem(Interpreter& in, CallArgs& args) {
 }
 Value* sequence_len(Interpreter& in, CallArgs& args) { return in.integer(list_self(in, args)->items.size()); }
 Value* sequence_iter(Interpreter& in, CallArgs& args) { return in.iterate(list_self(in, args)); }
-Value* sequence_contains(Interpreter& in, CallArgs& args) { return in.boolean(in.contains(list_self(in, args), at(args, 1))); }
+Value* sequence_contains(Interpreter& in, CallArgs& args) {
+  return in.boolean(in.contains(list_self(in, args), at(args, 1)));
+}
 Value* list_init(Interpreter& in, CallArgs& args) {
   SequenceValue* list = list_self(in, args);
   list->items = args.positional.size() > 1 ? in.unpack(args.positional[1]) : std::vector<Value*>{};
@@ -163,7 +165,8 @@ Value* tuple_new(Interpreter& in, CallArgs& args) {
   PyObject* cls = in.constant_of(at(args, 0));
   if (!cls || !PyType_Check(cls)) throw Break{BreakId::unknown_call, "tuple.__new__"};
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
-  if (type != &PyTuple_Type && !is_named_tuple(type)) throw Break{BreakId::unknown_call, "an instance of a tuple subclass"};
+  if (type != &PyTuple_Type && !is_named_tuple(type))
+    throw Break{BreakId::unknown_call, "an instance of a tuple subclass"};
   SequenceValue* made = in.tuple(args.positional.size() > 1 ? in.unpack(args.positional[1]) : std::vector<Value*>{});
   made->type = type;
   return made;
@@ -209,9 +212,15 @@ Value* dict_delitem(Interpreter& in, CallArgs& args) {
   written(in, args, dict);
   return in.none();
 }
-Value* dict_keys(Interpreter& in, CallArgs& args) { return in.arena.make<ViewValue>(dict_self(in, args), ViewValue::Part::Keys); }
-Value* dict_values(Interpreter& in, CallArgs& args) { return in.arena.make<ViewValue>(dict_self(in, args), ViewValue::Part::Values); }
-Value* dict_items(Interpreter& in, CallArgs& args) { return in.arena.make<ViewValue>(dict_self(in, args), ViewValue::Part::Items); }
+Value* dict_keys(Interpreter& in, CallArgs& args) {
+  return in.arena.make<ViewValue>(dict_self(in, args), ViewValue::Part::Keys);
+}
+Value* dict_values(Interpreter& in, CallArgs& args) {
+  return in.arena.make<ViewValue>(dict_self(in, args), ViewValue::Part::Values);
+}
+Value* dict_items(Interpreter& in, CallArgs& args) {
+  return in.arena.make<ViewValue>(dict_self(in, args), ViewValue::Part::Items);
+}
 Value* dict_pop(Interpreter& in, CallArgs& args) {
   DictValue* dict = dict_self(in, args);
   Value* found = in.dict_get(dict, at(args, 1));
@@ -259,7 +268,8 @@ Value* dict_copy(Interpreter& in, CallArgs& args) {
   DictValue* dict = dict_self(in, args);
   auto* copy = in.arena.make<DictValue>(dict->type == default_dict_type() ? default_dict_type() : dict->type);
   copy->default_factory = dict->default_factory;
-  if (copy->type == default_dict_type() && dict->outside) throw Break{BreakId::unknown_call, "copy of an outside defaultdict"};
+  if (copy->type == default_dict_type() && dict->outside)
+    throw Break{BreakId::unknown_call, "copy of an outside defaultdict"};
   for (auto& [key, value] : mapping_items(in, dict)) in.dict_set(copy, key, value);
   return copy;
 }
@@ -271,7 +281,9 @@ Value* dict_clear(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 Value* dict_len(Interpreter& in, CallArgs& args) { return in.integer(*in.length_of(dict_self(in, args))); }
-Value* dict_contains(Interpreter& in, CallArgs& args) { return in.boolean(in.dict_get(dict_self(in, args), at(args, 1)) != nullptr); }
+Value* dict_contains(Interpreter& in, CallArgs& args) {
+  return in.boolean(in.dict_get(dict_self(in, args), at(args, 1)) != nullptr);
+}
 Value* dict_iter(Interpreter& in, CallArgs& args) { return in.iterate(dict_self(in, args)); }
 Value* dict_init(Interpreter& in, CallArgs& args) { return dict_update(in, args); }
 Value* odict_move_to_end(Interpreter& in, CallArgs& args) {
@@ -316,7 +328,8 @@ Value* set_contains(Interpreter& in, CallArgs& args) { return in.boolean(in.cont
 template <int op>
 Value* set_binary(Interpreter& in, CallArgs& args) {
   Value* result = at(args, 0);
-  for (size_t i = 1; i < args.positional.size(); ++i) result = in.binary(op, result, make_set(in, in.unpack(args.positional[i]), &PySet_Type));
+  for (size_t i = 1; i < args.positional.size(); ++i)
+    result = in.binary(op, result, make_set(in, in.unpack(args.positional[i]), &PySet_Type));
   return result;
 }
 
@@ -336,7 +349,8 @@ Value* object_getattribute(Interpreter& in, CallArgs& args) {
   auto* object = as<ObjectValue>(at(args, 0));
   if (!object) return in.get_attr(at(args, 0), name);
   if (Value* found = generic_attr(in, object, name)) return found;
-  in.raise(PyExc_AttributeError, std::string("'") + object->type->tp_name + "' object has no attribute '" + PyUnicode_AsUTF8(name) + "'");
+  in.raise(PyExc_AttributeError,
+           std::string("'") + object->type->tp_name + "' object has no attribute '" + PyUnicode_AsUTF8(name) + "'");
 }
 Value* object_eq(Interpreter& in, CallArgs& args) { return in.boolean(in.is_same(at(args, 0), at(args, 1))); }
 Value* generator_next(Interpreter& in, CallArgs& args) {
@@ -347,36 +361,78 @@ Value* generator_next(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
-    {"builtins.list.append", list_append}, {"builtins.list.extend", list_extend}, {"builtins.list.insert", list_insert},
-    {"builtins.list.pop", list_pop}, {"builtins.list.remove", list_remove}, {"builtins.list.index", sequence_index},
-    {"builtins.list.count", sequence_count}, {"builtins.list.reverse", list_reverse}, {"builtins.list.sort", list_sort},
-    {"builtins.list.clear", list_clear}, {"builtins.list.copy", list_copy}, {"builtins.list.__getitem__", sequence_getitem},
-    {"builtins.list.__setitem__", list_setitem}, {"builtins.list.__len__", sequence_len}, {"builtins.list.__iter__", sequence_iter},
-    {"builtins.list.__contains__", sequence_contains}, {"builtins.list.__init__", list_init},
-    {"builtins.tuple.index", sequence_index}, {"builtins.tuple.count", sequence_count},
-    {"builtins.tuple.__getitem__", sequence_getitem}, {"builtins.tuple.__len__", sequence_len},
-    {"builtins.tuple.__iter__", sequence_iter}, {"builtins.tuple.__contains__", sequence_contains}, {"builtins.tuple.__new__", tuple_new},
-    {"builtins.dict.get", dict_get}, {"builtins.dict.__getitem__", dict_getitem}, {"builtins.dict.__setitem__", dict_setitem},
-    {"builtins.dict.__delitem__", dict_delitem}, {"builtins.dict.keys", dict_keys}, {"builtins.dict.values", dict_values},
-    {"builtins.dict.items", dict_items}, {"builtins.dict.pop", dict_pop}, {"builtins.dict.popitem", dict_popitem},
-    {"builtins.dict.setdefault", dict_setdefault}, {"builtins.dict.update", dict_update}, {"builtins.dict.copy", dict_copy},
-    {"builtins.dict.clear", dict_clear}, {"builtins.dict.__len__", dict_len}, {"builtins.dict.__contains__", dict_contains},
-    {"builtins.dict.__iter__", dict_iter}, {"builtins.dict.__init__", dict_init}, {"builtins.dict.__new__", dict_new},
-    {"collections.OrderedDict.__setitem__", dict_setitem}, {"collections.OrderedDict.__delitem__", dict_delitem},
-    {"collections.OrderedDict.keys", dict_keys}, {"collections.OrderedDict.values", dict_values},
-    {"collections.OrderedDict.items", dict_items}, {"collections.OrderedDict.pop", dict_pop},
-    {"collections.OrderedDict.setdefault", dict_setdefault}, {"collections.OrderedDict.update", dict_update},
-    {"collections.OrderedDict.copy", dict_copy}, {"collections.OrderedDict.clear", dict_clear},
-    {"collections.OrderedDict.__iter__", dict_iter}, {"collections.OrderedDict.__init__", dict_init},
+    {"builtins.list.append", list_append},
+    {"builtins.list.extend", list_extend},
+    {"builtins.list.insert", list_insert},
+    {"builtins.list.pop", list_pop},
+    {"builtins.list.remove", list_remove},
+    {"builtins.list.index", sequence_index},
+    {"builtins.list.count", sequence_count},
+    {"builtins.list.reverse", list_reverse},
+    {"builtins.list.sort", list_sort},
+    {"builtins.list.clear", list_clear},
+    {"builtins.list.copy", list_copy},
+    {"builtins.list.__getitem__", sequence_getitem},
+    {"builtins.list.__setitem__", list_setitem},
+    {"builtins.list.__len__", sequence_len},
+    {"builtins.list.__iter__", sequence_iter},
+    {"builtins.list.__contains__", sequence_contains},
+    {"builtins.list.__init__", list_init},
+    {"builtins.tuple.index", sequence_index},
+    {"builtins.tuple.count", sequence_count},
+    {"builtins.tuple.__getitem__", sequence_getitem},
+    {"builtins.tuple.__len__", sequence_len},
+    {"builtins.tuple.__iter__", sequence_iter},
+    {"builtins.tuple.__contains__", sequence_contains},
+    {"builtins.tuple.__new__", tuple_new},
+    {"builtins.dict.get", dict_get},
+    {"builtins.dict.__getitem__", dict_getitem},
+    {"builtins.dict.__setitem__", dict_setitem},
+    {"builtins.dict.__delitem__", dict_delitem},
+    {"builtins.dict.keys", dict_keys},
+    {"builtins.dict.values", dict_values},
+    {"builtins.dict.items", dict_items},
+    {"builtins.dict.pop", dict_pop},
+    {"builtins.dict.popitem", dict_popitem},
+    {"builtins.dict.setdefault", dict_setdefault},
+    {"builtins.dict.update", dict_update},
+    {"builtins.dict.copy", dict_copy},
+    {"builtins.dict.clear", dict_clear},
+    {"builtins.dict.__len__", dict_len},
+    {"builtins.dict.__contains__", dict_contains},
+    {"builtins.dict.__iter__", dict_iter},
+    {"builtins.dict.__init__", dict_init},
+    {"builtins.dict.__new__", dict_new},
+    {"collections.OrderedDict.__setitem__", dict_setitem},
+    {"collections.OrderedDict.__delitem__", dict_delitem},
+    {"collections.OrderedDict.keys", dict_keys},
+    {"collections.OrderedDict.values", dict_values},
+    {"collections.OrderedDict.items", dict_items},
+    {"collections.OrderedDict.pop", dict_pop},
+    {"collections.OrderedDict.setdefault", dict_setdefault},
+    {"collections.OrderedDict.update", dict_update},
+    {"collections.OrderedDict.copy", dict_copy},
+    {"collections.OrderedDict.clear", dict_clear},
+    {"collections.OrderedDict.__iter__", dict_iter},
+    {"collections.OrderedDict.__init__", dict_init},
     {"collections.OrderedDict.move_to_end", odict_move_to_end},
-    {"builtins.set.add", set_add}, {"builtins.set.discard", set_discard}, {"builtins.set.update", set_update},
-    {"builtins.set.__contains__", set_contains}, {"builtins.frozenset.__contains__", set_contains},
-    {"builtins.set.union", set_binary<7>}, {"builtins.set.intersection", set_binary<1>}, {"builtins.set.difference", set_binary<10>},
-    {"builtins.frozenset.union", set_binary<7>}, {"builtins.frozenset.intersection", set_binary<1>},
+    {"builtins.set.add", set_add},
+    {"builtins.set.discard", set_discard},
+    {"builtins.set.update", set_update},
+    {"builtins.set.__contains__", set_contains},
+    {"builtins.frozenset.__contains__", set_contains},
+    {"builtins.set.union", set_binary<7>},
+    {"builtins.set.intersection", set_binary<1>},
+    {"builtins.set.difference", set_binary<10>},
+    {"builtins.frozenset.union", set_binary<7>},
+    {"builtins.frozenset.intersection", set_binary<1>},
     {"builtins.frozenset.difference", set_binary<10>},
-    {"builtins.object.__setattr__", object_setattr}, {"builtins.object.__init__", object_init},
-    {"builtins.object.__getattribute__", object_getattribute}, {"builtins.object.__new__", dict_new},
-    {"builtins.object.__eq__", object_eq}, {"types.GeneratorType.__next__", generator_next},
+    {"builtins.object.__setattr__", object_setattr},
+    {"builtins.object.__init__", object_init},
+    {"builtins.object.__getattribute__", object_getattribute},
+    {"builtins.object.__new__", dict_new},
+    {"builtins.object.__eq__", object_eq},
+    {"types.GeneratorType.__next__", generator_next},
 };
 
 }  // namespace

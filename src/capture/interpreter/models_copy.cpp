@@ -16,9 +16,13 @@ bool copies_by_attributes(Interpreter& in, PyTypeObject* type, const char* hook)
     PyObject* plain;
   };
   static const Row rows[] = {
-      {"__reduce_ex__", known_object("builtins.object.__reduce_ex__")}, {"__reduce__", known_object("builtins.object.__reduce__")},
-      {"__getstate__", known_object("builtins.object.__getstate__")}, {"__setstate__", nullptr},
-      {"__getnewargs_ex__", nullptr}, {"__getnewargs__", nullptr}, {"__slots__", nullptr},
+      {"__reduce_ex__", known_object("builtins.object.__reduce_ex__")},
+      {"__reduce__", known_object("builtins.object.__reduce__")},
+      {"__getstate__", known_object("builtins.object.__getstate__")},
+      {"__setstate__", nullptr},
+      {"__getnewargs_ex__", nullptr},
+      {"__getnewargs__", nullptr},
+      {"__slots__", nullptr},
   };
   auto found = [&](const char* name) {
     Ref key = Ref::steal(PyUnicode_InternFromString(name));
@@ -45,7 +49,8 @@ class Copier {
   Value* fresh(Value* value) {
     switch (value->kind) {
       case Kind::Constant:
-      case Kind::Function: return value;
+      case Kind::Function:
+        return value;
       case Kind::Tuple:
       case Kind::List: {
         auto* sequence = static_cast<SequenceValue*>(value);
@@ -68,8 +73,10 @@ class Copier {
         auto* set = static_cast<SetValue*>(value);
         return in_.arena.make<SetValue>(Ref::steal(PySet_New(set->elements.get())), set->type);
       }
-      case Kind::Object: return object(static_cast<ObjectValue*>(value));
-      default: break;
+      case Kind::Object:
+        return object(static_cast<ObjectValue*>(value));
+      default:
+        break;
     }
     throw Break{BreakId::unknown_call, std::string("a copy of a ") + in_.type_of(value)->tp_name};
   }
@@ -80,7 +87,8 @@ class Copier {
     auto* made = in_.arena.make<ObjectValue>(original->type);
     made->own = in_.dict();
     made_[original] = made;
-    for (auto& [name, attribute] : mapping_items(in_, instance_dict(in_, original))) in_.dict_set(made->own, name, part(attribute));
+    for (auto& [name, attribute] : mapping_items(in_, instance_dict(in_, original)))
+      in_.dict_set(made->own, name, part(attribute));
     return made;
   }
 

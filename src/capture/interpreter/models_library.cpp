@@ -39,13 +39,15 @@ Value* reduce(Interpreter& in, CallArgs& args) {
 }
 
 Value* chain(Interpreter& in, CallArgs& args) {
-  return in.arena.make<ChainIterator>(in.iterate(in.tuple(args.positional)), reinterpret_cast<PyTypeObject*>(known_object("itertools.chain")));
+  return in.arena.make<ChainIterator>(in.iterate(in.tuple(args.positional)),
+                                      reinterpret_cast<PyTypeObject*>(known_object("itertools.chain")));
 }
 Value* repeat(Interpreter& in, CallArgs& args) {
   PyObject* times = args.positional.size() > 1 ? in.constant_of(args.positional[1]) : nullptr;
   if (!times || !PyLong_Check(times)) throw Break{BreakId::unknown_call, "itertools.repeat without a count"};
   std::vector<Value*> items(std::max(0L, PyLong_AsLong(times)), args.positional[0]);
-  return in.arena.make<ListedIterator>(std::move(items), reinterpret_cast<PyTypeObject*>(known_object("itertools.repeat")));
+  return in.arena.make<ListedIterator>(std::move(items),
+                                       reinterpret_cast<PyTypeObject*>(known_object("itertools.repeat")));
 }
 Value* count(Interpreter& in, CallArgs& args) {
   Value* start = args.positional.empty() ? in.integer(0) : args.positional[0];
@@ -60,7 +62,8 @@ Value* islice(Interpreter& in, CallArgs& args) {
     return PyLong_AsSsize_t(number);
   };
   bool only_stop = args.positional.size() == 2;
-  Py_ssize_t start = only_stop ? 0 : bound(1, 0), stop = only_stop ? bound(1, PY_SSIZE_T_MAX) : bound(2, PY_SSIZE_T_MAX);
+  Py_ssize_t start = only_stop ? 0 : bound(1, 0),
+             stop = only_stop ? bound(1, PY_SSIZE_T_MAX) : bound(2, PY_SSIZE_T_MAX);
   Py_ssize_t step = bound(3, 1);
   Value* iterator = in.iterate(at(args, 0));
   std::vector<Value*> items;
@@ -69,7 +72,8 @@ Value* islice(Interpreter& in, CallArgs& args) {
     if (!item) break;
     if (i >= start && (i - start) % step == 0) items.push_back(item);
   }
-  return in.arena.make<ListedIterator>(std::move(items), reinterpret_cast<PyTypeObject*>(known_object("itertools.islice")));
+  return in.arena.make<ListedIterator>(std::move(items),
+                                       reinterpret_cast<PyTypeObject*>(known_object("itertools.islice")));
 }
 Value* product(Interpreter& in, CallArgs& args) {
   if (!args.keywords.empty()) throw Break{BreakId::unknown_call, "itertools.product with repeat"};
@@ -86,13 +90,18 @@ Value* product(Interpreter& in, CallArgs& args) {
   }
   std::vector<Value*> tuples;
   for (auto& row : rows) tuples.push_back(in.tuple(row));
-  return in.arena.make<ListedIterator>(std::move(tuples), reinterpret_cast<PyTypeObject*>(known_object("itertools.product")));
+  return in.arena.make<ListedIterator>(std::move(tuples),
+                                       reinterpret_cast<PyTypeObject*>(known_object("itertools.product")));
 }
 
 template <int op>
-Value* binary(Interpreter& in, CallArgs& args) { return in.binary(op, at(args, 0), at(args, 1)); }
+Value* binary(Interpreter& in, CallArgs& args) {
+  return in.binary(op, at(args, 0), at(args, 1));
+}
 template <int op>
-Value* compared(Interpreter& in, CallArgs& args) { return in.compare(op, at(args, 0), at(args, 1)); }
+Value* compared(Interpreter& in, CallArgs& args) {
+  return in.compare(op, at(args, 0), at(args, 1));
+}
 Value* getitem(Interpreter& in, CallArgs& args) { return in.get_item(at(args, 0), at(args, 1)); }
 Value* is_(Interpreter& in, CallArgs& args) { return in.boolean(in.is_same(at(args, 0), at(args, 1))); }
 Value* is_not(Interpreter& in, CallArgs& args) { return in.boolean(!in.is_same(at(args, 0), at(args, 1))); }
@@ -121,17 +130,18 @@ Value* signature(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
-    {"functools.partial", partial}, {"_functools.reduce", reduce}, {"functools.reduce", reduce},
-    {"itertools.chain", chain}, {"itertools.repeat", repeat}, {"itertools.count", count}, {"itertools.islice", islice},
-    {"itertools.product", product},
-    {"_operator.add", binary<0>}, {"_operator.and_", binary<1>}, {"_operator.floordiv", binary<2>},
-    {"_operator.matmul", binary<4>}, {"_operator.mul", binary<5>}, {"_operator.mod", binary<6>}, {"_operator.or_", binary<7>},
-    {"_operator.pow", binary<8>}, {"_operator.sub", binary<10>}, {"_operator.truediv", binary<11>}, {"_operator.xor", binary<12>},
-    {"_operator.iadd", binary<13>}, {"_operator.imul", binary<18>}, {"_operator.isub", binary<23>},
-    {"_operator.lt", compared<Py_LT>}, {"_operator.le", compared<Py_LE>}, {"_operator.eq", compared<Py_EQ>},
-    {"_operator.ne", compared<Py_NE>}, {"_operator.gt", compared<Py_GT>}, {"_operator.ge", compared<Py_GE>},
-    {"_operator.getitem", getitem}, {"_operator.is_", is_}, {"_operator.is_not", is_not}, {"_operator.contains", contains},
-    {"_operator.truth", truth}, {"_operator.not_", not_}, {"_operator.neg", negative}, {"typing.cast", second},
+    {"functools.partial", partial},    {"_functools.reduce", reduce},     {"functools.reduce", reduce},
+    {"itertools.chain", chain},        {"itertools.repeat", repeat},      {"itertools.count", count},
+    {"itertools.islice", islice},      {"itertools.product", product},    {"_operator.add", binary<0>},
+    {"_operator.and_", binary<1>},     {"_operator.floordiv", binary<2>}, {"_operator.matmul", binary<4>},
+    {"_operator.mul", binary<5>},      {"_operator.mod", binary<6>},      {"_operator.or_", binary<7>},
+    {"_operator.pow", binary<8>},      {"_operator.sub", binary<10>},     {"_operator.truediv", binary<11>},
+    {"_operator.xor", binary<12>},     {"_operator.iadd", binary<13>},    {"_operator.imul", binary<18>},
+    {"_operator.isub", binary<23>},    {"_operator.lt", compared<Py_LT>}, {"_operator.le", compared<Py_LE>},
+    {"_operator.eq", compared<Py_EQ>}, {"_operator.ne", compared<Py_NE>}, {"_operator.gt", compared<Py_GT>},
+    {"_operator.ge", compared<Py_GE>}, {"_operator.getitem", getitem},    {"_operator.is_", is_},
+    {"_operator.is_not", is_not},      {"_operator.contains", contains},  {"_operator.truth", truth},
+    {"_operator.not_", not_},          {"_operator.neg", negative},       {"typing.cast", second},
     {"inspect.signature", signature},
 };
 

@@ -17,7 +17,8 @@ Value* has_torch_function(Interpreter& in, CallArgs& args) {
       static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
       PyTypeObject* type = in.type_of(value);
       in.guard_class(type);
-      if (_PyType_Lookup(type, name)) throw Break{BreakId::tensor_subclass, std::string("__torch_function__ of ") + type->tp_name};
+      if (_PyType_Lookup(type, name))
+        throw Break{BreakId::tensor_subclass, std::string("__torch_function__ of ") + type->tp_name};
     }
   return in.boolean(false);
 }
@@ -103,19 +104,33 @@ Value* einsum(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
-    {"torch.compiler.is_compiling", is_true}, {"torch.compiler.is_dynamo_compiling", is_true},
-    {"torch._utils.is_compiling", is_true}, {"torch._dynamo.external_utils.is_compiling", is_true},
-    {"stator.is_compiling", is_true}, {"stator.graph_break", graph_break}, {"torch._dynamo.decorators.graph_break", graph_break},
-    {"torch.compiler.is_exporting", is_false}, {"torch.jit._script.is_scripting", is_false}, {"torch._C._get_tracing_state", is_none},
+    {"torch.compiler.is_compiling", is_true},
+    {"torch.compiler.is_dynamo_compiling", is_true},
+    {"torch._utils.is_compiling", is_true},
+    {"torch._dynamo.external_utils.is_compiling", is_true},
+    {"stator.is_compiling", is_true},
+    {"stator.graph_break", graph_break},
+    {"torch._dynamo.decorators.graph_break", graph_break},
+    {"torch.compiler.is_exporting", is_false},
+    {"torch.jit._script.is_scripting", is_false},
+    {"torch._C._get_tracing_state", is_none},
     {"torch._jit_internal.is_scripting", is_false},
-    {"torch.jit.is_tracing", is_false}, {"torch._C._is_tracing", is_false},
-    {"torch._C._has_torch_function", has_torch_function}, {"torch._C._has_torch_function_unary", has_torch_function},
+    {"torch.jit.is_tracing", is_false},
+    {"torch._C._is_tracing", is_false},
+    {"torch._C._has_torch_function", has_torch_function},
+    {"torch._C._has_torch_function_unary", has_torch_function},
     {"torch._C._has_torch_function_variadic", has_torch_function},
-    {"torch._C._log_api_usage_once", is_none}, {"torch._C._log_api_usage_metadata", is_none},
-    {"torch.tensor", tensor}, {"torch.as_tensor", as_tensor},
-    {"torch.Size", torch_value<kSize>}, {"torch.device", torch_value<kDevice>}, {"torch.finfo", torch_value<kFinfo>},
+    {"torch._C._log_api_usage_once", is_none},
+    {"torch._C._log_api_usage_metadata", is_none},
+    {"torch.tensor", tensor},
+    {"torch.as_tensor", as_tensor},
+    {"torch.Size", torch_value<kSize>},
+    {"torch.device", torch_value<kDevice>},
+    {"torch.finfo", torch_value<kFinfo>},
     {"torch.iinfo", torch_value<kIinfo>},
-    {"torch.Tensor.__len__", tensor_len}, {"torch.Tensor.__iter__", tensor_iter}, {"torch.Tensor.split", tensor_split},
+    {"torch.Tensor.__len__", tensor_len},
+    {"torch.Tensor.__iter__", tensor_iter},
+    {"torch.Tensor.split", tensor_split},
     {"torch.functional.einsum", einsum},
 };
 

@@ -34,7 +34,8 @@ Value* load_cell(Interpreter& in, CellValue* cell) {
   if (!cell->loaded) {
     PyObject* contents = PyCell_GET(cell->outside.get());
     if (contents) {
-      cell->contents = in.wrap(contents, in.sources().child(cell->source, SourceKind::CellContents, 0, nullptr, contents));
+      cell->contents =
+          in.wrap(contents, in.sources().child(cell->source, SourceKind::CellContents, 0, nullptr, contents));
     } else {
       in.guard(cell->source, FactKind::CellEmpty);
     }

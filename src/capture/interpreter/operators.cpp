@@ -86,8 +86,8 @@ Value* object_binary(Interpreter& in, const BinaryRow& row, Value* a, Value* b) 
   Value* result = nullptr;
   if (a->kind == Kind::Object) {
     if (row.in_place && (result = try_special(in, a, row.in_place, b))) return result;
-    bool subclass_first = b->kind == Kind::Object && in.type_of(a) != in.type_of(b) &&
-                          PyType_IsSubtype(in.type_of(b), in.type_of(a));
+    bool subclass_first =
+        b->kind == Kind::Object && in.type_of(a) != in.type_of(b) && PyType_IsSubtype(in.type_of(b), in.type_of(a));
     if (subclass_first && (result = try_special(in, b, row.reflected, a))) return result;
     if ((result = try_special(in, a, row.method, b))) return result;
   }
@@ -97,7 +97,8 @@ Value* object_binary(Interpreter& in, const BinaryRow& row, Value* a, Value* b) 
 
 Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_place) {
   PyObject* count = in.constant_of(times);
-  if (!count || !PyLong_Check(count)) throw Break{BreakId::unknown_object, "a sequence times something else than an int"};
+  if (!count || !PyLong_Check(count))
+    throw Break{BreakId::unknown_object, "a sequence times something else than an int"};
   long n = PyLong_AsLong(count);
   std::vector<Value*> once;
   for (size_t i = 0; i < sequence->items.size(); ++i) once.push_back(in.item(sequence, i));
@@ -130,7 +131,8 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
     for (Value* item : in.unpack(b)) items.push_back(item);
     return x->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
   }
-  if ((op == kMultiply || op == kInPlaceMultiply) && (x || y)) return repeat(in, x ? x : y, x ? b : a, op == kInPlaceMultiply && x);
+  if ((op == kMultiply || op == kInPlaceMultiply) && (x || y))
+    return repeat(in, x ? x : y, x ? b : a, op == kInPlaceMultiply && x);
   return nullptr;
 }
 
@@ -174,13 +176,18 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
 Value* Interpreter::unary(pycompat::Op op, Value* value) {
   using pycompat::Op;
   if (op == Op::UNARY_NOT) return boolean(!truth(value));
-  auto apply = op == Op::UNARY_NEGATIVE ? PyNumber_Negative : op == Op::UNARY_INVERT ? PyNumber_Invert : PyNumber_Positive;
+  auto apply = op == Op::UNARY_NEGATIVE ? PyNumber_Negative
+               : op == Op::UNARY_INVERT ? PyNumber_Invert
+                                        : PyNumber_Positive;
   if (auto* tensor = as<TensorValue>(value)) {
     PyObject* fake = fake_of(tensor);
     return torch_result([&] { return apply(fake); }, "unary operator");
   }
   if (value->kind == Kind::Object) {
-    Value* method = special(*this, value, op == Op::UNARY_NEGATIVE ? "__neg__" : op == Op::UNARY_INVERT ? "__invert__" : "__pos__");
+    Value* method = special(*this, value,
+                            op == Op::UNARY_NEGATIVE ? "__neg__"
+                            : op == Op::UNARY_INVERT ? "__invert__"
+                                                     : "__pos__");
     if (!method) throw Break{BreakId::raises, "bad operand type for a unary operator"};
     return call(method, {});
   }
@@ -193,24 +200,30 @@ bool Interpreter::truth(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
       PyObject* object = constant_of(value);
-      if (!static_cast<ConstantValue*>(value)->literal && (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)))
+      if (!static_cast<ConstantValue*>(value)->literal &&
+          (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)))
         return true;
       int result = PyObject_IsTrue(object);
       if (result < 0) raise_current(*this);
       return result == 1;
     }
-    case Kind::Tensor: throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
+    case Kind::Tensor:
+      throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
     case Kind::View:
-    case Kind::Dict: return *length_of(value) > 0;
+    case Kind::Dict:
+      return *length_of(value) > 0;
     case Kind::Tuple:
-    case Kind::List: return !static_cast<SequenceValue*>(value)->items.empty();
-    case Kind::Set: return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get()) > 0;
+    case Kind::List:
+      return !static_cast<SequenceValue*>(value)->items.empty();
+    case Kind::Set:
+      return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get()) > 0;
     case Kind::Object: {
       if (Value* method = special(*this, value, "__bool__")) return truth(call(method, {}));
       if (Value* method = special(*this, value, "__len__")) return truth(call(method, {}));
       return true;
     }
-    default: return true;
+    default:
+      return true;
   }
 }
 
@@ -244,7 +257,8 @@ bool Interpreter::is_same(Value* a, Value* b) {
     auto pinned = [](Value* v) { return v->kind == Kind::Object && static_cast<ObjectValue*>(v)->pinned; };
     if (!(pinned(a) && pinned(b))) guard_same(a->source, b->source, false);
   }
-  if (a->kind == Kind::Method && b->kind == Kind::Method) throw Break{BreakId::unknown_object, "identity of bound methods"};
+  if (a->kind == Kind::Method && b->kind == Kind::Method)
+    throw Break{BreakId::unknown_object, "identity of bound methods"};
   return false;
 }
 
@@ -269,7 +283,8 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     return pure_result(*this, PyObject_RichCompare(constant_of(a), constant_of(b), op));
   if (a->kind == Kind::Object || b->kind == Kind::Object) {
     static const int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-    static PyObject* const object_type_eq[] = {known_object("builtins.object.__eq__"), known_object("builtins.object.__ne__")};
+    static PyObject* const object_type_eq[] = {known_object("builtins.object.__eq__"),
+                                               known_object("builtins.object.__ne__")};
     for (auto [self, other, which] : {std::tuple{a, b, op}, std::tuple{b, a, kReflected[op]}}) {
       if (self->kind != Kind::Object) continue;
       PyTypeObject* type = type_of(self);
@@ -353,7 +368,8 @@ bool Interpreter::contains(Value* container, Value* item) {
 std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
   switch (value->kind) {
     case Kind::Tuple:
-    case Kind::List: return static_cast<SequenceValue*>(value)->items.size();
+    case Kind::List:
+      return static_cast<SequenceValue*>(value)->items.size();
     case Kind::Dict: {
       auto* dict = static_cast<DictValue*>(value);
       if (dict->outside && !dict->mutated) {
@@ -362,8 +378,10 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
       }
       return dict->live;
     }
-    case Kind::View: return length_of(static_cast<ViewValue*>(value)->dict);
-    case Kind::Set: return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get());
+    case Kind::View:
+      return length_of(static_cast<ViewValue*>(value)->dict);
+    case Kind::Set:
+      return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get());
     case Kind::Constant: {
       Py_ssize_t length = PyObject_Size(constant_of(value));
       if (length < 0) raise_current(*this);
@@ -382,7 +400,8 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
       if (!number || !PyLong_Check(number)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
       return PyLong_AsSsize_t(number);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -390,7 +409,10 @@ Value* Interpreter::format(Value* value, int conversion, Value* spec) {
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
   Ref literal = literal_of(value);
   if (!literal && value->kind == Kind::Object) {
-    Value* method = special(*this, value, conversion == 2 ? "__repr__" : conversion == 1 || !spec ? "__str__" : "__format__");
+    Value* method = special(*this, value,
+                            conversion == 2            ? "__repr__"
+                            : conversion == 1 || !spec ? "__str__"
+                                                       : "__format__");
     auto* bound = as<MethodValue>(method);
     if (bound && bound->function->kind == Kind::Function && !spec) return call(method, {});
   }

@@ -8,8 +8,10 @@ namespace stator::capture {
 
 Ref Interpreter::to_torch(Value* value) {
   switch (value->kind) {
-    case Kind::Tensor: return Ref::borrow(fake_of(static_cast<TensorValue*>(value)));
-    case Kind::Constant: return Ref::borrow(constant_of(value));
+    case Kind::Tensor:
+      return Ref::borrow(fake_of(static_cast<TensorValue*>(value)));
+    case Kind::Constant:
+      return Ref::borrow(constant_of(value));
     case Kind::Tuple:
     case Kind::List: {
       auto* sequence = static_cast<SequenceValue*>(value);
@@ -17,8 +19,10 @@ Ref Interpreter::to_torch(Value* value) {
       Ref made = Ref::steal(value->kind == Kind::List ? PyList_New(size) : PyTuple_New(size));
       for (size_t i = 0; i < size; ++i) {
         PyObject* part = to_torch(item(sequence, i)).release();
-        if (value->kind == Kind::List) PyList_SET_ITEM(made.get(), i, part);
-        else PyTuple_SET_ITEM(made.get(), i, part);
+        if (value->kind == Kind::List)
+          PyList_SET_ITEM(made.get(), i, part);
+        else
+          PyTuple_SET_ITEM(made.get(), i, part);
       }
       return made;
     }
@@ -35,8 +39,10 @@ Ref Interpreter::to_torch(Value* value) {
       Ref a = to_torch(slice->start), b = to_torch(slice->stop), c = to_torch(slice->step);
       return Ref::steal(PySlice_New(a.get(), b.get(), c.get()));
     }
-    case Kind::Iterator: return to_torch(list(unpack(value)));
-    default: throw Break{BreakId::unknown_object, std::string("a ") + type_of(value)->tp_name + " as an argument of torch"};
+    case Kind::Iterator:
+      return to_torch(list(unpack(value)));
+    default:
+      throw Break{BreakId::unknown_object, std::string("a ") + type_of(value)->tp_name + " as an argument of torch"};
   }
 }
 
@@ -67,7 +73,8 @@ Value* Interpreter::call_torch(PyObject* callable, const CallArgs& args) {
   }
   locate();
   Ref result = torch.record([&] {
-    return PyObject_Vectorcall(callable, flat.data() + 1, args.positional.size() | PY_VECTORCALL_ARGUMENTS_OFFSET, names.get());
+    return PyObject_Vectorcall(callable, flat.data() + 1, args.positional.size() | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                               names.get());
   });
   if (!result) {
     Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
@@ -86,20 +93,55 @@ struct AttributeRow {
 };
 // What a fake cannot answer as the real tensor would.
 constexpr AttributeRow kRefused[] = {
-    {"data", "reads around autograd"}, {"grad", "the gradient of a tensor"}, {"_grad", "the gradient of a tensor"},
-    {"grad_fn", "autograd's graph"}, {"_base", "the base of a view"}, {"_version", "the version counter"},
-    {"is_leaf", "whether a tensor is a leaf"}, {"output_nr", "autograd's graph"}, {"_backward_hooks", "hooks"},
-    {"retains_grad", "autograd's graph"}, {"data_ptr", "an address"}, {"untyped_storage", "storage"}, {"storage", "storage"},
-    {"_typed_storage", "storage"}, {"numpy", "data leaves torch"}, {"tolist", "data leaves torch"}, {"item", "data leaves torch"},
-    {"backward", "runs autograd"}, {"register_hook", "a hook on a tensor"}, {"retain_grad", "autograd's graph"},
-    {"register_post_accumulate_grad_hook", "a hook on a tensor"}, {"requires_grad_", "changes whether a gradient is needed"},
-    {"set_", "storage"}, {"resize_", "storage"}, {"resize_as_", "storage"}, {"share_memory_", "storage"}, {"is_shared", "storage"},
-    {"pin_memory", "storage"}, {"is_pinned", "storage"}, {"new", "an old constructor"}, {"new_tensor", "a constructor from data"},
-    {"apply_", "a Python function over data"}, {"map_", "a Python function over data"}, {"map2_", "a Python function over data"},
-    {"__array__", "data leaves torch"}, {"__dlpack__", "data leaves torch"}, {"__cuda_array_interface__", "data leaves torch"},
-    {"__reduce_ex__", "pickling"}, {"__deepcopy__", "copying"}, {"__setstate__", "pickling"}, {"names", "named tensors"},
-    {"as_subclass", "subclasses"}, {"_make_subclass", "subclasses"}, {"volatile", "an old attribute"}, {"__format__", "text"},
-    {"__repr__", "text"}, {"__str__", "text"}, {"__hash__", "the address of a tensor"}, {"__dict__", "the attributes of a tensor"},
+    {"data", "reads around autograd"},
+    {"grad", "the gradient of a tensor"},
+    {"_grad", "the gradient of a tensor"},
+    {"grad_fn", "autograd's graph"},
+    {"_base", "the base of a view"},
+    {"_version", "the version counter"},
+    {"is_leaf", "whether a tensor is a leaf"},
+    {"output_nr", "autograd's graph"},
+    {"_backward_hooks", "hooks"},
+    {"retains_grad", "autograd's graph"},
+    {"data_ptr", "an address"},
+    {"untyped_storage", "storage"},
+    {"storage", "storage"},
+    {"_typed_storage", "storage"},
+    {"numpy", "data leaves torch"},
+    {"tolist", "data leaves torch"},
+    {"item", "data leaves torch"},
+    {"backward", "runs autograd"},
+    {"register_hook", "a hook on a tensor"},
+    {"retain_grad", "autograd's graph"},
+    {"register_post_accumulate_grad_hook", "a hook on a tensor"},
+    {"requires_grad_", "changes whether a gradient is needed"},
+    {"set_", "storage"},
+    {"resize_", "storage"},
+    {"resize_as_", "storage"},
+    {"share_memory_", "storage"},
+    {"is_shared", "storage"},
+    {"pin_memory", "storage"},
+    {"is_pinned", "storage"},
+    {"new", "an old constructor"},
+    {"new_tensor", "a constructor from data"},
+    {"apply_", "a Python function over data"},
+    {"map_", "a Python function over data"},
+    {"map2_", "a Python function over data"},
+    {"__array__", "data leaves torch"},
+    {"__dlpack__", "data leaves torch"},
+    {"__cuda_array_interface__", "data leaves torch"},
+    {"__reduce_ex__", "pickling"},
+    {"__deepcopy__", "copying"},
+    {"__setstate__", "pickling"},
+    {"names", "named tensors"},
+    {"as_subclass", "subclasses"},
+    {"_make_subclass", "subclasses"},
+    {"volatile", "an old attribute"},
+    {"__format__", "text"},
+    {"__repr__", "text"},
+    {"__str__", "text"},
+    {"__hash__", "the address of a tensor"},
+    {"__dict__", "the attributes of a tensor"},
 };
 
 const char* refusal(PyObject* name) {

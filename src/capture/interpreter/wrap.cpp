@@ -123,9 +123,10 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   // Anything else is an instance whose class decides how it is read.
   auto* instance = arena.make<ObjectValue>(type);
   instance->object = Ref::borrow(object);
-  bool reached_from_argument = source->kind == SourceKind::Argument || source->kind == SourceKind::Item ||
-                               (source->kind == SourceKind::DictItem && source->parent->kind != SourceKind::InstanceDict &&
-                                source->parent->kind != SourceKind::Pinned);
+  bool reached_from_argument =
+      source->kind == SourceKind::Argument || source->kind == SourceKind::Item ||
+      (source->kind == SourceKind::DictItem && source->parent->kind != SourceKind::InstanceDict &&
+       source->parent->kind != SourceKind::Pinned);
   instance->pinned = is_module_instance(object) || !reached_from_argument;
   if (source->kind == SourceKind::Attribute) instance->pinned = is_module_instance(object);
   guard_type(source, type);
@@ -210,7 +211,9 @@ Ref Interpreter::literal_of(Value* value) {
       Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
       if (sequence->type == &PyTuple_Type) return tuple;
       Ref arguments = Ref::steal(PyTuple_Pack(1, tuple.get()));
-      return is_named_tuple(sequence->type) ? Ref() : Ref::steal(PyObject_Call(reinterpret_cast<PyObject*>(sequence->type), arguments.get(), nullptr));
+      return is_named_tuple(sequence->type)
+                 ? Ref()
+                 : Ref::steal(PyObject_Call(reinterpret_cast<PyObject*>(sequence->type), arguments.get(), nullptr));
     }
     case Kind::Dict: {
       auto* dict = static_cast<DictValue*>(value);
@@ -227,14 +230,17 @@ Ref Interpreter::literal_of(Value* value) {
     }
     case Kind::Slice: {
       auto* slice = static_cast<SliceValue*>(value);
-      Ref a = literal_of(slice->start), b = a ? literal_of(slice->stop) : Ref(), c = b ? literal_of(slice->step) : Ref();
+      Ref a = literal_of(slice->start), b = a ? literal_of(slice->stop) : Ref(),
+          c = b ? literal_of(slice->step) : Ref();
       return c ? Ref::steal(PySlice_New(a.get(), b.get(), c.get())) : Ref();
     }
     case Kind::Set: {
       auto* set = static_cast<SetValue*>(value);
-      return Ref::steal(set->type == &PySet_Type ? PySet_New(set->elements.get()) : PyFrozenSet_New(set->elements.get()));
+      return Ref::steal(set->type == &PySet_Type ? PySet_New(set->elements.get())
+                                                 : PyFrozenSet_New(set->elements.get()));
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -251,21 +257,32 @@ PyTypeObject* Interpreter::type_of(Value* value) {
       return tensor->type;
     }
     case Kind::Tuple:
-    case Kind::List: return static_cast<SequenceValue*>(value)->type;
-    case Kind::Dict: return static_cast<DictValue*>(value)->type;
-    case Kind::Set: return static_cast<SetValue*>(value)->type;
+    case Kind::List:
+      return static_cast<SequenceValue*>(value)->type;
+    case Kind::Dict:
+      return static_cast<DictValue*>(value)->type;
+    case Kind::Set:
+      return static_cast<SetValue*>(value)->type;
     case Kind::View: {
       static PyTypeObject* const types[] = {&PyDictKeys_Type, &PyDictValues_Type, &PyDictItems_Type};
       return types[static_cast<size_t>(static_cast<ViewValue*>(value)->part)];
     }
-    case Kind::Slice: return &PySlice_Type;
-    case Kind::Function: return &PyFunction_Type;
-    case Kind::Method: return as<ConstantValue>(static_cast<MethodValue*>(value)->function) ? &PyCFunction_Type : &PyMethod_Type;
-    case Kind::Object: return static_cast<ObjectValue*>(value)->type;
-    case Kind::Cell: return &PyCell_Type;
-    case Kind::Super: return &PySuper_Type;
-    case Kind::Iterator: return static_cast<IteratorValue*>(value)->type();
-    case Kind::Null: break;
+    case Kind::Slice:
+      return &PySlice_Type;
+    case Kind::Function:
+      return &PyFunction_Type;
+    case Kind::Method:
+      return as<ConstantValue>(static_cast<MethodValue*>(value)->function) ? &PyCFunction_Type : &PyMethod_Type;
+    case Kind::Object:
+      return static_cast<ObjectValue*>(value)->type;
+    case Kind::Cell:
+      return &PyCell_Type;
+    case Kind::Super:
+      return &PySuper_Type;
+    case Kind::Iterator:
+      return static_cast<IteratorValue*>(value)->type();
+    case Kind::Null:
+      break;
   }
   throw Break{BreakId::internal, "type of NULL"};
 }

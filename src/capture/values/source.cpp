@@ -51,7 +51,8 @@ Source* SourceTree::child(Source* parent, SourceKind kind, int32_t index, PyObje
     for (Source* child : parent->children) {
       Py_hash_t h = child->key ? PyObject_Hash(child->key.get()) : 0;
       index_map.emplace((static_cast<uint64_t>(h) * 31 + static_cast<uint64_t>(child->index)) * 31 +
-                            static_cast<uint64_t>(child->kind), child);
+                            static_cast<uint64_t>(child->kind),
+                        child);
     }
   auto [first, last] = index_map.equal_range(code);
   for (; first != last; ++first) {
@@ -80,23 +81,36 @@ static std::string text_of(PyObject* object, bool quoted) {
 
 std::string Source::describe() const {
   switch (kind) {
-    case SourceKind::Argument: return key ? text_of(key.get(), false) : "argument " + std::to_string(index);
-    case SourceKind::Function: return "<function>";
-    case SourceKind::Pinned: return text_of(key.get(), false);
-    case SourceKind::InstanceDict: return parent->describe();
+    case SourceKind::Argument:
+      return key ? text_of(key.get(), false) : "argument " + std::to_string(index);
+    case SourceKind::Function:
+      return "<function>";
+    case SourceKind::Pinned:
+      return text_of(key.get(), false);
+    case SourceKind::InstanceDict:
+      return parent->describe();
     case SourceKind::DictItem:
       if (parent->kind == SourceKind::InstanceDict) return parent->describe() + "." + text_of(key.get(), false);
       if (parent->kind == SourceKind::Pinned) return text_of(key.get(), false);
       return parent->describe() + "[" + text_of(key.get(), true) + "]";
-    case SourceKind::Attribute: return parent->describe() + "." + text_of(key.get(), false);
-    case SourceKind::Item: return parent->describe() + "[" + std::to_string(index) + "]";
-    case SourceKind::Cell: return parent->describe() + ".__closure__[" + std::to_string(index) + "]";
-    case SourceKind::CellContents: return parent->describe() + ".cell_contents";
-    case SourceKind::Default: return parent->describe() + ".__defaults__[" + std::to_string(index) + "]";
-    case SourceKind::KwDefault: return parent->describe() + ".__kwdefaults__[" + text_of(key.get(), true) + "]";
-    case SourceKind::BoundFunction: return parent->describe() + ".__func__";
-    case SourceKind::BoundSelf: return parent->describe() + ".__self__";
-    case SourceKind::Type: return "type(" + parent->describe() + ")";
+    case SourceKind::Attribute:
+      return parent->describe() + "." + text_of(key.get(), false);
+    case SourceKind::Item:
+      return parent->describe() + "[" + std::to_string(index) + "]";
+    case SourceKind::Cell:
+      return parent->describe() + ".__closure__[" + std::to_string(index) + "]";
+    case SourceKind::CellContents:
+      return parent->describe() + ".cell_contents";
+    case SourceKind::Default:
+      return parent->describe() + ".__defaults__[" + std::to_string(index) + "]";
+    case SourceKind::KwDefault:
+      return parent->describe() + ".__kwdefaults__[" + text_of(key.get(), true) + "]";
+    case SourceKind::BoundFunction:
+      return parent->describe() + ".__func__";
+    case SourceKind::BoundSelf:
+      return parent->describe() + ".__self__";
+    case SourceKind::Type:
+      return "type(" + parent->describe() + ")";
   }
   return "?";
 }

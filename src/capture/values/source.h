@@ -13,20 +13,20 @@
 namespace stator::capture {
 
 enum class SourceKind : uint8_t {
-  Argument,      // localsplus slot `index` of the captured frame
-  Function,      // the function object that is running
-  Pinned,        // an object whose identity follows from other guards (class attribute, function's globals)
-  InstanceDict,  // __dict__ of the parent
-  DictItem,      // parent[key], parent an exact dict
-  Attribute,     // parent's instance attribute `key`, read without user code
-  Item,          // parent[index], parent a tuple or list
-  Cell,          // closure cell `index` of the parent function
-  CellContents,  // what the parent cell holds
-  Default,       // __defaults__[index] of the parent function
-  KwDefault,     // __kwdefaults__[key] of the parent function
-  BoundFunction, // __func__ of the parent method
-  BoundSelf,     // __self__ of the parent method
-  Type,          // the parent's class
+  Argument,       // localsplus slot `index` of the captured frame
+  Function,       // the function object that is running
+  Pinned,         // an object whose identity follows from other guards (class attribute, function's globals)
+  InstanceDict,   // __dict__ of the parent
+  DictItem,       // parent[key], parent an exact dict
+  Attribute,      // parent's instance attribute `key`, read without user code
+  Item,           // parent[index], parent a tuple or list
+  Cell,           // closure cell `index` of the parent function
+  CellContents,   // what the parent cell holds
+  Default,        // __defaults__[index] of the parent function
+  KwDefault,      // __kwdefaults__[key] of the parent function
+  BoundFunction,  // __func__ of the parent method
+  BoundSelf,      // __self__ of the parent method
+  Type,           // the parent's class
 };
 
 /// Facts that a guard asserts about the object at a source.
@@ -47,10 +47,10 @@ struct Source;
 
 struct Fact {
   FactKind kind;
-  Ref object;        // expected object, type, key, key tuple, ... by kind
-  Ref extra;         // second expectation, by kind
+  Ref object;  // expected object, type, key, key tuple, ... by kind
+  Ref extra;   // second expectation, by kind
   int64_t number = 0;
-  UserLine line;     // what needed it
+  UserLine line;                                    // what needed it
   Source* other = nullptr;                          // SameAs, NotSameAs
   std::shared_ptr<const TensorExpectation> tensor;  // Tensor
 };

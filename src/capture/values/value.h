@@ -14,18 +14,18 @@
 namespace stator::capture {
 
 enum class Kind : uint8_t {
-  Null,       // CPython's NULL on the stack
-  Constant,   // a literal, or an object known by identity (class, module, built-in function)
-  Tensor,     // a tensor: its fake stands in the program's place
+  Null,      // CPython's NULL on the stack
+  Constant,  // a literal, or an object known by identity (class, module, built-in function)
+  Tensor,    // a tensor: its fake stands in the program's place
   Tuple,
   List,
   Dict,
   Set,
-  View,       // keys(), values() or items() of a dict
+  View,  // keys(), values() or items() of a dict
   Slice,
-  Function,   // a Python function, from outside or made in the program
-  Method,     // function bound to self
-  Object,     // instance of a class, from outside or made in the program; nn.Modules too
+  Function,  // a Python function, from outside or made in the program
+  Method,    // function bound to self
+  Object,    // instance of a class, from outside or made in the program; nn.Modules too
   Cell,
   Super,
   Iterator,
@@ -116,13 +116,13 @@ struct CellValue final : Value {
 
 struct FunctionValue final : Value {
   static constexpr Kind kKind = Kind::Function;
-  Ref function;                      // outside: the function object
+  Ref function;  // outside: the function object
   // made in the program:
-  PyCodeObject* code = nullptr;      // owned by the making code's constants, or by `function`
+  PyCodeObject* code = nullptr;  // owned by the making code's constants, or by `function`
   PyObject* globals = nullptr;
   Source* globals_source = nullptr;
-  Value* defaults = nullptr;         // tuple or null
-  Value* kwdefaults = nullptr;       // dict or null
+  Value* defaults = nullptr;    // tuple or null
+  Value* kwdefaults = nullptr;  // dict or null
   std::vector<CellValue*> closure;
   Value* annotations = nullptr;
   std::unordered_map<std::string, Value*> attributes;  // written by the program
