@@ -43,6 +43,7 @@ $(BUILD)/build.ninja: CMakeLists.txt $(VENV_STAMP) | $(SYSTEM_STAMP)
 build: $(BUILD)/build.ninja  ## set up .venv and build, optimised, into python/stator
 	$(call say,"build")
 	@ninja -C $(BUILD) -j $(JOBS)
+	@$(PY) -m compileall -q python/stator
 
 demo: build  ## compile a real model, compare with eager and with torch.compile
 	@$(PY) examples/demo.py

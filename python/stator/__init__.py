@@ -9,6 +9,8 @@
 their names say. See docs/architecture.md for how it works.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 import torch as _torch  # first: the extension needs torch's libraries loaded
 
 if not _torch.__version__.startswith("2.13."):
@@ -36,11 +38,23 @@ from .errors import (
     StatorError,
     Unsupported,
 )
-from .explain import ExplainOutput, explain
 from .modes import disable, run
 from .user import graph_break, is_compiling
 
 __version__ = "0.1.0"
+
+if _TYPE_CHECKING:
+    from .report import ExplainOutput, explain
+
+
+def __getattr__(name: str) -> object:
+    # Reports are for people, and loaded when the first one is asked for.
+    if name in ("ExplainOutput", "explain"):
+        from . import report
+
+        return getattr(report, name)
+    raise AttributeError(f"module 'stator' has no attribute {name!r}")
+
 
 _C.set_error_types(Unsupported, InternalError, RecompileLimitExceeded, BackendCompilerFailed, SkipFrame)
 

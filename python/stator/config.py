@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _C
 from .errors import InvalidOption
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     kind: type
     doc: str
     least: int | None = None
