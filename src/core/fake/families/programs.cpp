@@ -42,6 +42,7 @@ void glu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void log_sigmoid_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  require(args.tensor(0).sym_sizes().equals(args.tensor(1).sym_sizes()), args, "a gradient of another shape");
   args.returns(new_like(args.tensor(0)));
 }
 
