@@ -9,7 +9,7 @@ import torch
 import stator
 
 from . import models
-from .measure import Row, Table, per_call, show_time, versus
+from .measure import Row, Table, per_call, show_time, single_threaded, versus
 
 
 def stored(gm: Any, example_inputs: list[torch.Tensor]) -> Any:
@@ -32,6 +32,7 @@ def increment(x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
+@single_threaded
 def run(quick: bool = False) -> list[Table]:
     x = torch.ones(4)
     rows = []

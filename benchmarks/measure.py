@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections.abc import Callable
@@ -44,6 +45,21 @@ class Table:
         lines.append("|" + "|".join("---" if i == 0 else "---:" for i in kept) + "|")
         lines += ["| " + " | ".join(row[i] for i in kept) + " |" for row in body]
         return "\n".join(lines)
+
+
+def single_threaded(topic: Callable[..., Any]) -> Callable[..., Any]:
+    """For topics about the work around the compute: a pool of threads that waits for work only adds noise to them."""
+
+    @functools.wraps(topic)
+    def run(*args: Any) -> Any:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return topic(*args)
+        finally:
+            torch.set_num_threads(threads)
+
+    return run
 
 
 def show_time(seconds: float) -> str:
