@@ -218,9 +218,9 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
   if (!*self->cache || (*self->cache)->code() != code || (*self->cache)->is_detached()) *self->cache = code_cache(code);
   std::shared_ptr<CodeCache> cache = *self->cache;
-  const pycompat::Code* decoded = pycompat::decode(code);
+  if (!cache->decoded) cache->decoded = pycompat::decode(code);
   BoundArguments bound;
-  if (!decoded || !bound.bind(*decoded, self->fn, args, PyVectorcall_NARGS(nargsf), names)) {
+  if (!cache->decoded || !bound.bind(*cache->decoded, self->fn, args, PyVectorcall_NARGS(nargsf), names)) {
     PyErr_Clear();
     return call_plain(self, args, nargsf, names);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capture/cache/entry.h"
+#include "capture/pycompat/code.h"
 
 namespace stator::capture {
 
@@ -35,6 +36,7 @@ class CodeCache {
   bool is_detached() const { return detached_; }
 
   PyCodeObject* code() const { return code_; }
+  const pycompat::Code* decoded = nullptr;  // lives as long as the code object; null: not decoded yet
 
  private:
   bool detached_ = false;

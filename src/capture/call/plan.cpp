@@ -8,7 +8,7 @@ namespace {
 struct Making {
   const CheckArray& guards;
   std::vector<Ref>& outputs;
-  std::vector<Ref>& made;
+  Ref* made;
   PyObject* at(int32_t index) const { return index < 0 ? nullptr : made[index].get(); }
 };
 
@@ -153,16 +153,23 @@ static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::SetItem) + 1);
 }  // namespace
 
 PyObject* Plan::run(const CheckArray& guards) const {
+  // Most plans are short: their row of objects needs no allocation.
+  constexpr size_t kInline = 8;
+  Ref inline_row[kInline];
+  std::vector<Ref> heap_row;
+  Ref* made = inline_row;
+  if (steps.size() > kInline) {
+    heap_row.resize(steps.size());
+    made = heap_row.data();
+  }
   std::vector<Ref> outputs;
-  std::vector<Ref> made(steps.size());
   Making making{guards, outputs, made};
   // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
   for (size_t i = 0; i < steps.size(); ++i)
     if (steps[i].kind == StepKind::Slot) made[i] = make_slot(steps[i], making);
   if (graph) {
-    std::vector<PyObject*> tensors;
-    tensors.reserve(inputs.size());
-    for (int32_t slot : inputs) tensors.push_back(guards.slot(slot));
+    std::vector<PyObject*> tensors(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) tensors[i] = guards.slot(inputs[i]);
     if (!graph->run(tensors, outputs)) return nullptr;
   }
   for (size_t i = 0; i < steps.size(); ++i) {

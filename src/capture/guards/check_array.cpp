@@ -17,7 +17,20 @@ int rearm_dict(Check& c, CheckRun& run) {
   return 1;
 }
 
+/// The instance's identity is guarded, so the place of its __dict__ is known; the dict itself can be exchanged.
+int load_placed_dict(Check& c, CheckRun& run) {
+  if (*reinterpret_cast<PyObject**>(c.number) == run.slots[c.slot]) return 1;
+  return load_row(SourceKind::InstanceDict)(c, run);
+}
+
 int check_exact_dict(Check& c, CheckRun& run) { return PyDict_CheckExact(run.slots[c.slot]); }
+
+bool has_known_identity(const Source* source) {
+  if (source->kind == SourceKind::Pinned) return true;
+  for (const Fact& fact : source->facts)
+    if (fact.kind == FactKind::Identity) return true;
+  return false;
+}
 
 PyObject* on_death(PyObject* capsule, PyObject*) {
   *static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr))->get() = true;
@@ -27,6 +40,13 @@ PyMethodDef on_death_def = {"on_death", on_death, METH_O, nullptr};
 
 void free_flag(PyObject* capsule) {
   delete static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+/// Facts that cannot change while the same object stands there: also the class of what is no instance of a Python
+/// class.
+bool is_invariant_here(const Fact& fact) {
+  if (fact.kind == FactKind::TypeIs) return !(fact.object.as<PyTypeObject>()->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  return is_invariant(fact.kind);
 }
 
 bool is_dict_content(const Fact& fact) {
@@ -72,10 +92,13 @@ struct CheckArray::Builder {
     check.from = s->parent ? s->parent->slot : 0;
     check.count = s->index;
     check.object = s->key.get();
-    if (s->key && PyUnicode_Check(s->key.get()))
-      check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
-    else if (s->key)
-      check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+    if (s->key) check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+    if (s->kind == SourceKind::InstanceDict && has_known_identity(s->parent)) {
+      if (PyObject** place = _PyObject_GetDictPtr(s->parent->object.get())) {
+        check.fn = load_placed_dict;
+        check.number = reinterpret_cast<uint64_t>(place);
+      }
+    }
   }
 
   void emit_fact(Source* s, Fact& fact) {
@@ -93,17 +116,17 @@ struct CheckArray::Builder {
   void emit_static(Source* s) {
     emit_load(s);
     for (Fact& fact : s->facts)
-      if (is_invariant(fact.kind)) emit_fact(s, fact);
+      if (is_invariant_here(fact)) emit_fact(s, fact);
   }
 
   void emit_dynamic(Source* s) {
     bool tagged = s->object && PyDict_CheckExact(s->object.get());
     for (Fact& fact : s->facts)
-      if (!is_invariant(fact.kind) && !fact.other && !(tagged && is_dict_content(fact))) emit_fact(s, fact);
+      if (!is_invariant_here(fact) && !fact.other && !(tagged && is_dict_content(fact))) emit_fact(s, fact);
     if (tagged) {
-      add(check_exact_dict, s);
       size_t head = array.checks_.size();
       add(dict_unchanged, s);
+      if (s->kind == SourceKind::InstanceDict) add(check_exact_dict, s);
       for (Fact& fact : s->facts)
         if (is_dict_content(fact)) emit_fact(s, fact);
       for (Source* child : s->children)

@@ -104,6 +104,9 @@ Value* einsum(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
+    // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
+    // seen.
+    {"torch._dynamo.mutation_guard.GenerationTracker.tag.__func__", is_none},
     {"torch.compiler.is_compiling", is_true},
     {"torch.compiler.is_dynamo_compiling", is_true},
     {"torch._utils.is_compiling", is_true},

@@ -54,7 +54,12 @@ Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
     result = Ref::steal(run(call));
   } catch (const std::exception& error) {
     failure_ = error.what();
+    fake::note_error(failure_);
     result = Ref();
+  }
+  if (!result && PyErr_Occurred()) {
+    failure_ = take_error_text();
+    fake::note_error(failure_);
   }
   if (fake::is_poisoned()) {
     PyErr_Clear();
@@ -62,7 +67,6 @@ Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
     refused_ = true;
     return {};
   }
-  if (!result && PyErr_Occurred()) failure_ = take_error_text();
   return result;
 }
 
