@@ -10,7 +10,7 @@ import torch
 import stator
 
 from . import models
-from .measure import Table, per_call, versus
+from .measure import Table, per_call, single_threaded, versus
 
 
 def increment(x: torch.Tensor) -> torch.Tensor:
@@ -32,6 +32,7 @@ def _cases() -> list[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
     return cases
 
 
+@single_threaded
 def run(quick: bool = False) -> list[Table]:
     rows = []
     with torch.no_grad():
