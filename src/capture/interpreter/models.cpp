@@ -54,6 +54,8 @@ constexpr KindRow kKinds[] = {
     {"torch._C._get_math_sdp_enabled", CallableKind::Pure},
     {"torch._C._get_deterministic_algorithms", CallableKind::Pure},
     {"torch._C._has_cuda", CallableKind::Pure},
+    {"torch._C._get_privateuse1_backend_name", CallableKind::Pure},
+    {"torch._C._is_torch_function_mode_enabled", CallableKind::Pure},
     {"torch.get_num_threads", CallableKind::Pure},
     {"torch._C._functorch.peek_interpreter_stack", CallableKind::Pure},
     {"torch._C._get_accelerator", CallableKind::Pure},

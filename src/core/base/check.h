@@ -27,9 +27,8 @@ template <class... Parts>
 }  // namespace stator
 
 /// Holds in release builds too; the message is built only on failure.
-#define STATOR_CHECK(condition, ...)                                                   \
-  do {                                                                                 \
-    if (!(condition)) [[unlikely]]                                                     \
-      ::stator::detail::fail(__FILE__, __LINE__, "check failed: " #condition " ",      \
-                             ##__VA_ARGS__);                                           \
+#define STATOR_CHECK(condition, ...)                                                              \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]]                                                                \
+      ::stator::detail::fail(__FILE__, __LINE__, "check failed: " #condition " ", ##__VA_ARGS__); \
   } while (0)

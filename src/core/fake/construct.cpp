@@ -55,8 +55,7 @@ at::Tensor make_fake(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::Scala
   return fake;
 }
 
-at::Tensor make_fake(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides, at::ScalarType dtype,
-                     c10::Device device) {
+at::Tensor make_fake(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides, at::ScalarType dtype, c10::Device device) {
   const auto concrete_sizes = c10::asIntArrayRefSlowOpt(sizes);
   const auto concrete_strides = c10::asIntArrayRefSlowOpt(strides);
   if (concrete_sizes && concrete_strides) return make_fake(*concrete_sizes, *concrete_strides, dtype, device);
@@ -148,7 +147,8 @@ void resize_out(const at::Tensor& out, c10::SymIntArrayRef sizes, std::optional<
 
 at::Tensor meta_twin(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
-  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) refuse("a symbolic shape meets a concrete meta kernel");
+  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
+    refuse("a symbolic shape meets a concrete meta kernel");
   at::Tensor twin = at::Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) twin.unsafeGetTensorImpl()->set_wrapped_number(true);
   return twin;

@@ -16,7 +16,8 @@ at::ScalarType dtype_or_default(const Args& args, size_t i) {
 /// dtype, layout, device, pin_memory stand in a row in every factory's schema.
 c10::Device device_at(const Args& args, size_t dtype) {
   const size_t layout = dtype + 1, device = dtype + 2, pinned = dtype + 3;
-  if (!args.is_none(layout) && args[layout].toLayout() != at::kStrided) refuse(args.op(), "a layout other than strided");
+  if (!args.is_none(layout) && args[layout].toLayout() != at::kStrided)
+    refuse(args.op(), "a layout other than strided");
   if (!args.is_none(pinned) && args.boolean(pinned)) refuse(args.op(), "pinned memory");
   const c10::Device result = args.is_none(device) ? c10::Device(at::kCPU) : args[device].toDevice();
   if (result.is_meta()) refuse(args.op(), "the meta device");
@@ -74,7 +75,8 @@ Specs full(const Args& args) {
 Specs scalar_tensor(const Args& args) { return {{{}, dtype_or_default(args, 1), device_at(args, 1)}}; }
 
 /// The number of steps of arange and range, computed in the type the real kernel computes it in.
-c10::SymInt steps_between(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType dtype) {
+c10::SymInt steps_between(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+                          at::ScalarType dtype) {
   if (start.isSymbolic() || end.isSymbolic() || step.isSymbolic()) {
     const c10::SymInt first = start.toSymInt(), last = end.toSymInt(), stride = step.toSymInt();
     return stride > 0 ? (last - first + stride - 1) / stride : (first - last - stride - 1) / -stride;

@@ -49,8 +49,7 @@ at::Tensor FakeMode::from_real(const at::Tensor& real) {
 
   // Whether a tensor is an inference tensor is decided by the mode at its birth.
   c10::InferenceMode as_born(real.is_inference());
-  const c10::DispatchKeySet bits(
-      {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+  const c10::DispatchKeySet bits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   at::Tensor fake = make_over(pair.fake, keys_for(real.device()) | (real.key_set() & bits), real.scalar_type());
   set_geometry(fake, real.sym_sizes(), real.sym_strides(), real.sym_storage_offset());
   if (real.unsafeGetTensorImpl()->is_wrapped_number()) fake.unsafeGetTensorImpl()->set_wrapped_number(true);

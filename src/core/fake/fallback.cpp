@@ -135,7 +135,11 @@ bool is_generated_out(const c10::OperatorHandle& op) {
 }
 
 Plan make_plan(const c10::OperatorHandle& op) {
-  Plan plan{&op.schema(), Tier::Refused, nullptr, {}, tensor_positions(op.schema()),
+  Plan plan{&op.schema(),
+            Tier::Refused,
+            nullptr,
+            {},
+            tensor_positions(op.schema()),
             static_cast<uint32_t>(op.schema().arguments().size())};
   const Rows rows = find_rows(op.operator_name());
   if (rows.own && !is_generated_out(op)) {
@@ -219,7 +223,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   refuse(op, plan.reason.c_str());
 }
 
-void add_row(const char* name, Rule Rows::* member, Rule rule) {
+void add_row(const char* name, Rule Rows::*member, Rule rule) {
   Rule& slot = tables()[name].*member;
   STATOR_CHECK(!slot || slot == rule, "two rules for ", name);
   slot = rule;
@@ -277,8 +281,8 @@ std::string install() {
       register_families();
       static auto* library = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::Fake, __FILE__, __LINE__);
       library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
-      static auto* listening =
-          new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
+      static auto* listening = new c10::RegistrationHandleRAII(
+          c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
       (void)listening;
     } catch (const std::exception& error) {
       failure = std::string("the Fake dispatch key can't be used: ") + error.what();

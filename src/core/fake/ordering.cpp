@@ -11,7 +11,8 @@ Specs sort(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   wrap_dim(args.integer(dim), self.dim());
   const Dims strides = like_strides(self);
-  return {{dims_of(self), self.scalar_type(), self.device(), strides}, {dims_of(self), at::kLong, self.device(), strides}};
+  return {{dims_of(self), self.scalar_type(), self.device(), strides},
+          {dims_of(self), at::kLong, self.device(), strides}};
 }
 
 Specs topk(const Args& args) {

@@ -94,8 +94,7 @@ Specs pair(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   const c10::IValue dims = dim == kNone ? c10::IValue() : args[dim];
   Dims sizes = reduced_sizes(self, dims, keep != kNone && args.boolean(keep));
-  return {{sizes, reduced_type<first>(self.scalar_type()), self.device()},
-          {sizes, self.scalar_type(), self.device()}};
+  return {{sizes, reduced_type<first>(self.scalar_type()), self.device()}, {sizes, self.scalar_type(), self.device()}};
 }
 
 /// argmax over everything gives a scalar unless dimensions are kept.
@@ -120,7 +119,8 @@ Specs histogram(const Args& args) {
   return {{{args.sym_int(1)}, self.scalar_type(), self.device()}};
 }
 
-#define STATOR_REDUCTION(name, out, ...) {name, make_results<__VA_ARGS__>}, {out, fill_outs<__VA_ARGS__>}
+#define STATOR_REDUCTION(name, out, ...) \
+  {name, make_results<__VA_ARGS__>}, { out, fill_outs<__VA_ARGS__> }
 
 const RuleRow kRows[] = {
     STATOR_REDUCTION("aten::sum.dim_IntList", "aten::sum.IntList_out", reduce<Type::Sum, 1, 2, 3>),

@@ -93,8 +93,7 @@ at::Tensor make_fake(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::Scala
 at::Tensor make_contiguous(c10::SymIntArrayRef sizes, at::ScalarType dtype, c10::Device device);
 at::Tensor make_contiguous(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device);
 /// The same in a memory format (Contiguous, ChannelsLast, ChannelsLast3d).
-at::Tensor make_in_format(c10::SymIntArrayRef sizes, at::MemoryFormat format, at::ScalarType dtype,
-                          c10::Device device);
+at::Tensor make_in_format(c10::SymIntArrayRef sizes, at::MemoryFormat format, at::ScalarType dtype, c10::Device device);
 
 /// A fake over the base's storage with the base's keys and dtype (another one when given). Autograd links it above.
 at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,

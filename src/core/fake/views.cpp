@@ -69,7 +69,8 @@ void view_as_real(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const auto& stride : self.sym_strides()) strides.push_back(stride * 2);
   sizes.emplace_back(2);
   strides.emplace_back(1);
-  args.returns(make_view(self, sizes, strides, self.sym_storage_offset() * 2, c10::toRealValueType(self.scalar_type())));
+  args.returns(
+      make_view(self, sizes, strides, self.sym_storage_offset() * 2, c10::toRealValueType(self.scalar_type())));
 }
 
 void view_as_complex(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -118,7 +119,8 @@ void set_tensor(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 /// Views along dimensions, each as (sizes, strides, offset) of the result.
 struct Shape {
   explicit Shape(const at::Tensor& base)
-      : sizes(dims_of(base)), strides(base.sym_strides().begin(), base.sym_strides().end()),
+      : sizes(dims_of(base)),
+        strides(base.sym_strides().begin(), base.sym_strides().end()),
         offset(base.sym_storage_offset()) {}
   Dims sizes;
   Dims strides;
@@ -155,8 +157,8 @@ void permute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   const auto dims = args.ints(1);
-  TORCH_CHECK(static_cast<int64_t>(dims.size()) == self.dim(),
-              "permute: ", dims.size(), " dimensions are given for a tensor with ", self.dim());
+  TORCH_CHECK(static_cast<int64_t>(dims.size()) == self.dim(), "permute: ", dims.size(),
+              " dimensions are given for a tensor with ", self.dim());
   const Shape base(self);
   Shape shape(self);
   uint64_t seen = 0;
@@ -182,8 +184,8 @@ void expand(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (int64_t i = rank - 1; i >= 0; --i) {
     const bool is_new = i < added;
     const c10::SymInt size = is_new ? c10::SymInt(1) : self.sym_size(i - added);
-    c10::SymInt stride = is_new ? (i + 1 < rank ? sizes[i + 1] * strides[i + 1] : c10::SymInt(1))
-                                : self.sym_stride(i - added);
+    c10::SymInt stride =
+        is_new ? (i + 1 < rank ? sizes[i + 1] * strides[i + 1] : c10::SymInt(1)) : self.sym_stride(i - added);
     if (sizes[i] == -1) {
       TORCH_CHECK(!is_new, "The expanded size of the tensor (", sizes[i],
                   ") isn't allowed in a leading, non-existing dimension ", i);
@@ -231,8 +233,8 @@ void select(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   c10::SymInt index = args.sym_int(2);
   Shape shape(self);
   const c10::SymInt size = shape.sizes[dim];
-  TORCH_CHECK_INDEX(index >= -size && index < size, "select(): index ", index,
-                    " out of range for tensor of size ", self.sym_sizes(), " at dimension ", dim);
+  TORCH_CHECK_INDEX(index >= -size && index < size, "select(): index ", index, " out of range for tensor of size ",
+                    self.sym_sizes(), " at dimension ", dim);
   if (index < 0) index = index + size;
   shape.offset = shape.offset + index * shape.strides[dim];
   shape.sizes.erase(shape.sizes.begin() + dim);

@@ -101,8 +101,8 @@ TEST_F(FakeTensorTest, ForeignTensorsAreRefusedNumbersAreNot) {
 }
 
 TEST_F(FakeTensorTest, PromotesAsTorchDoes) {
-  const at::ScalarType types[] = {at::kBool, at::kByte, at::kInt, at::kLong, at::kHalf, at::kFloat, at::kDouble,
-                                  at::kComplexFloat};
+  const at::ScalarType types[] = {at::kBool, at::kByte,  at::kInt,    at::kLong,
+                                  at::kHalf, at::kFloat, at::kDouble, at::kComplexFloat};
   for (const auto a : types) {
     for (const auto b : types) {
       for (const bool scalar : {false, true}) {

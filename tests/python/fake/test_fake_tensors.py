@@ -64,7 +64,15 @@ def test_no_fake_of_other_kinds(make):
 def test_views_alias_their_base_and_share_its_version():
     fake = fakes(torch.zeros(4, 5))
     with fake_scope():
-        views = [fake.t(), fake[1], fake[:, 1:3], fake.view(20), fake.reshape(5, 4), fake.expand(2, 4, 5), *fake.split(2)]
+        views = [
+            fake.t(),
+            fake[1],
+            fake[:, 1:3],
+            fake.view(20),
+            fake.reshape(5, 4),
+            fake.expand(2, 4, 5),
+            *fake.split(2),
+        ]
         for view in views:
             assert view._is_view() and view._base is fake and same_storage(view, fake)
         version = fake._version

@@ -124,7 +124,14 @@ def test_overload(name, op):
             for (first, second), number, flag in itertools.product(pairs, (2, 1.5), (False, True)):
                 tensors = [first, second, first, second, first][:count]
                 # Arguments that are written must not be shared between the runs.
-                made = plain_arguments(op._schema, [t.clone(memory_format=torch.preserve_format) if a.is_write else t
-                                                    for t, a in zip(tensors, tensor_arguments(op))], number, flag)
+                made = plain_arguments(
+                    op._schema,
+                    [
+                        t.clone(memory_format=torch.preserve_format) if a.is_write else t
+                        for t, a in zip(tensors, tensor_arguments(op))
+                    ],
+                    number,
+                    flag,
+                )
                 difference = differences(op, *made)
                 assert not difference, f"{[t.stride() for t in tensors]} {dtype} {number} {flag}: {difference}"

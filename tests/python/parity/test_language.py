@@ -147,7 +147,13 @@ def iteration_tools(a):
     out = []
     for i, (p, q) in enumerate(zip([1, 2], [a, a + 1]), start=5):
         out.append(q * p + i)
-    return out, list(map(lambda t: t + 1, out)), list(filter(None, [0, 1, 2])), list(reversed([1, 2, 3])), next(iter([4]))
+    return (
+        out,
+        list(map(lambda t: t + 1, out)),
+        list(filter(None, [0, 1, 2])),
+        list(reversed([1, 2, 3])),
+        next(iter([4])),
+    )
 
 
 @program((x,))
@@ -231,7 +237,16 @@ class Derived(Base):
 @program((x,), (y,))
 def user_classes(a):
     d = Derived(a)
-    return d(2), d[0], len(d), (d + Base(a)).t, isinstance(d, Base), type(d).__name__, getattr(d, "none", 7), hasattr(d, "t")
+    return (
+        d(2),
+        d[0],
+        len(d),
+        (d + Base(a)).t,
+        isinstance(d, Base),
+        type(d).__name__,
+        getattr(d, "none", 7),
+        hasattr(d, "t"),
+    )
 
 
 class Point(NamedTuple):
