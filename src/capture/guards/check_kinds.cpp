@@ -26,8 +26,10 @@ int load_dict_item(Check& c, CheckRun& run) {
 }
 
 int load_attribute(Check& c, CheckRun& run) {
-  // The type's version is guarded before, so this reads the instance's own slot or dict and runs no user code.
-  PyObject* value = PyObject_GenericGetAttr(run.slots[c.from], c.object);
+  PyObject* from = run.slots[c.from];
+  if (c.count == kOwnAttribute) return (run.slots[c.slot] = stator_instance_value(from, c.object)) ? 1 : 0;
+  // A slot or a field of a C class: the class's version is guarded, so no user code answers.
+  PyObject* value = PyObject_GenericGetAttr(from, c.object);
   if (!value) {
     PyErr_Clear();
     return 0;
@@ -119,10 +121,22 @@ int check_length(Check& c, CheckRun& run) {
   return length == static_cast<Py_ssize_t>(c.number);
 }
 
+bool same_keys_in_order(PyObject* ordered, PyObject* wanted) {
+  // The order of an OrderedDict is its own, not that of the table below it.
+  Ref iterator = Ref::steal(PyObject_GetIter(ordered));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted); ++i) {
+    Ref key = iterator ? Ref::steal(PyIter_Next(iterator.get())) : Ref();
+    PyErr_Clear();
+    if (!key || !literal_equal(key.get(), PyTuple_GET_ITEM(wanted, i))) return false;
+  }
+  return true;
+}
+
 int check_keys(Check& c, CheckRun& run) {
   PyObject* dict = run.slots[c.slot];
   Py_ssize_t wanted = PyTuple_GET_SIZE(c.object);
   if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != wanted) return 0;
+  if (PyODict_CheckExact(dict)) return same_keys_in_order(dict, c.object);
   Py_ssize_t position = 0, i = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &position, &key, &value)) {
@@ -158,17 +172,7 @@ int check_code(Check& c, CheckRun& run) {
 }
 
 int check_no_attribute(Check& c, CheckRun& run) {
-  PyObject* value = PyObject_GenericGetAttr(run.slots[c.slot], c.object);
-  bool own = false;
-  if (!value) {
-    PyErr_Clear();
-  } else {
-    // A class attribute of that name answers too: only another object than the class's is the instance's own.
-    PyObject* on_type = _PyType_Lookup(Py_TYPE(run.slots[c.slot]), c.object);
-    own = !on_type || (value != on_type && !Py_TYPE(on_type)->tp_descr_get);
-    Py_DECREF(value);
-  }
-  return !own;
+  return stator_instance_value(run.slots[c.slot], c.object) == nullptr;
 }
 
 int check_cell_empty(Check& c, CheckRun& run) { return PyCell_GET(run.slots[c.slot]) == nullptr; }

@@ -3,6 +3,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/tensor_attributes.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
@@ -49,14 +50,8 @@ Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name, PyObj
     }
     return dict_attr(in, *slot, instance_dict_source(in, object->source, *slot), name);
   }
-  if (!Py_TYPE(instance)->tp_dictoffset) return nullptr;
-  Ref found = Ref::steal(PyObject_GenericGetAttr(instance, name));
-  if (!found) PyErr_Clear();
-  // The class answers too when the instance has nothing: then only its own objects count.
-  Ref dict = Ref::steal(PyObject_GenericGetDict(instance, nullptr));
-  PyErr_Clear();
-  bool own = found && dict && PyDict_GetItemWithError(dict.get(), name);
-  if (own) return in.wrap(found.get(), in.sources().child(object->source, SourceKind::Attribute, 0, name, found.get()));
+  if (PyObject* found = stator_instance_value(instance, name))
+    return in.wrap(found, in.sources().child(object->source, SourceKind::Attribute, kOwnAttribute, name, found));
   in.guard(object->source, FactKind::NoAttribute, name);
   return nullptr;
 }
@@ -205,7 +200,8 @@ Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
   if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), function);
   if (text == "__globals__" || text == "__closure__" || text == "__dict__" || text == "__annotations__")
     unknown(&PyFunction_Type, name, "internals of a function");
-  return in.wrap(found.get(), in.sources().child(function->source, SourceKind::Attribute, 0, name, found.get()));
+  return in.wrap(found.get(),
+                 in.sources().child(function->source, SourceKind::Attribute, kClassField, name, found.get()));
 }
 
 /// Attributes of tuples, lists, dicts, sets, slices, iterators and literals: methods of the built-in class.
@@ -322,7 +318,8 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
         PyErr_Clear();
         return nullptr;
       }
-      return in.wrap(found.get(), in.sources().child(object->source, SourceKind::Attribute, 0, name, found.get()));
+      return in.wrap(found.get(),
+                     in.sources().child(object->source, SourceKind::Attribute, kClassField, name, found.get()));
     }
     return in.bind_descriptor(on_class, type, object, name);
   }

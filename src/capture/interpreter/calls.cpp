@@ -106,7 +106,8 @@ Value* call_partial(Interpreter& in, ObjectValue* partial, CallArgs args) {
   auto part = [&](PyObject* name) -> Value* {
     if (Value** written = partial->find(name)) return *written;
     Ref object = Ref::steal(PyObject_GetAttr(partial->object.get(), name));
-    return in.wrap(object.get(), in.sources().child(partial->source, SourceKind::Attribute, 0, name, object.get()));
+    return in.wrap(object.get(),
+                   in.sources().child(partial->source, SourceKind::Attribute, kClassField, name, object.get()));
   };
   CallArgs all;
   all.positional = in.unpack(part(bound));

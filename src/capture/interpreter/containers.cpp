@@ -65,10 +65,11 @@ void Interpreter::realise(DictValue* dict) {
   }
   PyObject* object = dict->outside.get();
   Ref keys = Ref::steal(PyTuple_New(PyDict_GET_SIZE(object)));
-  Py_ssize_t position = 0, i = 0;
-  PyObject *key, *value;
-  while (PyDict_Next(object, &position, &key, &value)) {
-    Py_INCREF(key);
+  // By iteration and not by table, since an OrderedDict keeps an order of its own.
+  Ref iterator = Ref::steal(PyDict_Check(object) && PyODict_Check(object) ? PyODict_Type.tp_iter(object)
+                                                                          : PyDict_Type.tp_iter(object));
+  Py_ssize_t i = 0;
+  while (PyObject* key = PyIter_Next(iterator.get())) {
     PyTuple_SET_ITEM(keys.get(), i++, key);
     if (!is_literal(key) && !is_known_by_identity(key) && !PyFunction_Check(key) &&
         Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash)

@@ -29,6 +29,9 @@ enum class SourceKind : uint8_t {
   Type,           // the parent's class
 };
 
+/// `index` of an Attribute source: an attribute of the instance itself, or a field that its class describes.
+inline constexpr int32_t kOwnAttribute = 0, kClassField = 1;
+
 /// Facts that a guard asserts about the object at a source.
 enum class FactKind : uint8_t {
 #define STATOR_GUARD(name, invariant) name,
