@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import torch as _torch  # first: the extension needs torch's libraries loaded
 
-if not _torch.__version__.startswith("2.13."):
-    raise ImportError(
-        f"this build of Stator is for torch 2.13 and cannot work with torch {_torch.__version__}: "
-        "pip install torch==2.13.0, or build Stator for that torch"
-    )
 try:
     from . import _C
 except ImportError as _error:
-    raise ImportError("Stator's extension cannot be loaded; if it is not built yet, run `make build`") from _error
+    raise ImportError(
+        f"Stator's extension cannot be loaded with torch {_torch.__version__}; if it is not built yet, or was built "
+        "for another torch, run `make build`"
+    ) from _error
 
 from . import errors
 from .api import cache_entries, check_supported, compile, counters, is_supported, reset

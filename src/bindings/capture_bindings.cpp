@@ -1,5 +1,7 @@
 #include "bindings/capture_bindings.h"
 
+#include <torch/version.h>
+
 #include "bindings/backend_call.h"
 #include "bindings/graph_bindings.h"
 #include "capture/cache/code_cache.h"
@@ -158,7 +160,19 @@ bool add_literal_types() {
 
 }  // namespace
 
+/// libtorch's C++ interface differs between releases: an extension fits the one it was built for.
+static bool check_torch_version() {
+  Ref torch = Ref::steal(PyImport_ImportModule("torch"));
+  Ref version = torch ? Ref::steal(PyObject_GetAttrString(torch.get(), "__version__")) : Ref();
+  const char* text = version ? PyUnicode_AsUTF8(version.get()) : nullptr;
+  if (!text) return false;
+  if (std::string(text).rfind(TORCH_VERSION, 0) == 0) return true;
+  PyErr_Format(PyExc_ImportError, "built for torch %s, but torch %s is installed", TORCH_VERSION, text);
+  return false;
+}
+
 bool add_capture_bindings(PyObject* module) {
+  if (!check_torch_version()) return false;
   std::string why = fake::install();
   if (why.empty()) why = tracer::install();
   if (!why.empty()) {

@@ -26,7 +26,7 @@ bool is_plain_strided(const at::Tensor& real) {
 
 }  // namespace
 
-bool is_fake(const at::Tensor& tensor) { return tensor.defined() && tensor.unsafeGetTensorImpl()->is_fake(); }
+bool is_fake(const at::Tensor& tensor) { return tensor.defined() && tensor.key_set().has(c10::DispatchKey::Fake); }
 
 struct FakeMode::Impl {
   struct Pair {

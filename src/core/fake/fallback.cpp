@@ -170,7 +170,7 @@ const Plan& plan_for(const c10::OperatorHandle& op) {
 bool is_foreign(const at::Tensor& tensor) {
   if (!tensor.defined()) return false;
   const auto* impl = tensor.unsafeGetTensorImpl();
-  return !impl->is_fake() && !impl->is_wrapped_number();
+  return !impl->key_set().has(c10::DispatchKey::Fake) && !impl->is_wrapped_number();
 }
 
 bool holds_foreign(const c10::IValue& value) {

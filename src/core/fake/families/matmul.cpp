@@ -27,7 +27,7 @@ void require_expands(const Args& args, const at::Tensor& self, const Dims& sizes
   require(self.dim() <= static_cast<int64_t>(sizes.size()), args, "the added tensor has too many dimensions");
   const size_t shift = sizes.size() - static_cast<size_t>(self.dim());
   for (size_t i = shift; i < sizes.size(); ++i) {
-    const c10::SymInt& size = self.sym_sizes()[i - shift];
+    const c10::SymInt size = self.sym_sizes()[i - shift];
     require(size == sizes[i] || size == 1, args, "the added tensor does not broadcast");
   }
 }
