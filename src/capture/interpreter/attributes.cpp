@@ -269,6 +269,15 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   unknown(type, name, "state of an object known by identity only");
 }
 
+/// What the class itself defines; borrowed from it. Built-in classes may keep their dict out of sight.
+PyObject* own_class_attribute(PyTypeObject* type, PyObject* name) {
+  if (type->tp_dict) return PyDict_GetItemWithError(type->tp_dict, name);
+  Ref dict = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
+  Ref found = dict ? Ref::steal(PyObject_GetItem(dict.get(), name)) : Ref();
+  PyErr_Clear();
+  return found.get();
+}
+
 Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name) {
   in.guard_class(super->start_type);
   PyObject* mro = super->start_type->tp_mro;
@@ -276,7 +285,7 @@ Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name) {
   while (i < n && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(super->type)) ++i;
   for (++i; i < n; ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-    PyObject* found = base->tp_dict ? PyDict_GetItemWithError(base->tp_dict, name) : nullptr;
+    PyObject* found = own_class_attribute(base, name);
     if (!found) continue;
     bool on_class =
         as<ConstantValue>(super->self) != nullptr && PyType_Check(as<ConstantValue>(super->self)->object.get());
