@@ -277,8 +277,6 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   inner->caller = frame;
   inner->line = function->code->co_firstlineno;
   bind(*this, function, *code, args, *inner);
-  locate();
-  inner->caller_location = torch.location();
   if (code->flags & CO_GENERATOR) return make_generator(*this, std::move(inner));
   if (code->is_generator_like()) throw Break{BreakId::generator, "a coroutine"};
   return run_frame(*inner);

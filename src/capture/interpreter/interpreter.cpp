@@ -136,6 +136,17 @@ Value* Interpreter::run_frame(Frame& current) {
   return current.result;
 }
 
+uint32_t Interpreter::location_of(Frame& current) {
+  // Lines enter the graph when an operator is recorded there, and not before.
+  if (!current.location || current.located_line != current.line) {
+    uint32_t caller = current.caller ? location_of(*current.caller) : 0;
+    PyCodeObject* code = current.code->code;
+    current.location = torch.add_location(code->co_filename, code->co_qualname, current.line, caller);
+    current.located_line = current.line;
+  }
+  return current.location;
+}
+
 UserLine Interpreter::user_line() const {
   if (!frame) return {};
   return {Ref::borrow(frame->code->code->co_filename), frame->line};

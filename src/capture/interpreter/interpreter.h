@@ -30,7 +30,8 @@ struct Frame {
   size_t pc = 0;
   int line = 0;
   Frame* caller = nullptr;
-  uint32_t caller_location = 0;
+  uint32_t location = 0;  // in the graph, of `located_line`; 0: none yet
+  int located_line = 0;
   Value* result = nullptr;  // set by return and yield
   bool returned = false, yielded = false;
   Value* handled = nullptr;  // exception being handled
@@ -158,10 +159,8 @@ class Interpreter {
   TorchTracer torch;
   Value* call_torch(PyObject* callable, const CallArgs& args);
   /// Tells the tracer which line of the program records now.
-  void locate() {
-    torch.set_location(frame->code->code->co_filename, frame->code->code->co_qualname, frame->line,
-                       frame->caller_location);
-  }
+  void locate() { torch.use_location(location_of(*frame)); }
+  uint32_t location_of(Frame& frame);
   template <class F>
   Value* torch_result(F&& call, const char* what) {
     locate();

@@ -13,11 +13,6 @@ namespace stator::capture {
 struct TorchTracer::Impl {
   tracer::Tracer tracer;
   std::vector<Ref> held;  // Python faces of fakes, alive until capture ends
-  uint32_t location = 0;
-  PyObject* last_file = nullptr;
-  PyObject* last_function = nullptr;
-  int last_line = -1;
-  uint32_t last_caller = 0;
   explicit Impl(const std::string& name) : tracer(name) {}
 };
 
@@ -77,23 +72,17 @@ bool TorchTracer::knows(PyObject* tensor) {
 
 void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }
 
-void TorchTracer::set_location(PyObject* file, PyObject* function, int line, uint32_t caller) {
-  Impl& i = *impl_;
-  if (line == i.last_line && file == i.last_file && function == i.last_function && caller == i.last_caller) return;
-  i.last_file = file;
-  i.last_function = function;
-  i.last_line = line;
-  i.last_caller = caller;
+uint32_t TorchTracer::add_location(PyObject* file, PyObject* function, int line, uint32_t caller) {
   auto text = [](PyObject* object) {
     const char* chars = PyUnicode_AsUTF8(object);
     if (!chars) PyErr_Clear();
     return std::string(chars ? chars : "?");
   };
-  i.location = i.tracer.graph().add_location({text(file), text(function), line, caller});
-  i.tracer.set_location(i.location);
+  return impl_->tracer.graph().add_location({text(file), text(function), line, caller});
 }
 
-uint32_t TorchTracer::location() const { return impl_->location; }
+void TorchTracer::use_location(uint32_t location) { impl_->tracer.set_location(location); }
+
 size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
 
 static void mark_used(const graph::Argument& argument, std::vector<bool>& used) {

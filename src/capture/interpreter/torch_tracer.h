@@ -42,9 +42,10 @@ class TorchTracer {
   bool knows(PyObject* tensor);
   /// An `autocast` block of the program ended.
   void autocast_ended();
+  /// A line of the program, called from another one (0: none).
+  uint32_t add_location(PyObject* file, PyObject* function, int line, uint32_t caller);
   /// Location of the nodes recorded from here on.
-  void set_location(PyObject* file, PyObject* function, int line, uint32_t caller);
-  uint32_t location() const;
+  void use_location(uint32_t location);
   size_t node_count() const;
 
   /// The graph with these fakes as outputs. Inputs that nothing uses are dropped; `kept` gets the old index of each
