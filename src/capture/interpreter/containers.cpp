@@ -315,13 +315,7 @@ Value* Interpreter::get_item(Value* value, Value* key) {
           Py_TYPE(object) != &PyType_Type && Py_TYPE(object) != abc_meta_type())
         throw Break{BreakId::unknown_object, "subscript of a class"};
       Ref result = Ref::steal(PyObject_GetItem(object, literal.get()));
-      if (!result) {
-        PyObject *type, *error, *trace;
-        PyErr_Fetch(&type, &error, &trace);
-        PyErr_NormalizeException(&type, &error, &trace);
-        Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace);
-        throw Raise{constant(Ref::steal(error))};
-      }
+      if (!result) raise_current(*this);
       return wrap_result(result.get());
     }
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a constant"};

@@ -17,6 +17,8 @@ Value* import_name(Interpreter& in, Frame& frame, PyObject* name, Value* from_li
 
 Value* make_set(Interpreter& in, const std::vector<Value*>& items, PyTypeObject* type);
 void add_to_set(Interpreter& in, SetValue* set, Value* item);
+/// Raises the current Python error, which an operation on literals set, in the program's own terms.
+[[noreturn]] void raise_current(Interpreter& in);
 /// list.sort by CPython's rules (stable, `key` called once an item); breaks when items cannot be compared.
 void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse);
 /// Items of anything that `**` or `dict.update` takes.

@@ -76,10 +76,6 @@ struct Effect {
   Value* value = nullptr;
 };
 
-struct CaptureOptions {
-  bool fullgraph = false;
-};
-
 class Interpreter {
  public:
   Interpreter(PyObject* function, PyCodeObject* code, PyObject* const* arguments, std::string graph_name);
@@ -150,7 +146,6 @@ class Interpreter {
   Value* load_global(Frame& frame, PyObject* name);
   Value* format(Value* value, int conversion, Value* spec);
   bool is_instance(Value* value, Value* classes);
-  Value* class_attr(PyTypeObject* type, PyObject* name, Value* self);  // bound to self, or to the class if null
   Value* bind_descriptor(PyObject* descriptor, PyTypeObject* owner, Value* self, PyObject* name);
   FunctionValue* outside_function(PyObject* function, Source* source);
   void open_closure(FunctionValue* function);

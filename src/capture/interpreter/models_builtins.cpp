@@ -30,13 +30,7 @@ Value* call_literal(Interpreter& in, PyObject* callable, CallArgs& args) {
     PyDict_SetItem(keywords.get(), name.get(), literal.get());
   }
   Ref result = Ref::steal(PyObject_Call(callable, positional.get(), keywords.get()));
-  if (!result) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace);
-    throw Raise{in.constant(Ref::steal(value))};
-  }
+  if (!result) raise_current(in);
   return in.wrap_result(result.get());
 }
 

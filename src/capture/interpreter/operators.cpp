@@ -44,15 +44,6 @@ constexpr BinaryRow kBinary[] = {
     {PyNumber_InPlaceXor, "__xor__", "__rxor__", "__ixor__"},
 };
 
-/// The exception that a pure operation on literals raised, in the program's own terms.
-[[noreturn]] void raise_current(Interpreter& in) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace), exception = Ref::steal(value);
-  throw Raise{in.constant(std::move(exception))};
-}
-
 Value* pure_result(Interpreter& in, PyObject* result) {
   Ref owned = Ref::steal(result);
   if (!owned) raise_current(in);
@@ -137,6 +128,14 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
 }
 
 }  // namespace
+
+void raise_current(Interpreter& in) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace), exception = Ref::steal(value);
+  throw Raise{in.constant(std::move(exception))};
+}
 
 Value* Interpreter::binary(int op, Value* a, Value* b) {
   const BinaryRow& row = kBinary[op];

@@ -149,7 +149,6 @@ struct ObjectValue final : Value {
   std::vector<Attribute> attributes;  // outside: written by the program, in order
   DictValue* own = nullptr;           // made in the program: its __dict__, null while empty
   Value* base = nullptr;              // instances of dict/list/tuple/... subclasses: the part of the built-in base
-  Ref payload;                        // made in the program by calling C code on literals: the finished object
   ObjectValue(PyTypeObject* t) : Value(kKind), type(t) {}
 
   /// The place of an attribute that the program wrote; null if it wrote none.
