@@ -209,6 +209,16 @@ def test_order_of_an_ordered_dict():
     agrees(compiled, f, d)
 
 
+def test_dicts_that_take_turns():
+    def f(d):
+        return d["a"] * d["k"]
+
+    compiled = stator.compile(f)
+    first, second = {"a": x, "k": 2}, {"a": x * 10, "k": 3}
+    for d in (first, first, second, first, second, first):
+        assert_same(compiled(d), f(d))
+
+
 def test_registration_with_an_abstract_class():
     class Abstract(ABC):  # noqa: B024
         pass
