@@ -1,0 +1,279 @@
+"""What can be seen of a call, as plain data: two runs did the same when their data is equal.
+
+Tensors are described by type, dtype, shape, strides, offset, flags, bits, gradient, the memory they share and their
+identity; containers and objects by kind, contents and identity. Memory and identities are numbers in the order of the
+walk, so that aliasing is compared without comparing addresses. Iterators are drained; no other user code runs.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import enum
+import functools
+import itertools
+import types
+from typing import Any
+
+import numpy
+import torch
+
+ATOMS = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice)
+TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+DRAINED = (types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice)
+DRAINED += tuple(type(iter(kind())) for kind in (list, tuple, dict, set, str))
+CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+class Bits:
+    """A tensor's data: equal when bit for bit equal, shown as numbers."""
+
+    def __init__(self, data: bytes, text: str):
+        self.data, self.text = data, text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bits) and self.data == other.data
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Walk:
+    """One description; objects met again are told by number."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, int] = {}
+        self.kept: list[Any] = []  # so that no address is used twice within a walk
+        self.memory: list[tuple[int, int]] = []
+        self.leaves: list[torch.Tensor] = []
+        self.outputs: list[torch.Tensor] = []
+
+    def describe(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in (float, complex):
+            return repr(value)
+        if kind in ATOMS:
+            return value
+        if isinstance(value, TORCH_ATOMS):
+            return str(value)
+        if isinstance(value, enum.Enum):
+            return f"{kind.__qualname__}.{value.name}"
+        if isinstance(value, type):
+            return f"class {value.__qualname__}"
+        if isinstance(value, types.ModuleType):
+            return f"module {value.__name__}"
+        if id(value) in self.seen:
+            return f"<{self.seen[id(value)]}>"
+        number = self.seen[id(value)] = len(self.seen)
+        self.kept.append(value)
+        return {"object": number, "type": kind.__qualname__, **self.contents(value)}
+
+    def contents(self, value: Any) -> dict[str, Any]:
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, numpy.ndarray):
+            return self.array(value)
+        if isinstance(value, numpy.generic):
+            return {"value": repr(value)}
+        if isinstance(value, BaseException):
+            return self.exception(value)
+        if isinstance(value, CALLABLES):
+            return self.function(value)
+        if isinstance(value, types.MethodType):
+            return {"self": self.describe(value.__self__), "function": self.describe(value.__func__)}
+        if isinstance(value, functools.partial):
+            return {"partial": self.describe([value.func, value.args, value.keywords]), **self.attributes(value)}
+        if isinstance(value, types.MappingProxyType):
+            return self.contents(dict(value))
+        if isinstance(value, (collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView)):
+            return {"items": [self.describe(item) for item in value]}
+        if isinstance(value, DRAINED):
+            return self.drained(value)
+        if isinstance(value, torch.Generator):
+            return {"state": Bits(bytes(value.get_state().tolist()), "generator state")}
+        if isinstance(value, types.CellType):
+            return {"cell": self.cell(value)}
+        return {**self.elements(value), **self.attributes(value)}
+
+    def drained(self, value: Any) -> dict[str, Any]:
+        """What an iterator still gives, at most 100 items, and what it raises."""
+        items = []
+        try:
+            for item in itertools.islice(value, 100):
+                items.append(self.describe(item))
+        except Exception as error:
+            return {"items": items, "raised": self.describe(error)}
+        return {"items": items}
+
+    def elements(self, value: Any) -> dict[str, Any]:
+        """What a container or a subclass of one holds, read by the built-in class's own methods."""
+        if isinstance(value, dict):
+            kind = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+            found = [(self.describe(key), self.describe(dict.__getitem__(value, key))) for key in kind.__iter__(value)]
+            if isinstance(value, collections.defaultdict):
+                return {"default_factory": self.describe(value.default_factory), "items": found}
+            return {"items": found}
+        for kind in (list, tuple):
+            if isinstance(value, kind):
+                return {"items": [self.describe(item) for item in kind.__iter__(value)]}
+        for kind in (set, frozenset):
+            if isinstance(value, kind):
+                return {"items": sorted((self.describe(item) for item in kind.__iter__(value)), key=repr)}
+        if isinstance(value, collections.deque):
+            return {
+                "maxlen": value.maxlen,
+                "items": [self.describe(item) for item in collections.deque.__iter__(value)],
+            }
+        for kind in (int, float, str, bytes):
+            if isinstance(value, kind):
+                return {"value": kind.__repr__(value)}
+        if isinstance(value, bytearray):
+            return {"value": bytes(value)}
+        return {}
+
+    def attributes(self, value: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        try:
+            found.update(object.__getattribute__(value, "__dict__"))
+        except AttributeError:
+            pass
+        for base in type(value).__mro__:
+            for name, slot in base.__dict__.items() if "__slots__" in base.__dict__ else ():
+                if isinstance(slot, types.MemberDescriptorType):
+                    try:
+                        found[name] = slot.__get__(value)
+                    except AttributeError:
+                        found[name] = "unset"
+        # Marks of the other compiler, which the table is fair to.
+        found = {name: item for name, item in found.items() if not name.startswith(("_dynamo", "_torchdynamo"))}
+        return {"attributes": {name: self.describe(item) for name, item in found.items()}} if found else {}
+
+    def function(self, value: Any) -> dict[str, Any]:
+        found = {"name": getattr(value, "__qualname__", str(value))}
+        if isinstance(value, types.FunctionType):
+            found["defaults"] = self.describe(value.__defaults__)
+            found["keyword_defaults"] = self.describe(value.__kwdefaults__)
+            found["closure"] = [self.cell(cell) for cell in value.__closure__ or ()]
+            found.update(self.attributes(value))
+        return found
+
+    def cell(self, cell: types.CellType) -> Any:
+        try:
+            return self.describe(cell.cell_contents)
+        except ValueError:
+            return "empty cell"
+
+    def exception(self, error: BaseException) -> dict[str, Any]:
+        found = {
+            "text": str(error) if not isinstance(error, KeyError) else repr(error.args),
+            "arguments": [self.describe(item) for item in error.args],
+            "cause": self.describe(error.__cause__),
+            "context": None if error.__suppress_context__ else self.describe(error.__context__),
+            "notes": list(getattr(error, "__notes__", ())),
+        }
+        return found
+
+    def tensor(self, value: torch.Tensor) -> dict[str, Any]:
+        if value.layout is not torch.strided or value.is_nested:
+            return {"dtype": str(value.dtype), "text": repr(value)}
+        found = {
+            "dtype": str(value.dtype),
+            "shape": tuple(value.shape),
+            "strides": value.stride(),
+            "offset": value.storage_offset(),
+            "requires_grad": value.requires_grad,
+            "leaf": value.is_leaf,
+            "inference": value.is_inference(),
+            "device": str(value.device),
+        }
+        if value.requires_grad:
+            (self.leaves if value.is_leaf else self.outputs).append(value)
+        plain = value.detach()
+        if type(plain) is not torch.Tensor:
+            plain = plain.as_subclass(torch.Tensor)
+        if value.device.type == "cpu":
+            found["bits"] = bits(plain)
+            storage = value.untyped_storage()
+            found["memory"] = self.region(storage.data_ptr(), storage.nbytes())
+        if value.is_leaf and value.grad is not None:
+            found["grad"] = self.describe(value.grad)
+        return found | self.attributes(value)
+
+    def array(self, value: numpy.ndarray) -> dict[str, Any]:
+        low, high = numpy.lib.array_utils.byte_bounds(value)
+        return {
+            "dtype": str(value.dtype),
+            "shape": value.shape,
+            "strides": value.strides,
+            "writeable": value.flags.writeable,
+            "bits": Bits(value.tobytes(), str(value.tolist())),
+            "memory": self.region(low, high - low if value.size else 0),
+        }
+
+    def region(self, start: int, size: int) -> int:
+        """The number of the memory that [start, start + size) lies in or overlaps; -1 for none."""
+        if size == 0:
+            return -1
+        for number, (low, high) in enumerate(self.memory):
+            if start < high and low < start + size:
+                return number
+        self.memory.append((start, start + size))
+        return len(self.memory) - 1
+
+
+def bits(value: torch.Tensor) -> Bits:
+    flat = value.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    shown = str(value.tolist()) if value.numel() <= 32 else f"{value.numel()} values, sum {value.double().sum().item()}"
+    if value.dtype.is_complex:
+        flat = torch.view_as_real(flat).reshape(-1)
+    return Bits(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"", shown)
+
+
+def gradients(walk: Walk, result: Any) -> list[Any]:
+    """Gradients of the outputs in `result`, each element with a weight of its own, for every leaf that the walk met."""
+    found = Walk()
+    found.describe(result)
+    total: Any = None
+    for output in found.outputs:
+        if not (output.dtype.is_floating_point or output.dtype.is_complex) or output.is_inference():
+            continue
+        flat = torch.view_as_real(output).reshape(-1) if output.dtype.is_complex else output.reshape(-1)
+        weights = torch.arange(1, flat.numel() + 1, dtype=torch.float32) / 8
+        part = (flat.float() * weights).sum() if type(output) in (torch.Tensor, torch.nn.Parameter) else output.sum()
+        total = part if total is None else total + part
+    if total is None or not walk.leaves:
+        return []
+    found = torch.autograd.grad(total, walk.leaves, allow_unused=True)
+    return [None if item is None else {"shape": tuple(item.shape), "bits": bits(item.detach())} for item in found]
+
+
+def difference(actual: Any, expected: Any, path: str = "") -> str | None:
+    """The first place where two descriptions differ, or None."""
+    if type(actual) is not type(expected):
+        return f"{path}: {shorten(actual)} for {shorten(expected)}"
+    if isinstance(expected, dict):
+        for key in expected:
+            if key not in actual:
+                return f"{path}.{key}: missing"
+            if found := difference(actual[key], expected[key], f"{path}.{key}"):
+                return found
+        extra = [key for key in actual if key not in expected]
+        return f"{path}: has {extra}" if extra else None
+    if isinstance(expected, (list, tuple)):
+        for index, (mine, theirs) in enumerate(zip(actual, expected)):
+            if found := difference(mine, theirs, f"{path}[{index}]"):
+                return found
+        return f"{path}: {len(actual)} items for {len(expected)}" if len(actual) != len(expected) else None
+    return None if actual == expected else f"{path}: {shorten(actual)} for {shorten(expected)}"
+
+
+def shorten(value: Any) -> str:
+    if isinstance(value, dict) and "type" in value:
+        value = {"type": value["type"], **{k: value[k] for k in ("text", "bits", "items", "value") if k in value}}
+    text = repr(value)
+    return text if len(text) <= 300 else text[:300] + "..."
+
+
+__all__ = ["Bits", "Walk", "bits", "difference", "gradients", "shorten"]

@@ -1,0 +1,160 @@
+"""Loads the categories and runs their programs, plain or compiled, giving what was seen of each call."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import io
+import random
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from .observe import Walk, gradients
+from .registry import Call, Program, collecting
+
+FOLDER = Path(__file__).parent
+PACKAGE = __name__.rpartition(".")[0]
+MACHINERY = {"__init__", "observe", "registry", "run"}
+HIDDEN = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type(torch.ops.aten))
+
+Compile = Callable[[Any], Any]
+
+
+def categories() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in MACHINERY)
+
+
+@functools.cache
+def _code(category: str) -> types.CodeType:
+    path = FOLDER / f"{category}.py"
+    return compile(path.read_text(), str(path), "exec", dont_inherit=True)
+
+
+def load(category: str) -> tuple[types.ModuleType, dict[str, Program]]:
+    """The category's module, executed anew, and its programs."""
+    name = f"{PACKAGE}.{category}"
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{category}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with collecting() as programs:
+        exec(_code(category), module.__dict__)
+    return module, programs
+
+
+def names(category: str) -> list[str]:
+    return list(load(category)[1])
+
+
+def run(category: str, name: str, compile_with: Compile | None = None, tracebacks: bool = True) -> list[dict[str, Any]]:
+    """Every call of a program, in a module of its own, as it was seen. `compile_with` makes the compiled callable."""
+    with _state_kept():
+        torch.manual_seed(0)
+        module, programs = load(category)
+        this = programs[name]
+        target = this.make()
+        callable_ = target if compile_with is None else compile_with(target)
+        return [_observe(module, target, callable_, call, index, tracebacks) for index, call in enumerate(this.calls)]
+
+
+def _observe(
+    module: types.ModuleType, target: Any, callable_: Any, call: Call, index: int, tracebacks: bool
+) -> dict[str, Any]:
+    if call.before is not None:
+        call.before(target)
+    torch.manual_seed(index)
+    random.seed(index)
+    numpy.random.seed(index)
+    seen: dict[str, Any] = {}
+    walk = Walk()
+    result = None
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        try:
+            result = callable_(*call.args, **call.kwargs)
+        except (Exception, SystemExit) as error:
+            seen["raised"] = walk.describe(error)
+            if tracebacks:
+                seen["traceback"] = _lines(error, module.__file__)
+            error.__traceback__ = None
+    seen["random"] = _random_state()
+    seen["state"] = _global_state()
+    seen["arguments"] = walk.describe([*call.args, call.kwargs])
+    seen["result"] = walk.describe(result)
+    seen["target"] = walk.describe(target)
+    grads = None
+    with contextlib.redirect_stdout(printed):
+        try:
+            grads = gradients(walk, result)
+        except RuntimeError as error:
+            grads = f"backward raised {error}"
+    seen["gradients"] = grads
+    seen["globals"] = {name: walk.describe(value) for name, value in _data_of(module).items()}
+    seen["printed"] = printed.getvalue()
+    return seen
+
+
+def _data_of(module: types.ModuleType) -> dict[str, Any]:
+    """The module's globals that are data, and the data that its classes hold."""
+    found = {}
+    for name, value in list(vars(module).items()):
+        if name.startswith("__") or isinstance(value, HIDDEN):
+            continue
+        if not isinstance(value, type):
+            found[name] = value
+        elif value.__module__ == module.__name__ and not issubclass(value, (tuple, BaseException)):
+            found |= {
+                f"{name}.{key}": item
+                for key, item in vars(value).items()
+                if isinstance(item, (int, float, str, list, dict, set, torch.Tensor)) and not key.startswith("_")
+            }
+    return found
+
+
+def _lines(error: BaseException, file: str) -> list[str]:
+    """The program's own frames of a traceback, outermost first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{frame.name}:{frame.lineno}" for frame in frames if frame.filename == file]
+
+
+def _random_state() -> dict[str, str]:
+    return {
+        "torch": hashlib.md5(bytes(torch.get_rng_state().numpy())).hexdigest(),
+        "random": hashlib.md5(repr(random.getstate()).encode()).hexdigest(),
+        "numpy": hashlib.md5(repr(numpy.random.get_state()[1:3]).encode()).hexdigest(),
+    }
+
+
+def _global_state() -> dict[str, Any]:
+    return {
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "dtype": str(torch.get_default_dtype()),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "recursion": sys.getrecursionlimit(),
+    }
+
+
+@contextlib.contextmanager
+def _state_kept() -> Any:
+    dtype, grad, deterministic = (
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    limit = sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+        torch.use_deterministic_algorithms(deterministic)
+        sys.setrecursionlimit(limit)

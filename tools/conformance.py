@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Runs the programs of tests/python/parity/corpus plain, under Stator and under torch.compile(backend="eager"), and
+prints a table by category: how many are correct and captured whole, graphs and operators; then what is left to do.
+
+A program is correct when all that can be seen of every call equals the plain run; captured whole when it is correct
+with fullgraph=True. Each category runs in a process of its own; a program that kills it is a row of the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SYSTEMS = ("stator", "peer")
+PATIENCE = 120  # seconds for one program
+
+Row = dict[str, Any]
+
+
+# ---- one process: one category under one system
+
+
+def work(system: str, category: str, skipped: set[str]) -> None:
+    """Prints a line of JSON as each program begins, and one with its row as it ends."""
+    import faulthandler
+    import warnings
+
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    import torch
+
+    from tests.python.parity.corpus import run
+
+    torch.set_num_threads(1)
+    judge = _judge_stator if system == "stator" else _judge_peer
+    for name in run.names(category):
+        if name in skipped:
+            continue
+        print(json.dumps({"begin": name}), flush=True)
+        began = time.perf_counter()
+        row = {"category": category, "name": name} | judge(category, name)
+        print(json.dumps(row | {"seconds": round(time.perf_counter() - began, 3)}), flush=True)
+
+
+def _judge_stator(category: str, name: str) -> Row:
+    import stator
+    from stator import _C
+    from tests.python.parity.corpus import run
+    from tests.python.parity.corpus.observe import difference
+
+    expected = run.run(category, name)
+    records: list[dict] = []
+    stator.reset()
+    before = _C.set_capture_listener(records.append)
+    try:
+        found = difference(run.run(category, name, stator.compile), expected)
+    finally:
+        _C.set_capture_listener(before)
+    breaks = [record["break_reason"] for record in records if record.get("break_reason")]
+    stator.reset()
+    whole = found is None and not difference(
+        run.run(category, name, lambda target: stator.compile(target, fullgraph=True)), expected
+    )
+    stator.reset()
+    return {
+        "correct": found is None,
+        "difference": found,
+        "whole": whole,
+        "graphs": sum(record.get("graph") is not None for record in records),
+        "ops": sum(record.get("ops") or 0 for record in records),
+        "reason": f"{breaks[0]['id']}: {breaks[0]['text']}" if breaks else "",
+        "place": f"{Path(breaks[0].get('file', '')).name}:{breaks[0].get('line', 0)}" if breaks else "",
+    }
+
+
+def _judge_peer(category: str, name: str) -> Row:
+    import logging
+
+    import torch
+    import torch._dynamo
+
+    from tests.python.parity.corpus import run
+    from tests.python.parity.corpus.observe import difference
+
+    logging.disable(logging.CRITICAL)
+    expected = run.run(category, name, tracebacks=False)
+
+    def attempt(fullgraph: bool) -> Row:
+        counted = {"graphs": 0, "ops": 0}
+
+        def backend(gm: Any, example_inputs: Any) -> Any:
+            counted["graphs"] += 1
+            counted["ops"] += sum(node.op.startswith("call") for node in gm.graph.nodes)
+            return gm.forward
+
+        torch._dynamo.reset()
+        try:
+            seen = run.run(
+                category,
+                name,
+                lambda target: torch.compile(target, backend=backend, fullgraph=fullgraph),
+                tracebacks=False,
+            )
+            found = difference(seen, expected)
+        except Exception as error:  # of the compiler itself, outside a program's call
+            found = f"{type(error).__name__}: {error}"
+        return {"correct": found is None, "difference": found, **counted}
+
+    strict = attempt(fullgraph=True)
+    if strict["correct"]:
+        return strict | {"whole": True, "reason": ""}
+    return attempt(fullgraph=False) | {"whole": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+
+
+# ---- the parent: processes, table, lists
+
+
+def judge_category(system: str, category: str) -> list[Row]:
+    """Rows of all programs of a category; after a crash a new process goes on behind the program that crashed."""
+    rows: list[Row] = []
+    while True:
+        found, lost = _run_worker(system, category, {row["name"] for row in rows})
+        rows += found
+        if lost is None:
+            return rows
+        rows.append(lost)
+
+
+def _run_worker(system: str, category: str, done: set[str]) -> tuple[list[Row], Row | None]:
+    """Rows that a worker gave, and the row of the program during which it died."""
+    command = [sys.executable, __file__, "--worker", system, "--category", category, "--skip", ",".join(done)]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'python'}:{ROOT}", "PYTHONHASHSEED": "0"}
+    rows: list[Row] = []
+    pending = ""
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+        watchdog = threading.Timer(PATIENCE, process.kill)
+        for line in process.stdout or ():
+            watchdog.cancel()
+            if line.startswith('{"begin"'):
+                pending = json.loads(line)["begin"]
+                watchdog = threading.Timer(PATIENCE, process.kill)
+                watchdog.start()
+            elif line.startswith('{"category"'):
+                rows.append(json.loads(line))
+        watchdog.cancel()
+        status = process.wait()
+        errors.seek(0)
+        text = errors.read()[-800:]
+    if status == 0:
+        return rows, None
+    if not pending or any(row["name"] == pending for row in rows):
+        raise SystemExit(f"{category} cannot be run under {system}: {text}")
+    why = f"took more than {PATIENCE} s" if status == -9 else f"exit status {status}: {text}"
+    lost = {"category": category, "name": pending, "correct": False, "whole": False, "difference": why, "graphs": 0}
+    return rows, lost | {"ops": 0, "reason": why.split("\n")[0], "crashed": True}
+
+
+def judge(categories: list[str], systems: tuple[str, ...], jobs: int) -> dict[str, dict[str, list[Row]]]:
+    """system -> category -> rows."""
+    tasks = [(system, category) for category in categories for system in systems]
+    with ThreadPoolExecutor(jobs) as pool:
+        results = pool.map(lambda task: judge_category(*task), tasks)
+        found: dict[str, dict[str, list[Row]]] = {system: {} for system in systems}
+        for (system, category), rows in zip(tasks, results, strict=True):
+            print(f"\r{system} {category}".ljust(60), end="", file=sys.stderr, flush=True)
+            found[system][category] = rows
+    print("\r".ljust(61) + "\r", end="", file=sys.stderr, flush=True)
+    return found
+
+
+def table(found: dict[str, dict[str, list[Row]]]) -> list[str]:
+    systems = list(found)
+    titles = {"stator": "Stator", "peer": "torch.compile"}
+    columns = ("correct", "whole", "breaks", "graphs", "ops")
+    lines = [
+        "| category | programs | "
+        + " | ".join(f"{titles[system]}: {name}" for system in systems for name in columns)
+        + " |"
+    ]
+    lines.append("|---|" + "---:|" * (1 + len(systems) * len(columns)))
+    totals: Counter = Counter()
+    for category, rows in found[systems[0]].items():
+        counts: Counter = Counter(programs=len(rows))
+        for system in systems:
+            for row in found[system][category]:
+                counts[system, "correct"] += row["correct"]
+                counts[system, "whole"] += row["whole"]
+                counts[system, "breaks"] += row["correct"] and not row["whole"]
+                counts[system, "graphs"] += row["graphs"]
+                counts[system, "ops"] += row["ops"]
+        totals += counts
+        lines.append(_table_line(category, counts, systems, columns))
+    return [*lines, _table_line("**all**", totals, systems, columns)]
+
+
+def _table_line(title: str, counts: Counter, systems: list[str], columns: tuple[str, ...]) -> str:
+    cells = [str(counts["programs"])] + [str(counts[system, name]) for system in systems for name in columns]
+    return f"| {title} | " + " | ".join(cells) + " |"
+
+
+def lists(found: dict[str, dict[str, list[Row]]]) -> list[str]:
+    """Wrong programs, then those that break, by reason: first those that the peer captures whole."""
+    mine = [row for rows in found["stator"].values() for row in rows]
+    peer = {(row["category"], row["name"]): row for rows in found.get("peer", {}).values() for row in rows}
+    lines = ["", "## WRONG or crashed", ""]
+    lines += [
+        f"- {row['category']}.{row['name']}: {_one_line(row['difference'])}" for row in mine if not row["correct"]
+    ]
+    if all(row["correct"] for row in mine):
+        lines.append("none")
+    broken = [row for row in mine if row["correct"] and not row["whole"]]
+
+    def peer_whole(row: Row) -> bool:
+        return peer.get((row["category"], row["name"]), {}).get("whole", False)
+
+    for title, rows in (
+        ("captured whole by torch.compile, not by Stator", [row for row in broken if peer_whole(row)]),
+        ("captured whole by neither", [row for row in broken if not peer_whole(row)]),
+    ):
+        lines += ["", f"## {title}: {len(rows)}", "", "| reason | program | place |", "|---|---|---|"]
+        rows.sort(key=lambda row: (row["reason"], row["category"], row["name"]))
+        for row in rows:
+            lines.append(f"| {_one_line(row['reason'])} | {row['category']}.{row['name']} | {row.get('place', '')} |")
+    wrong = [row for row in peer.values() if not row["correct"]]
+    lines += ["", f"## torch.compile differs from eager: {len(wrong)}", ""]
+    lines += [f"- {row['category']}.{row['name']}: {_one_line(row['difference'])}" for row in wrong]
+    return lines
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").replace("|", "/").split())[:180]
+
+
+def behind(found: dict[str, dict[str, list[Row]]]) -> list[str]:
+    """Programs that the peer gets right, or whole, and Stator does not."""
+    peer = {(row["category"], row["name"]): row for rows in found.get("peer", {}).values() for row in rows}
+    mine = [row for rows in found["stator"].values() for row in rows]
+    return [
+        f"{row['category']}.{row['name']}"
+        for row in mine
+        for other in [peer.get((row["category"], row["name"]), {"correct": False, "whole": False})]
+        if (other["correct"] and not row["correct"]) or (other["whole"] and not row["whole"])
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", help="categories, with commas")
+    parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--output", type=Path, help="write the report to this file too")
+    parser.add_argument("--json", type=Path, help="write every program's row to this file")
+    parser.add_argument("--worker", choices=SYSTEMS, help=argparse.SUPPRESS)
+    parser.add_argument("--category", help=argparse.SUPPRESS)
+    parser.add_argument("--skip", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.worker, options.category, set(options.skip.split(",")))
+        return 0
+    sys.path[:0] = [str(ROOT / "python"), str(ROOT)]
+    from tests.python.parity.corpus import run
+
+    categories = options.only.split(",") if options.only else run.categories()
+    found = judge(categories, SYSTEMS[:1] if options.no_peer else SYSTEMS, options.jobs)
+    late = behind(found)
+    report = "\n".join([*table(found), "", f"behind torch.compile: {len(late)} programs", *lists(found)])
+    print(report)
+    if options.output:
+        options.output.write_text(report + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+    return any(not row["correct"] for rows in found["stator"].values() for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
