@@ -85,6 +85,14 @@ int load_bound_self(Check& c, CheckRun& run) {
   return 1;
 }
 
+int load_gradient(Check& c, CheckRun& run) { return (run.slots[c.slot] = gradient_of(run.slots[c.from])) ? 1 : 0; }
+
+int load_referent(Check& c, CheckRun& run) {
+  if (!PyWeakref_CheckRefExact(run.slots[c.from])) return 0;
+  run.slots[c.slot] = PyWeakref_GET_OBJECT(run.slots[c.from]);
+  return 1;
+}
+
 int load_type(Check& c, CheckRun& run) {
   run.slots[c.slot] = reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.from]));
   return 1;
@@ -181,6 +189,10 @@ int check_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] == run.slo
 
 int check_not_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] != run.slots[c.from]; }
 
+int check_leaf(Check& c, CheckRun& run) { return is_leaf_tensor(run.slots[c.slot]) == static_cast<bool>(c.number); }
+
+int check_no_gradient(Check& c, CheckRun& run) { return gradient_of(run.slots[c.slot]) == nullptr; }
+
 int check_abc_token(Check& c, CheckRun&) { return abc_token() == static_cast<int64_t>(c.number); }
 
 // ---- readable forms
@@ -224,6 +236,8 @@ std::string describe_not_same(const Fact& fact) {
   return "is another object than " + (fact.other ? fact.other->describe() : std::string("another source"));
 }
 
+std::string describe_leaf(const Fact& fact) { return fact.number ? "is a leaf" : "is no leaf"; }
+std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
 
 constexpr FactRow kFacts[] = {
@@ -241,6 +255,8 @@ constexpr FactRow kFacts[] = {
     /* CellEmpty */ {check_cell_empty, describe_cell_empty, saw_object},
     /* SameAs */ {check_same_as, describe_same, saw_object},
     /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},
+    /* Leaf */ {check_leaf, describe_leaf, saw_type},
+    /* NoGradient */ {check_no_gradient, describe_no_gradient, saw_type},
     /* AbcToken */ {check_abc_token, describe_abc, saw_object},
 };
 
@@ -266,6 +282,8 @@ constexpr CheckFn kLoads[] = {
     /* BoundFunction */ load_bound_function,
     /* BoundSelf */ load_bound_self,
     /* Type */ load_type,
+    /* Gradient */ load_gradient,
+    /* Referent */ load_referent,
 };
 
 }  // namespace

@@ -36,8 +36,6 @@ class Snapshot final : public GlobalState {
     auto keys = c10::impl::tls_local_dispatch_key_set();
     included_ = keys.included_.raw_repr();
     excluded_ = keys.excluded_.raw_repr();
-    grad_mode_ = c10::AutogradState::get_tls_state().get_grad_mode();
-    inference_mode_ = c10::AutogradState::get_tls_state().get_inference_mode();
     default_dtype_ = c10::get_default_dtype();
     flags_ = context_flags();
     threads_ = 0;
@@ -52,7 +50,8 @@ class Snapshot final : public GlobalState {
     auto keys = c10::impl::tls_local_dispatch_key_set();
     auto& autograd = c10::AutogradState::get_tls_state();
     return keys.included_.raw_repr() == included_ && keys.excluded_.raw_repr() == excluded_ &&
-           autograd.get_grad_mode() == grad_mode_ && autograd.get_inference_mode() == inference_mode_ &&
+           autograd.get_grad_mode() == autograd_.get_grad_mode() &&
+           autograd.get_inference_mode() == autograd_.get_inference_mode() &&
            c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
            at::autocast::get_autocast_dtype(at::kCPU) == autocast_cpu_ &&
            at::autocast::get_autocast_dtype(at::kCUDA) == autocast_cuda_ &&
@@ -66,10 +65,10 @@ class Snapshot final : public GlobalState {
     auto keys = c10::impl::tls_local_dispatch_key_set();
     auto& autograd = c10::AutogradState::get_tls_state();
     std::ostringstream out;
-    if (autograd.get_grad_mode() != grad_mode_)
-      out << "grad mode: expected " << grad_mode_ << ", saw " << autograd.get_grad_mode();
-    else if (autograd.get_inference_mode() != inference_mode_)
-      out << "inference mode: expected " << inference_mode_ << ", saw " << autograd.get_inference_mode();
+    if (autograd.get_grad_mode() != autograd_.get_grad_mode())
+      out << "grad mode: expected " << autograd_.get_grad_mode() << ", saw " << autograd.get_grad_mode();
+    else if (autograd.get_inference_mode() != autograd_.get_inference_mode())
+      out << "inference mode: expected " << autograd_.get_inference_mode() << ", saw " << autograd.get_inference_mode();
     else if (c10::get_default_dtype() != default_dtype_)
       out << "default dtype: expected " << default_dtype_ << ", saw " << c10::get_default_dtype();
     else if (context_flags() != flags_)
@@ -85,7 +84,7 @@ class Snapshot final : public GlobalState {
   }
 
   void restore() const override {
-    c10::AutogradState::get_tls_state().set_grad_mode(grad_mode_);
+    c10::AutogradState::set_tls_state(autograd_);
     c10::impl::PODLocalDispatchKeySet keys;
     keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, included_));
     keys.set_excluded(c10::DispatchKeySet(c10::DispatchKeySet::RAW, excluded_));
@@ -97,7 +96,8 @@ class Snapshot final : public GlobalState {
 
  private:
   uint64_t included_, excluded_;
-  bool grad_mode_, inference_mode_, autocast_cache_;
+  c10::AutogradState autograd_ = c10::AutogradState::get_tls_state();
+  bool autocast_cache_;
   caffe2::TypeMeta default_dtype_;
   uint32_t flags_, threads_;
   at::ScalarType autocast_cpu_, autocast_cuda_;

@@ -86,4 +86,13 @@ std::shared_ptr<const TensorExpectation> TensorExpectation::of(PyObject* tensor)
   return std::make_shared<Expectation>(tensor);
 }
 
+bool is_leaf_tensor(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
+
+PyObject* gradient_of(PyObject* tensor) {
+  const at::Tensor& gradient = THPVariable_Unpack(tensor).grad();
+  if (!gradient.defined()) return nullptr;
+  // A tensor keeps its Python face as long as it lives.
+  return Ref::steal(THPVariable_Wrap(gradient)).get();
+}
+
 }  // namespace stator::capture

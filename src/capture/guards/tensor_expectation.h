@@ -21,4 +21,9 @@ class TensorExpectation {
   static std::shared_ptr<const TensorExpectation> of(PyObject* tensor);
 };
 
+/// Whether the tensor is a leaf of autograd's graph.
+bool is_leaf_tensor(PyObject* tensor);
+/// The tensor's gradient, borrowed from it; null if it has none.
+PyObject* gradient_of(PyObject* tensor);
+
 }  // namespace stator::capture

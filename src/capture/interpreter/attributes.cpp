@@ -364,7 +364,7 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
     args.positional = {self};
     return call(pinned(getter.get()), std::move(args));
   }
-  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type)
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyInstanceMethod_Type)
     return self ? static_cast<Value*>(arena.make<MethodValue>(constant(descriptor), self)) : constant(descriptor);
   if (type == &PyClassMethodDescr_Type) {
     Ref bound = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(owner), name));
@@ -429,6 +429,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
     function->attributes[text_of(name)] = to;
     return;
   }
+  if (auto* tensor = as<TensorValue>(value)) return set_tensor_attribute(*this, tensor, name, to);
   auto* object = as<ObjectValue>(value);
   if (!object)
     throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};

@@ -47,6 +47,20 @@ PyObject* known_object(const char* path) {
   return nullptr;
 }
 
+PyObject* known_operator(const char* name) {
+  static std::unordered_map<std::string, PyObject*> known;
+  PyObject*& operation = known[name];
+  if (!operation) {
+    // torch.ops makes its members as they are asked for.
+    Ref object = Ref::borrow(known_object("torch.ops"));
+    for (const char* part : {"aten", name, "default"})
+      object = object ? Ref::steal(PyObject_GetAttrString(object.get(), part)) : Ref();
+    PyErr_Clear();
+    operation = object.release();
+  }
+  return operation;
+}
+
 static PyTypeObject* known_type(const char* path) { return reinterpret_cast<PyTypeObject*>(known_object(path)); }
 
 PyTypeObject* ordered_dict_type() { return &PyODict_Type; }
@@ -97,7 +111,7 @@ bool is_known_by_identity(PyObject* object) {
   if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
   static PyTypeObject* const kinds[] = {
       &PyMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type,  &PyMemberDescr_Type, &PyClassMethodDescr_Type,
-      &PyCode_Type,        &PyProperty_Type,     &PyStaticMethod_Type, &PyClassMethod_Type, &_PyMethodWrapper_Type};
+      &PyInstanceMethod_Type, &PyCode_Type,        &PyProperty_Type,     &PyStaticMethod_Type, &PyClassMethod_Type, &_PyMethodWrapper_Type};
   for (PyTypeObject* kind : kinds)
     if (type == kind) return true;
   static PyTypeObject* const generic_alias = known_type("types.GenericAlias");

@@ -16,6 +16,9 @@ PyTypeObject* size_type();     // torch.Size
 /// The object at a dotted path in an importable module, or null without an error set. Kept for ever.
 PyObject* known_object(const char* path);
 
+/// The default overload of an ATen operator. Kept for ever.
+PyObject* known_operator(const char* name);
+
 /// The class of our own compiled functions: a captured program that calls one calls what it wraps.
 void set_transparent_type(PyTypeObject* type);
 bool is_transparent(PyTypeObject* type);

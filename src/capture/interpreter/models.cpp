@@ -81,7 +81,6 @@ constexpr KindRow kKinds[] = {
     {"torch.sparse_csr_tensor", CallableKind::Unknown},
     {"torch.sparse_compressed_tensor", CallableKind::Unknown},
     {"torch.nested_tensor", CallableKind::Unknown},
-    {"torch._C.TensorBase.requires_grad_", CallableKind::Unknown},
     {"torch._C.TensorBase.set_", CallableKind::Unknown},
     {"torch._C.TensorBase.backward", CallableKind::Unknown},
     {"torch._C.TensorBase.data_ptr", CallableKind::Unknown},

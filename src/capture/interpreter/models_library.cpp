@@ -129,6 +129,15 @@ Value* signature(Interpreter& in, CallArgs& args) {
   return in.wrap(made.get(), in.sources().pinned(made.get(), "signature"));
 }
 
+/// What a weak reference from outside refers to; whether it is gone is looked at again on each call.
+Value* referent(Interpreter& in, CallArgs& args) {
+  auto* reference = as<ObjectValue>(at(args, 0));
+  if (!reference || !reference->object || args.count() != 1 || !PyWeakref_CheckRefExact(reference->object.get()))
+    throw Break{BreakId::unknown_call, "a weak reference"};
+  PyObject* object = PyWeakref_GET_OBJECT(reference->object.get());
+  return in.wrap(object, in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
+}
+
 constexpr ModelRow kRows[] = {
     {"functools.partial", partial},    {"_functools.reduce", reduce},     {"functools.reduce", reduce},
     {"itertools.chain", chain},        {"itertools.repeat", repeat},      {"itertools.count", count},
@@ -142,7 +151,7 @@ constexpr ModelRow kRows[] = {
     {"_operator.ge", compared<Py_GE>}, {"_operator.getitem", getitem},    {"_operator.is_", is_},
     {"_operator.is_not", is_not},      {"_operator.contains", contains},  {"_operator.truth", truth},
     {"_operator.not_", not_},          {"_operator.neg", negative},       {"typing.cast", second},
-    {"inspect.signature", signature},
+    {"inspect.signature", signature},  {"weakref.ReferenceType.__call__", referent},
 };
 
 }  // namespace

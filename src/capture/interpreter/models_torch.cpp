@@ -2,6 +2,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
 namespace {
@@ -103,6 +104,26 @@ Value* einsum(Interpreter& in, CallArgs& args) {
   return in.call_torch(known_object("torch.functional.einsum"), args);
 }
 
+// torch.inference_mode is a Python class over this one, whose instances hold the thread's state.
+Value* inference_block(Interpreter& in, CallArgs& args) {
+  static PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(known_object("torch._C._InferenceMode"));
+  if (args.positional.size() != 1 || !args.keywords.empty() || !in.constant_of(args.positional[0]))
+    throw Break{BreakId::unknown_call, "torch._C._InferenceMode"};
+  auto* made = in.arena.make<ObjectValue>(type);
+  made->attributes.push_back({Ref::steal(PyUnicode_InternFromString("mode")), args.positional[0]});
+  return made;
+}
+Value* inference_enter(Interpreter& in, CallArgs& args) {
+  auto* block = as<ObjectValue>(args.positional.at(0));
+  if (!block || block->object) throw Break{BreakId::unknown_call, "an inference-mode block from outside"};
+  in.torch.enter_inference_mode(in.truth(block->attributes.at(0).value));
+  return block;
+}
+Value* inference_exit(Interpreter& in, CallArgs&) {
+  in.torch.leave_inference_mode();
+  return in.none();
+}
+
 constexpr ModelRow kRows[] = {
     // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
     // seen.
@@ -131,6 +152,10 @@ constexpr ModelRow kRows[] = {
     {"torch.device", torch_value<kDevice>},
     {"torch.finfo", torch_value<kFinfo>},
     {"torch.iinfo", torch_value<kIinfo>},
+    {"torch._C.TensorBase.requires_grad_", tensor_requires_grad},
+    {"torch._C._InferenceMode", inference_block},
+    {"torch._C._InferenceMode.__enter__", inference_enter},
+    {"torch._C._InferenceMode.__exit__", inference_exit},
     {"torch.Tensor.__len__", tensor_len},
     {"torch.Tensor.__iter__", tensor_iter},
     {"torch.Tensor.split", tensor_split},

@@ -2,7 +2,6 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
 
@@ -83,96 +82,6 @@ Value* Interpreter::call_torch(PyObject* callable, const CallArgs& args) {
     torch_failed(text ? text : "torch");
   }
   return wrap_result(result.get());
-}
-
-namespace {
-
-struct AttributeRow {
-  const char* name;
-  const char* why;
-};
-// What a fake cannot answer as the real tensor would.
-constexpr AttributeRow kRefused[] = {
-    {"data", "reads around autograd"},
-    {"grad", "the gradient of a tensor"},
-    {"_grad", "the gradient of a tensor"},
-    {"grad_fn", "autograd's graph"},
-    {"_base", "the base of a view"},
-    {"_version", "the version counter"},
-    {"is_leaf", "whether a tensor is a leaf"},
-    {"output_nr", "autograd's graph"},
-    {"_backward_hooks", "hooks"},
-    {"retains_grad", "autograd's graph"},
-    {"data_ptr", "an address"},
-    {"untyped_storage", "storage"},
-    {"storage", "storage"},
-    {"_typed_storage", "storage"},
-    {"numpy", "data leaves torch"},
-    {"tolist", "data leaves torch"},
-    {"item", "data leaves torch"},
-    {"backward", "runs autograd"},
-    {"register_hook", "a hook on a tensor"},
-    {"retain_grad", "autograd's graph"},
-    {"register_post_accumulate_grad_hook", "a hook on a tensor"},
-    {"requires_grad_", "changes whether a gradient is needed"},
-    {"set_", "storage"},
-    {"resize_", "storage"},
-    {"resize_as_", "storage"},
-    {"share_memory_", "storage"},
-    {"is_shared", "storage"},
-    {"pin_memory", "storage"},
-    {"is_pinned", "storage"},
-    {"new", "an old constructor"},
-    {"new_tensor", "a constructor from data"},
-    {"apply_", "a Python function over data"},
-    {"map_", "a Python function over data"},
-    {"map2_", "a Python function over data"},
-    {"__array__", "data leaves torch"},
-    {"__dlpack__", "data leaves torch"},
-    {"__cuda_array_interface__", "data leaves torch"},
-    {"__reduce_ex__", "pickling"},
-    {"__deepcopy__", "copying"},
-    {"__setstate__", "pickling"},
-    {"names", "named tensors"},
-    {"as_subclass", "subclasses"},
-    {"_make_subclass", "subclasses"},
-    {"volatile", "an old attribute"},
-    {"__format__", "text"},
-    {"__repr__", "text"},
-    {"__str__", "text"},
-    {"__hash__", "the address of a tensor"},
-    {"__dict__", "the attributes of a tensor"},
-};
-
-const char* refusal(PyObject* name) {
-  for (const AttributeRow& row : kRefused)
-    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return row.why;
-  return nullptr;
-}
-
-}  // namespace
-
-Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
-  PyTypeObject* type = tensor->type;
-  in.guard_class(type);
-  if (const char* why = refusal(name))
-    throw Break{BreakId::data_exit, std::string("Tensor.") + PyUnicode_AsUTF8(name) + ": " + why};
-  PyObject* on_class = _PyType_Lookup(type, name);
-  if (!on_class) {
-    // Attributes that the program hung on the tensor object itself.
-    if (!tensor->real) return nullptr;
-    PyObject** dict = _PyObject_GetDictPtr(tensor->real.get());
-    if (!dict || !*dict || PyDict_GET_SIZE(*dict) == 0) return nullptr;
-    throw Break{BreakId::unknown_attribute, std::string("an attribute of a tensor object: ") + PyUnicode_AsUTF8(name)};
-  }
-  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
-  if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
-  PyTypeObject* kind = Py_TYPE(on_class);
-  if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type)
-    return in.arena.make<MethodValue>(in.constant(on_class), tensor);
-  if (kind == &PyFunction_Type) return in.bind_descriptor(on_class, type, tensor, name);
-  PyObject* fake = in.fake_of(tensor);
-  return in.torch_result([&] { return PyObject_GetAttr(fake, name); }, PyUnicode_AsUTF8(name));
 }
 
 }  // namespace stator::capture

@@ -1,6 +1,8 @@
 #include "capture/interpreter/torch_tracer.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "core/base/check.h"
@@ -12,7 +14,11 @@ namespace stator::capture {
 
 struct TorchTracer::Impl {
   tracer::Tracer tracer;
-  std::vector<Ref> held;  // Python faces of fakes, alive until capture ends
+  struct ThreadState {
+    c10::AutogradState autograd;
+    c10::impl::LocalDispatchKeySet keys;
+  };
+  std::vector<ThreadState> before_inference;  // of the open blocks, outermost first
   explicit Impl(const std::string& name) : tracer(name) {}
 };
 
@@ -71,6 +77,28 @@ bool TorchTracer::knows(PyObject* tensor) {
 }
 
 void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }
+
+void TorchTracer::enter_inference_mode(bool enabled) {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  impl_->before_inference.push_back({c10::AutogradState::get_tls_state(), keys});
+  c10::AutogradState::set_tls_state(c10::AutogradState(!enabled, enabled, !enabled, !enabled));
+  if (enabled) {
+    keys.included_ = keys.included_.remove(c10::DispatchKey::ADInplaceOrView);
+    keys.excluded_ = keys.excluded_ | c10::autograd_dispatch_keyset;
+  } else {
+    keys.included_ = keys.included_.add(c10::DispatchKey::ADInplaceOrView);
+    keys.excluded_ = keys.excluded_ - c10::autograd_dispatch_keyset;
+  }
+  c10::impl::_force_tls_local_dispatch_key_set(keys);
+}
+
+void TorchTracer::leave_inference_mode() {
+  STATOR_CHECK(!impl_->before_inference.empty(), "an inference-mode block ends that never began");
+  auto& before = impl_->before_inference.back();
+  c10::AutogradState::set_tls_state(before.autograd);
+  c10::impl::_force_tls_local_dispatch_key_set(before.keys);
+  impl_->before_inference.pop_back();
+}
 
 uint32_t TorchTracer::add_location(PyObject* file, PyObject* function, int line, uint32_t caller) {
   auto text = [](PyObject* object) {

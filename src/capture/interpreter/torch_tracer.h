@@ -42,6 +42,9 @@ class TorchTracer {
   bool knows(PyObject* tensor);
   /// An `autocast` block of the program ended.
   void autocast_ended();
+  /// A `torch.inference_mode` block of the program begins or ends; blocks end in reverse order.
+  void enter_inference_mode(bool enabled);
+  void leave_inference_mode();
   /// A line of the program, called from another one (0: none).
   uint32_t add_location(PyObject* file, PyObject* function, int line, uint32_t caller);
   /// Location of the nodes recorded from here on.

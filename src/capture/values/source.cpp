@@ -111,6 +111,10 @@ std::string Source::describe() const {
       return parent->describe() + ".__self__";
     case SourceKind::Type:
       return "type(" + parent->describe() + ")";
+    case SourceKind::Gradient:
+      return parent->describe() + ".grad";
+    case SourceKind::Referent:
+      return parent->describe() + "()";
   }
   return "?";
 }

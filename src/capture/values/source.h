@@ -27,6 +27,8 @@ enum class SourceKind : uint8_t {
   BoundFunction,  // __func__ of the parent method
   BoundSelf,      // __self__ of the parent method
   Type,           // the parent's class
+  Gradient,       // .grad of the parent tensor
+  Referent,       // what the parent weak reference refers to; None when it is gone
 };
 
 /// `index` of an Attribute source: an attribute of the instance itself, or a field that its class describes.

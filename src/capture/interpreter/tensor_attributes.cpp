@@ -1,0 +1,203 @@
+// Attributes of tensors: read from the fake, recorded as operators, kept as effects, or refused.
+#include "capture/interpreter/tensor_attributes.h"
+
+#include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+struct RefusedRow {
+  const char* name;
+  const char* why;
+};
+// What a fake cannot answer as the real tensor would.
+constexpr RefusedRow kRefused[] = {
+    {"_grad", "the gradient of a tensor"},
+    {"_base", "the base of a view"},
+    {"_version", "the version counter"},
+    {"output_nr", "autograd's graph"},
+    {"_backward_hooks", "hooks"},
+    {"retains_grad", "autograd's graph"},
+    {"data_ptr", "an address"},
+    {"untyped_storage", "storage"},
+    {"storage", "storage"},
+    {"_typed_storage", "storage"},
+    {"numpy", "data leaves torch"},
+    {"tolist", "data leaves torch"},
+    {"item", "data leaves torch"},
+    {"backward", "runs autograd"},
+    {"register_hook", "a hook on a tensor"},
+    {"retain_grad", "autograd's graph"},
+    {"register_post_accumulate_grad_hook", "a hook on a tensor"},
+    {"set_", "storage"},
+    {"resize_", "storage"},
+    {"resize_as_", "storage"},
+    {"share_memory_", "storage"},
+    {"is_shared", "storage"},
+    {"pin_memory", "storage"},
+    {"is_pinned", "storage"},
+    {"new", "an old constructor"},
+    {"new_tensor", "a constructor from data"},
+    {"apply_", "a Python function over data"},
+    {"map_", "a Python function over data"},
+    {"map2_", "a Python function over data"},
+    {"__array__", "data leaves torch"},
+    {"__dlpack__", "data leaves torch"},
+    {"__cuda_array_interface__", "data leaves torch"},
+    {"__reduce_ex__", "pickling"},
+    {"__deepcopy__", "copying"},
+    {"__setstate__", "pickling"},
+    {"names", "named tensors"},
+    {"as_subclass", "subclasses"},
+    {"_make_subclass", "subclasses"},
+    {"volatile", "an old attribute"},
+    {"__format__", "text"},
+    {"__repr__", "text"},
+    {"__str__", "text"},
+    {"__hash__", "the address of a tensor"},
+    {"__dict__", "the attributes of a tensor"},
+};
+
+const char* refusal(PyObject* name) {
+  for (const RefusedRow& row : kRefused)
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return row.why;
+  return nullptr;
+}
+
+[[noreturn]] void refuse(const char* name, const char* why) {
+  throw Break{BreakId::data_exit, std::string("Tensor.") + name + ": " + why};
+}
+
+/// An operator that the bindings reach without the dispatcher, called so that it is recorded.
+Value* recorded(Interpreter& in, const char* name, const std::vector<Value*>& arguments) {
+  PyObject* operation = known_operator(name);
+  if (!operation) throw Break{BreakId::torch_refused, name};
+  CallArgs args;
+  args.positional = arguments;
+  return in.call_torch(operation, args);
+}
+
+/// A fact of autograd about an input is one of its real tensor, which is guarded; of anything else, of its fake.
+bool is_leaf(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  if (tensor->source && !tensor->written) {
+    bool leaf = is_leaf_tensor(tensor->real.get());
+    in.guard(tensor->source, FactKind::Leaf, nullptr, leaf);
+    return leaf;
+  }
+  return is_leaf_tensor(fake);
+}
+
+Value* read_data(Interpreter& in, TensorValue* tensor) {
+  return recorded(in, "data", {tensor});
+}
+
+Value* read_is_leaf(Interpreter& in, TensorValue* tensor) { return in.boolean(is_leaf(in, tensor)); }
+
+Value* read_grad_fn(Interpreter& in, TensorValue* tensor) {
+  if (is_leaf(in, tensor)) return in.none();
+  // Only that there is one is known; anything asked of it is an attribute of an unknown kind.
+  static PyTypeObject* const node = reinterpret_cast<PyTypeObject*>(known_object("torch.autograd.graph.Node"));
+  return in.arena.make<ObjectValue>(node);
+}
+
+Value* read_grad(Interpreter& in, TensorValue* tensor) {
+  if (tensor->grad) return tensor->grad;
+  // Reading it warns for what is no leaf.
+  if (!is_leaf(in, tensor)) refuse("grad", "of a tensor that is no leaf");
+  PyObject* object = tensor->source ? gradient_of(tensor->real.get()) : nullptr;
+  if (object) {
+    tensor->grad = in.wrap(object, in.sources().child(tensor->source, SourceKind::Gradient, 0, nullptr, object));
+  } else {
+    if (tensor->source) in.guard(tensor->source, FactKind::NoGradient);
+    tensor->grad = in.none();
+  }
+  return tensor->grad;
+}
+
+void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
+  if (to->kind != Kind::Tensor) throw Break{BreakId::raises, "something else than a tensor as data"};
+  recorded(in, "set_data", {tensor, to});
+}
+
+void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
+  PyObject* flag = in.constant_of(to);
+  if (!flag || !PyBool_Check(flag)) throw Break{BreakId::raises, "requires_grad must be a bool"};
+  if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is no leaf"};
+  tensor->written = true;
+  recorded(in, "requires_grad_", {tensor, to});
+}
+
+void write_grad(Interpreter& in, TensorValue* tensor, Value* to) {
+  static PyObject* const name = PyUnicode_InternFromString("grad");
+  // The fake checks what the real tensor would; it is the plan that writes.
+  Ref value = in.to_torch(to);
+  PyObject* fake = in.fake_of(tensor);
+  if (PyObject_SetAttr(fake, name, value.get()) < 0) throw Break{BreakId::torch_error, take_error_text()};
+  tensor->grad = to;
+  in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+}
+
+struct PropertyRow {
+  const char* name;
+  Value* (*read)(Interpreter&, TensorValue*);
+  void (*write)(Interpreter&, TensorValue*, Value*);  // null: the bindings' own setter is not modelled
+};
+constexpr PropertyRow kProperties[] = {
+    {"data", read_data, write_data},
+    {"grad", read_grad, write_grad},
+    {"is_leaf", read_is_leaf, nullptr},
+    {"grad_fn", read_grad_fn, nullptr},
+    {"requires_grad", nullptr, write_requires_grad},
+};
+
+const PropertyRow* property(PyObject* name) {
+  for (const PropertyRow& row : kProperties)
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  PyTypeObject* type = tensor->type;
+  in.guard_class(type);
+  if (const char* why = refusal(name)) refuse(PyUnicode_AsUTF8(name), why);
+  PyObject* on_class = _PyType_Lookup(type, name);
+  if (!on_class) {
+    // Attributes that the program hung on the tensor object itself.
+    if (!tensor->real) return nullptr;
+    PyObject** dict = _PyObject_GetDictPtr(tensor->real.get());
+    if (!dict || !*dict || PyDict_GET_SIZE(*dict) == 0) return nullptr;
+    throw Break{BreakId::unknown_attribute, std::string("an attribute of a tensor object: ") + PyUnicode_AsUTF8(name)};
+  }
+  if (const PropertyRow* row = property(name); row && row->read) return row->read(in, tensor);
+  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
+  if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
+  PyTypeObject* kind = Py_TYPE(on_class);
+  if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type)
+    return in.arena.make<MethodValue>(in.constant(on_class), tensor);
+  if (kind == &PyFunction_Type) return in.bind_descriptor(on_class, type, tensor, name);
+  PyObject* fake = in.fake_of(tensor);
+  return in.torch_result([&] { return PyObject_GetAttr(fake, name); }, PyUnicode_AsUTF8(name));
+}
+
+void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
+  in.guard_class(tensor->type);
+  const PropertyRow* row = property(name);
+  if (!row || !row->write)
+    throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor"};
+  row->write(in, tensor, to);
+}
+
+Value* tensor_requires_grad(Interpreter& in, CallArgs& args) {
+  auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
+  if (!tensor || args.count() > 2) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
+  Value* flag = args.positional.size() > 1 ? args.positional[1] : args.keyword("requires_grad");
+  if (!flag && args.count() > 1) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
+  write_requires_grad(in, tensor, flag ? flag : in.boolean(true));
+  return tensor;
+}
+
+}  // namespace stator::capture
