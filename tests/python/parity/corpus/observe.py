@@ -224,7 +224,7 @@ class Walk:
 
 
 def bits(value: torch.Tensor) -> Bits:
-    flat = value.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    flat = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).reshape(-1)
     shown = str(value.tolist()) if value.numel() <= 32 else f"{value.numel()} values, sum {value.double().sum().item()}"
     if value.dtype.is_complex:
         flat = torch.view_as_real(flat).reshape(-1)

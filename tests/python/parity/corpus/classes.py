@@ -1,0 +1,325 @@
+"""User classes: special methods, properties, inheritance, attributes that appear and change."""
+
+import copy
+
+import torch
+
+from tests.python.parity.corpus.registry import call, f, factory, program
+
+
+class Vector:
+    def __init__(self, data):
+        self.data = data
+
+    def __add__(self, other):
+        return Vector(self.data + (other.data if isinstance(other, Vector) else other))
+
+    __radd__ = __add__
+
+    def __mul__(self, k):
+        return Vector(self.data * k)
+
+    def __neg__(self):
+        return Vector(-self.data)
+
+    def __len__(self):
+        return self.data.shape[0]
+
+    def __getitem__(self, key):
+        return self.data[key]
+
+    def __setitem__(self, key, value):
+        self.data = self.data.clone()
+        self.data[key] = value
+
+    def __iter__(self):
+        return iter([self.data[k] for k in range(len(self))])
+
+    def __contains__(self, n):
+        return n == len(self)
+
+    def __call__(self, x):
+        return self.data * x
+
+    def __eq__(self, other):
+        return isinstance(other, Vector) and len(self) == len(other)
+
+    def __hash__(self):
+        return len(self)
+
+    def __bool__(self):
+        return len(self) > 2
+
+    def __repr__(self):
+        return f"Vector({len(self)})"
+
+
+class Base:
+    kind = "base"
+    instances = 0
+
+    def __init__(self, n):
+        self.n = n
+        type(self).instances += 1
+
+    def compute(self, x):
+        return x * self.n
+
+    def describe(self):
+        return f"{self.kind} {self.n}"
+
+
+class Child(Base):
+    kind = "child"
+
+    def __init__(self, n, extra):
+        super().__init__(n)
+        self.extra = extra
+
+    def compute(self, x):
+        return super().compute(x) + self.extra
+
+
+class Left(Base):
+    def compute(self, x):
+        return super().compute(x) + 1
+
+
+class Right(Base):
+    def compute(self, x):
+        return super().compute(x) * 2
+
+
+class Diamond(Left, Right):
+    pass
+
+
+class Lazy:
+    def __init__(self):
+        self.asked = []
+
+    def __getattr__(self, name):
+        if name.startswith("n"):
+            self.asked.append(name)
+            return int(name[1:])
+        raise AttributeError(name)
+
+
+class Temperature:
+    def __init__(self, celsius):
+        self._celsius = celsius
+
+    @property
+    def fahrenheit(self):
+        return self._celsius * 1.8 + 32
+
+    @fahrenheit.setter
+    def fahrenheit(self, value):
+        self._celsius = (value - 32) / 1.8
+
+
+class Slotted:
+    __slots__ = ("n", "x")
+
+    def __init__(self, x, n):
+        self.x, self.n = x, n
+
+
+@program((f(3), f(3)), (f(2), f(2)))
+def arithmetic_methods(x, y):
+    v = Vector(x) + Vector(y) * 2 + 1
+    return (-v).data, (1 + v).data
+
+
+@program((f(3), 1), (f(4), 2))
+def container_methods(x, k):
+    v = Vector(x)
+    v[k] = 5.0
+    return v[k] + v[0], len(v), 3 in v, [t * 2 for t in v], v.data
+
+
+@program(f(3), f(2))
+def truth_call_and_repr(x):
+    v = Vector(x)
+    return v(2) if v else v(3), repr(v), f"{v}", str(v)
+
+
+@program((f(3), f(3)), (f(3), f(2)))
+def equality_and_hash(x, y):
+    a, c = Vector(x), Vector(y)
+    return x.sum() * (a == c), a != c, a == 3, {a: 1}.get(c), hash(a)
+
+
+@program((Vector(f(3)), 2), (Vector(f(2)), 3))
+def object_taken_and_changed(v, k):
+    v.data = v.data * k
+    v.label = k
+    return v.data.sum()
+
+
+@program((f(2), 3), (f(2), 4))
+def inheritance_and_super(x, n):
+    c = Child(n, extra=x)
+    return c.compute(x), c.describe(), isinstance(c, Base), issubclass(Child, Base)
+
+
+@program((f(2), 3), (f(2), 4))
+def diamond(x, n):
+    return Diamond(n).compute(x), [k.__name__ for k in Diamond.__mro__]
+
+
+@program((f(2), Child(2, 3)), (f(2), Base(5)), (f(2), Diamond(2)))
+def polymorphic_argument(x, obj):
+    return obj.compute(x), obj.kind
+
+
+@program(f(2), f(2), f(2))
+def class_attribute_counts(x):
+    b = Base(2)
+    return b.compute(x) * Base.instances
+
+
+@program((f(2), Lazy()), (f(2), Lazy()))
+def getattr_hook(x, lazy):
+    y = x * lazy.n12 + lazy.n3
+    try:
+        return lazy.other
+    except AttributeError as error:
+        return y, str(error), hasattr(lazy, "q"), lazy.asked
+
+
+@program((f(2), Temperature(20.0)), (f(2), Temperature(-5.0)))
+def property_with_setter(x, t):
+    y = x * t.fahrenheit
+    t.fahrenheit = 212
+    return y, t._celsius
+
+
+@program((f(2), 3), (f(2), 4))
+def slots(x, n):
+    s = Slotted(x, n)
+    s.n += 1
+    try:
+        s.other = 1
+    except AttributeError as error:
+        return s.x * s.n, str(error), s
+
+
+@program(Slotted(f(2), 3), Slotted(f(2), 4))
+def slots_taken(s):
+    s.x = s.x * s.n
+    s.n = s.n + 1
+    return s.x
+
+
+@program((Base(2), f(2)), (Base(3), f(2)))
+def setattr_delattr_hasattr(obj, x):
+    setattr(obj, "extra", x * obj.n)
+    found = hasattr(obj, "extra"), hasattr(obj, "gone"), getattr(obj, "gone", 7)
+    del obj.n
+    delattr(obj, "extra") if False else None
+    return obj.extra, found, sorted(vars(obj))
+
+
+@program((f(2), 3), (f(2), 4))
+def defined_inside(x, n):
+    class Local(Base):
+        bonus = 10
+
+        def compute(self, t):
+            return super().compute(t) + self.bonus
+
+    return Local(n).compute(x), Local.__name__
+
+
+class Registry:
+    items = {}
+
+    @classmethod
+    def add(cls, name, fn):
+        cls.items[name] = fn
+        return fn
+
+    @staticmethod
+    def names():
+        return sorted(Registry.items)
+
+
+@program((f(2), "a"), (f(2), "b"))
+def class_level_registry(x, name):
+    Registry.add(name, torch.relu)
+    return Registry.items[name](x), Registry.names()
+
+
+class Chain:
+    def __init__(self, x):
+        self.x = x
+
+    def add(self, n):
+        self.x = self.x + n
+        return self
+
+    def mul(self, n):
+        self.x = self.x * n
+        return self
+
+
+@program((f(2), 3), (f(2), 4))
+def fluent_interface(x, n):
+    return Chain(x).add(n).mul(2).add(1).x
+
+
+@program((Base(2), f(2)), (Base(3), f(2)))
+def copies(obj, x):
+    other = copy.copy(obj)
+    other.n = 10
+    deep = copy.deepcopy(obj)
+    return obj.compute(x) + other.compute(x), deep.n, other.__dict__
+
+
+@program(f(2), call(f(2), before=lambda t: setattr(Base, "kind", "changed")), f(2))
+def class_attribute_changes_between_calls(x):
+    return x * len(Base.kind)
+
+
+def doubled(self, x):
+    return x * self.n * 2
+
+
+@program((Base(3), f(2)), call(Base(3), f(2), before=lambda t: setattr(Base, "compute", doubled)))
+def method_replaced_between_calls(obj, x):
+    return obj.compute(x)
+
+
+@program((Base(3), f(2)), (Base(3), f(2)))
+def method_shadowed_by_instance(obj, x):
+    a = obj.compute(x)
+    obj.compute = lambda t: t - 1
+    return a, obj.compute(x)
+
+
+@factory(f(2), f(2), f(2))
+def stateful_object_as_closure():
+    acc = Chain(torch.zeros(2))
+
+    def step(x):
+        acc.add(x).mul(2)
+        return acc.x
+
+    return step
+
+
+@program((f(2), 2), (f(2), 3))
+def comparison_methods(x, n):
+    class Version:
+        def __init__(self, k):
+            self.k = k
+
+        def __lt__(self, other):
+            return self.k < other.k
+
+        def __ge__(self, other):
+            return not self < other
+
+    a, c = Version(n), Version(3)
+    return x * (a < c), a >= c, a > c, max([a, c]).k, sorted([c, a])[0].k

@@ -1,0 +1,176 @@
+"""Dicts: methods, views, order, mutation of inputs, keys of many kinds."""
+
+import torch
+
+from tests.python.parity.corpus.registry import f, program
+
+cache = {}
+NAMES = {"a": 1, "b": 2}
+
+
+@program(({"x": f(2), "y": f(2)},), ({"x": f(3), "y": f(3)},))
+def read_and_build(d):
+    return {"sum": d["x"] + d["y"], **d, "n": len(d)}
+
+
+@program(({"x": f(2)},), ({"x": f(2), "out": 1},))
+def input_is_mutated(d):
+    d["out"] = d["x"] * 2
+    d["x"] = d["x"] + 1
+    return d["out"]
+
+
+@program(({"x": f(2), "y": 2},), ({"x": f(2), "y": 3},))
+def input_pop_and_delete(d):
+    y = d.pop("y")
+    x = d["x"] * y
+    del d["x"]
+    return x, d.pop("none", "default"), len(d)
+
+
+@program(({"a": f(2), "b": f(2)},), ({"b": f(2)},))
+def get_with_default(d):
+    a = d.get("a")
+    b = d.get("b", 0)
+    return b if a is None else a + b
+
+
+@program((f(2), {"a": 1}), (f(2), {"b": 1}))
+def setdefault(x, d):
+    d.setdefault("a", []) if "a" not in d else None
+    d.setdefault("k", x * 2)
+    return d.setdefault("k", 5)
+
+
+@program((f(2), {"a": 1}), (f(2), {"a": 2, "z": 3}))
+def update_in_several_ways(x, d):
+    d.update(a=5, c=6)
+    d.update({"e": 7})
+    d.update([("g", 8)])
+    d |= {"h": 9}
+    return x * sum(d.values()), d | {"i": 10}
+
+
+@program((f(2), {"b": 1, "a": 2}), (f(2), {"c": 3}))
+def views(x, d):
+    keys, values, items = d.keys(), d.values(), d.items()
+    d["new"] = 4
+    return x * len(keys), list(keys), list(values), list(items), "new" in keys, ("new", 4) in items
+
+
+@program((f(2), {"b": 1, "a": 2}), (f(2), {"c": 3, "a": 0}))
+def key_view_set_operations(x, d):
+    common = d.keys() & {"a", "z"}
+    return x * len(common), sorted(d.keys() | {"q"}), sorted(d.keys() - {"a"}), d.keys() == {"a", "b"}
+
+
+@program((f(2), {"b": 1, "a": 2}), (f(2), {"c": 3}))
+def sorted_items(x, d):
+    for key, value in sorted(d.items(), key=lambda kv: kv[1]):
+        x = x * value + len(key)
+    return x, sorted(d), min(d), max(d.values())
+
+
+@program((f(2), {1: 2, (1, 2): 3, "s": 4, None: 5, 2.5: 7}), (f(2), {1: 1, (1, 2): 1, "s": 1, None: 1, 2.5: 1}))
+def keys_of_many_kinds(x, d):
+    return x * d[1] + d[1, 2] + d["s"] + d[None] + d[True] + d[2.5]
+
+
+@program(f(2), f(2))
+def tensor_as_key(x):
+    d = {x: "first"}
+    y = x + 1
+    d[y] = "second"
+    return d[x], d[y], len(d), y
+
+
+@program((f(2), 1), (f(2), 1), (f(2), 2))
+def module_level_cache(x, n):
+    if n not in cache:
+        cache[n] = n * 100
+    return x + cache[n]
+
+
+@program((f(2), "a"), (f(2), "b"), (f(2), "c"))
+def lookup_in_global(x, key):
+    return x * NAMES.get(key, 10)
+
+
+@program((f(2), ["a", "b", "a"]), (f(2), ["c"]))
+def counting_by_hand(x, words):
+    counts = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return x * len(counts), counts
+
+
+@program((f(2), [("a", 1), ("b", 2)]), (f(2), [("c", 3)]))
+def constructors(x, pairs):
+    a = dict(pairs)
+    c = dict(a, z=1)
+    d = dict(zip("xy", range(2)))
+    e = dict.fromkeys(["p", "q"], 0)
+    return x * len(c), a, c, d, e
+
+
+@program((f(2), {"a": 1, "b": 2}), (f(2), {"b": 2, "a": 1}))
+def equality_and_order(x, d):
+    return x * (d == {"a": 1, "b": 2}), list(d) == ["a", "b"], d != {"a": 1}
+
+
+@program((f(2), {"a": {"b": {"c": 2}}}), (f(2), {"a": {"b": {"c": 3}}}))
+def nested(x, d):
+    d["a"]["b"]["d"] = x * d["a"]["b"]["c"]
+    return d["a"]["b"]["d"] + 1
+
+
+@program((f(2), {"a": 1, "b": 2}), (f(2), {"a": 1}))
+def popitem_and_clear(x, d):
+    key, value = d.popitem()
+    copy = d.copy()
+    d.clear()
+    return x * value, key, copy, not d
+
+
+@program((f(2), {"a": 1, "b": 2}), (f(2), {"a": 1, "b": 5}))
+def changed_while_iterated(x, d):
+    try:
+        for key in d:
+            d[key + "2"] = 0
+    except RuntimeError as error:
+        return x, str(error), len(d)
+
+
+@program((f(2), {"a": 1, "b": 2}), (f(2), {"a": 4}))
+def deletes_while_iterating_a_copy(x, d):
+    for key in list(d):
+        if d[key] > 1:
+            del d[key]
+    return x * len(d), d
+
+
+@program((f(2), {"scale": 3, "bias": 1}), (f(2), {"scale": 2}))
+def unpacked_into_call(x, options):
+    def apply(t, scale, bias=0, **rest):
+        return t * scale + bias + len(rest)
+
+    return apply(x, **options), apply(x, **{**options, "extra": 1})
+
+
+@program((f(2), {"a": 1, "b": 2}), (f(2), {"a": 3, "b": 4}))
+def reversed_and_length(x, d):
+    return x * len(d), list(reversed(d)), list(reversed(d.items())), bool(d)
+
+
+@program((f(2), {"relu": 1}), (f(2), {"tanh": 1}))
+def functions_as_values(x, wanted):
+    table = {"relu": torch.relu, "tanh": torch.tanh}
+    for name in wanted:
+        x = table[name](x)
+    return x
+
+
+@program((f(2), {"a": 1}), (f(2), {"a": 2}))
+def missing_key_error(x, d):
+    y = x * d["a"]
+    return y + d["b"]

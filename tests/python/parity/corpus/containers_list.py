@@ -1,0 +1,186 @@
+"""Lists and tuples: methods, slices, comparison, sorting, mutation, aliasing."""
+
+import torch
+
+from tests.python.parity.corpus.registry import f, program
+
+shared = []
+
+
+@program((f(2), f(2)), (f(3), f(3)))
+def built_and_returned(x, y):
+    xs = [x, y]
+    xs.append(x + y)
+    xs.extend([x * 2, y * 2])
+    xs.insert(1, x - y)
+    return xs
+
+
+@program(([f(2), f(2)],), ([f(2)],))
+def input_is_mutated(xs):
+    xs.append(xs[0] * 2)
+    xs[0] = xs[0] + 1
+    return len(xs)
+
+
+@program(([f(2), f(2), f(2)],), ([f(2), f(2)],))
+def input_pop_and_delete(xs):
+    last = xs.pop()
+    first = xs.pop(0)
+    return last + first, len(xs)
+
+
+@program((f(2), [3, 1, 2]), (f(2), [5, 4]))
+def sorted_input_in_place(x, ns):
+    ns.sort()
+    return x * ns[0]
+
+
+@program((f(2), [3, 1, 2]), (f(2), [5, 4]))
+def sort_with_key_and_reverse(x, ns):
+    a = sorted(ns, reverse=True)
+    c = sorted(ns, key=lambda n: -n % 4)
+    pairs = sorted((n % 2, n) for n in ns)
+    return x * a[0], a, c, pairs
+
+
+@program((f(2), [4, 2, 4]), (f(2), [4]))
+def searching(x, ns):
+    return x * ns.index(4), ns.count(4), 2 in ns, 9 not in ns
+
+
+@program((f(2), list(range(8))), (f(2), list(range(5))))
+def slices(x, ns):
+    return x * sum(ns[1:4]), ns[::2], ns[::-1], ns[-3:], ns[:-2], ns[slice(1, None, 3)]
+
+
+@program((f(2), list(range(8))), (f(2), list(range(6))))
+def slice_assignment(x, ns):
+    ns[1:3] = [10, 11, 12]
+    ns[::2] = [0] * len(ns[::2])
+    del ns[-1]
+    del ns[0:2]
+    return x * sum(ns), ns
+
+
+@program((f(2), [1, 2]), (f(2), [3]))
+def concatenation_and_repetition(x, ns):
+    a = ns + [9]
+    c = ns * 2
+    ns += (7,)
+    ns *= 2
+    return x * len(a), a, c, ns
+
+
+@program((f(2), [1, 2]), (f(2), [2, 1]))
+def comparison(x, ns):
+    return x * (ns == [1, 2]), ns < [1, 3], ns != [2, 1], (1, 2) <= tuple(ns), [] < ns
+
+
+@program((f(2), [1, 2]), (f(2), [3]))
+def copy_is_not_the_input(x, ns):
+    copy = ns.copy()
+    copy.append(5)
+    other = list(ns)
+    other.clear()
+    return x * len(copy), ns is copy, copy, other
+
+
+@program(f(2), f(2), f(2))
+def module_level_list_grows(x):
+    shared.append(len(shared))
+    return x * len(shared)
+
+
+@program((f(2), 3), (f(2), 4))
+def nested_lists_share(x, n):
+    row = [0] * n
+    grid = [row] * 2
+    grid[0][1] = x
+    return grid, grid[0] is grid[1]
+
+
+@program((f(2), 3), (f(2), 4))
+def list_holds_itself(x, n):
+    xs = [x, n]
+    xs.append(xs)
+    return xs[2][2][0] * n, xs
+
+
+@program((f(2), (1, 2, 3)), (f(2), (4, 5, 6)))
+def tuples(x, t):
+    a, b, c = t
+    return x * a, t + (b,), t[::-1], t.index(c), t.count(a), t * 2, len(t), hash(t) == hash((a, b, c))
+
+
+@program((f(2), 5), (f(2), 3))
+def reverse_and_reversed(x, n):
+    ns = list(range(n))
+    ns.reverse()
+    return x * ns[0], list(reversed(ns)), ns
+
+
+@program((f(2), [1, 2, 3, 4]), (f(2), [2, 2]))
+def changed_while_iterated(x, ns):
+    seen = []
+    for n in ns:
+        seen.append(n)
+        if n == 2 and len(ns) < 6:
+            ns.append(9)
+    return x * len(seen), seen
+
+
+@program((f(2), [1, 2, 3]), (f(2), [1]))
+def remove_and_error(x, ns):
+    ns.remove(1)
+    try:
+        ns.remove(99)
+    except ValueError as error:
+        return x * len(ns), str(error)
+
+
+@program(([f(2), f(2)], 3), ([f(3), f(3)], 2))
+def stack_as_memory(xs, n):
+    stack = []
+    for k in range(n):
+        stack.append(xs[k % 2] * k)
+    total = 0
+    while stack:
+        total = total + stack.pop()
+    return total
+
+
+@program((f(2), [[3, "c"], [1, "a"]]), (f(2), [[2, "b"]]))
+def nested_unpack_in_loop(x, pairs):
+    names = []
+    for number, name in pairs:
+        x = x * number
+        names.append(name)
+    return x, "".join(sorted(names))
+
+
+@program(([f(2), f(3)],), ([f(4), f(1)],))
+def tensors_sorted_by_size(xs):
+    xs.sort(key=len)
+    return torch.cat(xs), max(xs, key=len).shape[0]
+
+
+@program(((f(2), [f(2), {"k": f(2)}]),), ((f(3), [f(3), {"k": f(3)}]),))
+def nested_structure(tree):
+    a, (c, d) = tree
+    d["new"] = a + c
+    return a + c + d["k"], (a, [c, d])
+
+
+@program((f(2), [1, 2]), (f(2), [1, 2, 3]))
+def same_list_returned(x, ns):
+    ns.append(0)
+    return x + len(ns), ns
+
+
+@program((f(2), [1, 2, 3]), (f(2), [4, 5]))
+def iterator_by_hand(x, ns):
+    it = iter(ns)
+    first = next(it)
+    rest = list(it)
+    return x * first, rest, next(it, -1)

@@ -1,0 +1,148 @@
+"""Sets and frozensets."""
+
+from tests.python.parity.corpus.registry import f, program
+
+seen = set()
+ALLOWED = frozenset({"relu", "tanh"})
+
+
+@program((f(2), {1, 2, 3}), (f(2), {2}))
+def membership(x, s):
+    return x + 1 if 3 in s else x - 1
+
+
+@program((f(2), "relu"), (f(2), "gelu"))
+def global_frozenset(x, name):
+    return x.relu() if name in ALLOWED else x
+
+
+@program((f(2), [1, 2, 2]), (f(2), [3, 3]))
+def built_from_list(x, ns):
+    s = set(ns)
+    s.add(10)
+    s.discard(1)
+    s.discard(99)
+    return x * len(s), sorted(s)
+
+
+@program((f(2), {1, 2, 3}, {2, 3, 4}), (f(2), {1}, {1}))
+def operators(x, a, c):
+    return x * len(a & c), sorted(a | c), sorted(a - c), sorted(a ^ c), a <= c, a < (a | c), a == c, a.isdisjoint(c)
+
+
+@program((f(2), {1, 2, 3}), (f(2), {5}))
+def methods_taking_iterables(x, s):
+    both = s.intersection(range(3))
+    return x * len(s.union([7], (8,))), sorted(both), sorted(s.difference([1])), s.issubset(range(4)), s.issuperset([])
+
+
+@program((f(2), {1, 2}), (f(2), {3}))
+def input_is_mutated(x, s):
+    s.add(100)
+    s.remove(min(s))
+    return x * len(s)
+
+
+@program((f(2), {1, 2}), (f(2), {2, 3, 4}))
+def in_place_operators(x, s):
+    s |= {9}
+    s &= {2, 9}
+    s -= {9}
+    s ^= {5}
+    return x * sum(s)
+
+
+@program((f(2), {1, 2}), (f(2), {2}))
+def updates(x, s):
+    s.update([5, 6], {7})
+    s.intersection_update({2, 5, 6})
+    s.difference_update([6])
+    s.symmetric_difference_update({2, 8})
+    return x * sum(s), sorted(s)
+
+
+@program((f(2), 1), (f(2), 1), (f(2), 2))
+def module_level_seen(x, n):
+    if n in seen:
+        return x
+    seen.add(n)
+    return x * 2
+
+
+@program((f(2), frozenset({1, 2})), (f(2), frozenset({3})))
+def frozen(x, s):
+    t = s | {9}
+    d = {s: "key", frozenset(): "empty"}
+    return x * len(t), type(t).__name__, d[frozenset(s)], hash(s) == hash(frozenset(sorted(s)))
+
+
+@program((f(2), {1, 2}), (f(2), {3}))
+def remove_error(x, s):
+    try:
+        s.remove("missing")
+    except KeyError as error:
+        return x * len(s), error.args
+
+
+@program((f(2), {4}), (f(2), {5}))
+def pop_the_only_one(x, s):
+    n = s.pop()
+    return x * n, len(s), bool(s)
+
+
+@program((f(2), {3, 1, 2}), (f(2), {9, 8}))
+def loops_and_sums(x, s):
+    total = 0
+    for n in s:
+        total += n
+    return x * total, max(s), min(s), sum(n * n for n in s)
+
+
+@program((f(2), ["b", "a", "b"]), (f(2), ["c", "d"]))
+def unique_in_order(x, names):
+    known = set()
+    out = []
+    for name in names:
+        if name not in known:
+            known.add(name)
+            out.append(name)
+    return x * len(out), out
+
+
+@program((f(2), 6), (f(2), 9))
+def comprehension_and_literals(x, n):
+    s = {k % 3 for k in range(n)}
+    t = {*s, 10, *[11, 12]}
+    return x * len(t), sorted(t), s.copy() == s, s is not s.copy()
+
+
+@program((f(2), {1, 2, 3}), (f(2), {1, 2}))
+def clear_and_length(x, s):
+    before = len(s)
+    s.clear()
+    return x * before, s, not s
+
+
+@program(f(2), f(3))
+def tensors_in_a_set(x):
+    y = x + 1
+    s = {x, y}
+    s.add(x)
+    return len(s), x in s, y * 2
+
+
+@program((f(2), {1, 2}), (f(2), {1, 2, 3}))
+def comparison_chain(x, s):
+    if {1} < s <= {1, 2} < {1, 2, 3}:
+        return x * 2
+    return x
+
+
+@program((f(2), {(1, 2), (3, 4)}), (f(2), {(5, 6)}))
+def tuples_in_a_set(x, s):
+    return x * ((1, 2) in s), sorted(s)[0]
+
+
+@program((f(2), {1, 2}), (f(2), {2, 1}), (f(2), {1}))
+def equal_sets_hit(x, s):
+    return x * (10 if s == {1, 2} else 20)
