@@ -97,6 +97,9 @@ PyObject* counters(PyObject*, PyObject*) {
     put(name.substr(0, dot), name.substr(dot + 1), value);
   }
   put("cache", "hits", total_hits());
+  put("guards", "by_words", guard_counts().by_words);
+  put("guards", "in_full", guard_counts().in_full);
+  put("guards", "rearmed", guard_counts().rearmed);
   fake::TierCounts tiers = fake::tier_counts();
   put("tiers", "own", tiers.own);
   put("tiers", "cpp_meta", tiers.cpp_meta);

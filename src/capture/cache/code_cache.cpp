@@ -114,6 +114,7 @@ uint64_t total_hits() { return hits; }
 
 void reset_caches() {
   hits = 0;
+  guard_counts() = {};
   // Entries hold user objects, whose death may run code that comes back here: let them go after the table is empty.
   std::vector<std::shared_ptr<CodeCache>> all;
   for (auto& [code, cache] : registry().caches) all.push_back(cache);

@@ -51,7 +51,7 @@ void free_flag(PyObject* capsule) {
 /// Facts that cannot change while the same object stands there: also the class of what is no instance of a Python
 /// class.
 bool is_invariant_here(const Fact& fact) {
-  if (fact.kind == FactKind::TypeIs) return !(fact.object.as<PyTypeObject>()->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  if (fact.kind == FactKind::TypeIs) return has_constant_instances(fact.object.as<PyTypeObject>());
   return is_invariant(fact.kind);
 }
 
@@ -80,13 +80,21 @@ struct CheckArray::Builder {
   void number_slots(Source* s) {
     s->slot = static_cast<int32_t>(array.slots_.size());
     array.slots_.push_back(s->object.get());
-    for (Source* child : s->children)
-      if (is_needed(child)) number_slots(child);
+    SlotInfo info;
+    info.pinned = s->kind == SourceKind::Pinned;
+    info.fixed = has_known_identity(s);
+    array.slot_info_.push_back(info);
+    for (Source* child : s->children) {
+      if (!is_needed(child)) continue;
+      array.slot_info_[s->slot].leaf = false;
+      number_slots(child);
+    }
   }
 
-  Check& add(CheckFn fn, Source* s) {
+  Check& add(CheckFn fn, CheckGroup group, Source* s) {
     Check check;
     check.fn = fn;
+    check.group = group;
     check.slot = s->slot;
     array.checks_.push_back(check);
     return array.checks_.back();
@@ -94,7 +102,8 @@ struct CheckArray::Builder {
 
   void emit_load(Source* s) {
     if (s->kind == SourceKind::Pinned) return;
-    Check& check = add(load_row(s->kind), s);
+    Check& check = add(load_row(s->kind), CheckGroup::Load, s);
+    check.kind = static_cast<uint8_t>(s->kind);
     check.from = s->parent ? s->parent->slot : 0;
     check.count = s->index;
     check.object = s->key.get();
@@ -108,7 +117,8 @@ struct CheckArray::Builder {
   }
 
   void emit_fact(Source* s, Fact& fact) {
-    Check& check = add(fact_row(fact.kind).check, s);
+    Check& check = add(fact_row(fact.kind).check, CheckGroup::Fact, s);
+    check.kind = static_cast<uint8_t>(fact.kind);
     check.fact = static_cast<int32_t>(array.facts_.size());
     array.facts_.push_back({s, &fact, fact.object.get()});
     check.object = fact.object.get();
@@ -116,7 +126,10 @@ struct CheckArray::Builder {
     check.number = static_cast<uint64_t>(fact.number);
     if (fact.kind == FactKind::Absent) check.number = static_cast<uint64_t>(PyObject_Hash(fact.object.get()));
     if (fact.kind == FactKind::Tensor) check.number = reinterpret_cast<uint64_t>(fact.tensor.get());
-    if (fact.other) check.from = fact.other->slot;
+    if (fact.other) {
+      check.from = fact.other->slot;
+      array.slot_info_[s->slot].related = array.slot_info_[fact.other->slot].related = true;
+    }
   }
 
   void emit_static(Source* s) {
@@ -131,14 +144,14 @@ struct CheckArray::Builder {
       if (!is_invariant_here(fact) && !fact.other && !(tagged && is_dict_content(fact))) emit_fact(s, fact);
     if (tagged) {
       size_t head = array.checks_.size();
-      add(dict_unchanged, s);
-      if (s->kind == SourceKind::InstanceDict) add(check_exact_dict, s);
+      add(dict_unchanged, CheckGroup::DictHead, s);
+      if (s->kind == SourceKind::InstanceDict) add(check_exact_dict, CheckGroup::DictExact, s);
       for (Fact& fact : s->facts)
         if (is_dict_content(fact)) emit_fact(s, fact);
       for (Source* child : s->children)
         if (child->slot >= 0 && child->kind == SourceKind::DictItem) emit_static(child);
       size_t tail = array.checks_.size();
-      add(rearm_dict, s).count = static_cast<int32_t>(tail - head);
+      add(rearm_dict, CheckGroup::DictTail, s).count = static_cast<int32_t>(tail - head);
       array.checks_[head].count = static_cast<int32_t>(tail - head + 1);
       for (Source* child : s->children)
         if (child->slot >= 0 && child->kind == SourceKind::DictItem) emit_dynamic(child);
@@ -189,10 +202,15 @@ struct CheckArray::Builder {
 CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const GlobalState> globals)
     : tree_(std::move(tree)), globals_(std::move(globals)) {
   Builder build(*this);
+  // What lives by a class's word comes after that word: pinned classes are the first of the pinned.
+  auto rank = [](const Source* root) {
+    if (root->kind != SourceKind::Pinned) return 0;
+    return root->object && PyType_Check(root->object.get()) ? 1 : 2;
+  };
   std::vector<Source*> roots;
-  for (bool pinned : {false, true})
+  for (int wanted : {0, 1, 2})
     for (Source* root : tree_->roots())
-      if ((root->kind == SourceKind::Pinned) == pinned && build.is_needed(root)) roots.push_back(root);
+      if (rank(root) == wanted && build.is_needed(root)) roots.push_back(root);
   for (Source* root : roots) build.number_slots(root);
   for (Source* root : roots) {
     build.emit_static(root);
@@ -204,15 +222,46 @@ CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const G
 
 bool CheckArray::run(const GuardInput& input) {
   if (*dead_ || !globals_->matches()) return false;
-  CheckRun run{input, slots_.data()};
-  Check* check = checks_.data();
-  Check* end = check + checks_.size();
-  while (check < end) {
-    int step = check->fn(*check, run);
-    if (step == 0) return false;
-    check += step;
+  if (words_.is_armed()) {
+    switch (words_.run(input)) {
+      case WordPass::Answer::Holds:
+        ++uses_;
+        ++guard_counts().by_words;
+        current_ = words_.slots();
+        return true;
+      case WordPass::Answer::Fails:
+        return false;
+      case WordPass::Answer::Unsure:
+        break;
+    }
   }
+  if (!run_fully(input)) return false;
+  consider_words(input);
   return true;
+}
+
+bool CheckArray::run_fully(const GuardInput& input) {
+  ++guard_counts().in_full;
+  CheckRun run{input, slots_.data()};
+  if (!run_checks(checks_.data(), checks_.data() + checks_.size(), run)) return false;
+  current_ = slots_.data();
+  return true;
+}
+
+/// Recording costs a few full passes: where words do not last, it is done ever more seldom.
+void CheckArray::consider_words(const GuardInput& input) {
+  constexpr uint32_t kWorthwhile = 8, kLongestPause = 64;
+  if (words_.is_armed()) {
+    words_.disarm();
+    last_pause_ = uses_ >= kWorthwhile ? 1 : std::min(2 * last_pause_, kLongestPause);
+    pause_ = last_pause_ - 1;
+  }
+  if (pause_ > 0) {
+    --pause_;
+    return;
+  }
+  words_.record(checks_, slot_info_, slots_.data(), input);
+  uses_ = 0;
 }
 
 bool CheckArray::same_identities(const GuardInput& input) const {

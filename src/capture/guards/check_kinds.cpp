@@ -1,4 +1,4 @@
-#include "capture/guards/check_array.h"
+#include "capture/guards/check.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
@@ -58,7 +58,10 @@ int load_cell(Check& c, CheckRun& run) {
   return 1;
 }
 
-int load_cell_contents(Check& c, CheckRun& run) { return (run.slots[c.slot] = PyCell_GET(run.slots[c.from])) ? 1 : 0; }
+int load_cell_contents(Check& c, CheckRun& run) {
+  PyObject* cell = run.slots[c.from];
+  return PyCell_Check(cell) && (run.slots[c.slot] = PyCell_GET(cell)) ? 1 : 0;
+}
 
 int load_default(Check& c, CheckRun& run) {
   PyObject* defaults = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_DEFAULTS(run.slots[c.from]) : nullptr;
@@ -129,8 +132,21 @@ int check_length(Check& c, CheckRun& run) {
   return length == static_cast<Py_ssize_t>(c.number);
 }
 
+/// Keeps the collector, and with it finalizers, from running while slots are borrowed.
+class NoCollection {
+ public:
+  NoCollection() : was_enabled_(PyGC_Disable()) {}
+  ~NoCollection() {
+    if (was_enabled_) PyGC_Enable();
+  }
+
+ private:
+  int was_enabled_;
+};
+
 bool same_keys_in_order(PyObject* ordered, PyObject* wanted) {
   // The order of an OrderedDict is its own, not that of the table below it.
+  NoCollection quiet;
   Ref iterator = Ref::steal(PyObject_GetIter(ordered));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted); ++i) {
     Ref key = iterator ? Ref::steal(PyIter_Next(iterator.get())) : Ref();
@@ -183,7 +199,10 @@ int check_no_attribute(Check& c, CheckRun& run) {
   return stator_instance_value(run.slots[c.slot], c.object) == nullptr;
 }
 
-int check_cell_empty(Check& c, CheckRun& run) { return PyCell_GET(run.slots[c.slot]) == nullptr; }
+int check_cell_empty(Check& c, CheckRun& run) {
+  PyObject* cell = run.slots[c.slot];
+  return PyCell_Check(cell) && PyCell_GET(cell) == nullptr;
+}
 
 int check_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] == run.slots[c.from]; }
 
@@ -265,7 +284,7 @@ constexpr bool kInvariant[] = {
 #include "capture/values/guard_kinds.def"
 #undef STATOR_GUARD
 };
-static_assert(std::size(kFacts) == std::size(kInvariant));
+static_assert(std::size(kFacts) == kFactKinds);
 
 constexpr CheckFn kLoads[] = {
     /* Argument */ load_argument,
@@ -285,6 +304,7 @@ constexpr CheckFn kLoads[] = {
     /* Gradient */ load_gradient,
     /* Referent */ load_referent,
 };
+static_assert(std::size(kLoads) == kLoadKinds);
 
 }  // namespace
 

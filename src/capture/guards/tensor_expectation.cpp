@@ -8,79 +8,127 @@
 namespace stator::capture {
 namespace {
 
+struct Facts {
+  PyTypeObject* type;  // torch.Tensor or torch.nn.Parameter: never dies
+  uint64_t keys;
+  caffe2::TypeMeta dtype;
+  c10::Device device = c10::kCPU;
+  bool requires_grad;
+  uint32_t dim;
+};
+
+/// As TensorImpl::requires_grad, which is two calls away.
+bool requires_grad(const c10::TensorImpl* impl) {
+  auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl->autograd_meta());
+  return meta && (meta->requires_grad_ || static_cast<bool>(meta->grad_fn_));
+}
+
+/// `shape`: sizes, then strides.
+inline bool facts_hold(const Facts& facts, const int64_t* shape, PyObject* object) {
+  if (Py_TYPE(object) != facts.type) return false;
+  const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
+  if (impl->key_set().raw_repr() != facts.keys || impl->dtype() != facts.dtype || impl->device() != facts.device ||
+      requires_grad(impl) != facts.requires_grad)
+    return false;
+  c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
+  if (sizes.size() != facts.dim) return false;
+  for (uint32_t i = 0; i < facts.dim; ++i)
+    if (sizes[i] != shape[i] || strides[i] != shape[facts.dim + i]) return false;
+  return true;
+}
+
 class Expectation final : public TensorExpectation {
  public:
-  explicit Expectation(PyObject* object) : type_(Py_TYPE(object)) {
+  explicit Expectation(PyObject* object) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    keys_ = tensor.key_set().raw_repr();
-    dtype_ = tensor.dtype();
-    device_ = tensor.device();
-    requires_grad_ = tensor.requires_grad();
-    dim_ = tensor.dim();
-    shape_.reserve(2 * dim_);
+    facts_.type = Py_TYPE(object);
+    facts_.keys = tensor.key_set().raw_repr();
+    facts_.dtype = tensor.dtype();
+    facts_.device = tensor.device();
+    facts_.requires_grad = tensor.requires_grad();
+    facts_.dim = static_cast<uint32_t>(tensor.dim());
+    shape_.reserve(2 * facts_.dim);
     shape_.insert(shape_.end(), tensor.sizes().begin(), tensor.sizes().end());
     shape_.insert(shape_.end(), tensor.strides().begin(), tensor.strides().end());
   }
 
-  bool matches(PyObject* object) const override {
-    if (Py_TYPE(object) != type_) return false;
-    const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
-    if (impl->key_set().raw_repr() != keys_ || impl->dtype() != dtype_ || impl->requires_grad() != requires_grad_)
-      return false;
-    if (impl->dim() != dim_ || impl->device() != device_) return false;
-    const int64_t* sizes = impl->sizes().data();
-    const int64_t* strides = impl->strides().data();
-    for (int64_t i = 0; i < dim_; ++i)
-      if (sizes[i] != shape_[i] || strides[i] != shape_[dim_ + i]) return false;
-    return true;
-  }
+  bool matches(PyObject* object) const override { return facts_hold(facts_, shape_.data(), object); }
+  const Facts& facts() const { return facts_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
 
   std::string mismatch(PyObject* object) const override {
     std::ostringstream out;
-    if (Py_TYPE(object) != type_) {
-      out << "expected a " << type_->tp_name << ", saw a " << Py_TYPE(object)->tp_name;
+    if (Py_TYPE(object) != facts_.type) {
+      out << "expected a " << facts_.type->tp_name << ", saw a " << Py_TYPE(object)->tp_name;
       return out.str();
     }
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    if (tensor.dtype() != dtype_)
-      out << "dtype: expected " << at::typeMetaToScalarType(dtype_) << ", saw " << tensor.scalar_type();
-    else if (tensor.device() != device_)
-      out << "device: expected " << device_ << ", saw " << tensor.device();
-    else if (tensor.dim() != dim_)
-      out << "rank: expected " << dim_ << ", saw " << tensor.dim();
+    if (tensor.dtype() != facts_.dtype)
+      out << "dtype: expected " << at::typeMetaToScalarType(facts_.dtype) << ", saw " << tensor.scalar_type();
+    else if (tensor.device() != facts_.device)
+      out << "device: expected " << facts_.device << ", saw " << tensor.device();
+    else if (tensor.dim() != static_cast<int64_t>(facts_.dim))
+      out << "rank: expected " << facts_.dim << ", saw " << tensor.dim();
     else if (tensor.sizes() != sizes())
       out << "size: expected " << sizes() << ", saw " << tensor.sizes();
     else if (tensor.strides() != strides())
       out << "stride: expected " << strides() << ", saw " << tensor.strides();
-    else if (tensor.requires_grad() != requires_grad_)
-      out << "requires_grad: expected " << requires_grad_ << ", saw " << tensor.requires_grad();
+    else if (tensor.requires_grad() != facts_.requires_grad)
+      out << "requires_grad: expected " << facts_.requires_grad << ", saw " << tensor.requires_grad();
     else
-      out << "dispatch keys: expected " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys_))
+      out << "dispatch keys: expected " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, facts_.keys))
           << ", saw " << c10::toString(tensor.key_set());
     return out.str();
   }
 
   std::string describe() const override {
     std::ostringstream out;
-    out << type_->tp_name << ' ' << at::typeMetaToScalarType(dtype_) << sizes() << " strides " << strides() << " on "
-        << device_ << (requires_grad_ ? " requires_grad" : "");
+    out << facts_.type->tp_name << ' ' << at::typeMetaToScalarType(facts_.dtype) << sizes() << " strides " << strides()
+        << " on " << facts_.device << (facts_.requires_grad ? " requires_grad" : "");
     return out.str();
   }
 
  private:
-  c10::IntArrayRef sizes() const { return {shape_.data(), static_cast<size_t>(dim_)}; }
-  c10::IntArrayRef strides() const { return {shape_.data() + dim_, static_cast<size_t>(dim_)}; }
+  c10::IntArrayRef sizes() const { return {shape_.data(), facts_.dim}; }
+  c10::IntArrayRef strides() const { return {shape_.data() + facts_.dim, facts_.dim}; }
 
-  PyTypeObject* type_;  // torch.Tensor or torch.nn.Parameter: never dies
-  uint64_t keys_;
-  caffe2::TypeMeta dtype_;
-  c10::Device device_ = c10::kCPU;
-  bool requires_grad_;
-  int64_t dim_;
+  Facts facts_;
   std::vector<int64_t> shape_;  // sizes, then strides
 };
 
 }  // namespace
+
+struct TensorRow::Packed {
+  struct Item {
+    Facts facts;
+    int32_t slot;
+    uint32_t shape;  // where its shape begins
+  };
+  std::vector<Item> items;
+  std::vector<int64_t> shapes;
+};
+
+TensorRow::TensorRow() : packed_(std::make_unique<Packed>()) {}
+TensorRow::~TensorRow() = default;
+
+void TensorRow::clear() {
+  packed_->items.clear();
+  packed_->shapes.clear();
+}
+
+void TensorRow::add(int32_t slot, const TensorExpectation& expectation) {
+  auto& from = static_cast<const Expectation&>(expectation);
+  auto& shapes = packed_->shapes;
+  packed_->items.push_back({from.facts(), slot, static_cast<uint32_t>(shapes.size())});
+  shapes.insert(shapes.end(), from.shape().begin(), from.shape().end());
+}
+
+bool TensorRow::matches(PyObject* const* slots) const {
+  const int64_t* shapes = packed_->shapes.data();
+  for (const Packed::Item& item : packed_->items)
+    if (!facts_hold(item.facts, shapes + item.shape, slots[item.slot])) return false;
+  return true;
+}
 
 std::shared_ptr<const TensorExpectation> TensorExpectation::of(PyObject* tensor) {
   return std::make_shared<Expectation>(tensor);

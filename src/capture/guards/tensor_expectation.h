@@ -26,4 +26,19 @@ bool is_leaf_tensor(PyObject* tensor);
 /// The tensor's gradient, borrowed from it; null if it has none.
 PyObject* gradient_of(PyObject* tensor);
 
+/// Expectations of many tensors side by side in memory: what a fast pass compares. Holds copies, no references.
+class TensorRow {
+ public:
+  TensorRow();
+  ~TensorRow();
+  void clear();
+  void add(int32_t slot, const TensorExpectation& expectation);
+  /// Whether the objects in those slots (any objects) are as expected.
+  bool matches(PyObject* const* slots) const;
+
+ private:
+  struct Packed;
+  std::unique_ptr<Packed> packed_;
+};
+
 }  // namespace stator::capture

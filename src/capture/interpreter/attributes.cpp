@@ -122,6 +122,12 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
   const char* module_name = PyModule_GetName(object);
   if (!module_name) PyErr_Clear();
   Source* source = module->source ? module->source : in.sources().pinned(object, module_name ? module_name : "module");
+  // A module can be given another class, one with a __getattribute__ of its own too.
+  in.guard_type(source, Py_TYPE(object));
+  static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
+  PyObject* reader = _PyType_Lookup(Py_TYPE(object), getattribute);
+  if (!reader || !Py_IS_TYPE(reader, &PyWrapperDescr_Type))
+    unknown(Py_TYPE(object), name, "its class has its own __getattribute__");
   PyObject* on_class = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), name);
   if (on_class && is_data_descriptor(on_class)) {
     in.guard_class(Py_TYPE(object));

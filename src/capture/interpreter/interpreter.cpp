@@ -1,5 +1,6 @@
 #include "capture/interpreter/interpreter.h"
 
+#include "capture/guards/check.h"
 #include "capture/guards/literals.h"
 #include "capture/pycompat/facts.h"
 #include "core/base/check.h"
@@ -174,7 +175,7 @@ void Interpreter::guard(Source* source, FactKind kind, PyObject* object, int64_t
   // Who stands at a pinned source follows from other guards, and so does the class of what cannot change it.
   if (source->kind == SourceKind::Pinned) {
     if (kind == FactKind::Identity || kind == FactKind::Equals) return;
-    if (kind == FactKind::TypeIs && !(reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return;
+    if (kind == FactKind::TypeIs && has_constant_instances(reinterpret_cast<PyTypeObject*>(object))) return;
   }
   Fact fact{kind, Ref::borrow(object), Ref(), number, user_line()};
   if (kind == FactKind::Code) fact.extra = Ref::borrow(PyFunction_GET_DEFAULTS(source->object.get()));

@@ -145,6 +145,41 @@ StatorRange stator_range(PyObject* range) {
 
 PyObject* stator_view_dict(PyObject* view) { return ((DictView*)view)->dv_dict; }
 
+// ---- abstract base classes
+
+// The state of the module `_abc`; the same in 3.11 to 3.13.
+typedef struct {
+  PyTypeObject* data_type;
+  unsigned long long invalidation_counter;
+} AbcState;
+
+static const StatorWord* find_abc_counter(void) {
+  PyObject* module = PyImport_ImportModule("_abc");
+  PyObject* token = module ? PyObject_CallMethod(module, "get_cache_token", NULL) : NULL;
+  AbcState* state = NULL;
+  if (token) {
+    PyModuleDef* definition = PyModule_GetDef(module);
+    if (definition && definition->m_size >= (Py_ssize_t)sizeof(AbcState)) state = (AbcState*)PyModule_GetState(module);
+    // The standard library registers dozens of classes: an equal number elsewhere would be no accident.
+    const unsigned long long count = PyLong_AsUnsignedLongLong(token);
+    if (state && (count < 8 || state->invalidation_counter != count)) state = NULL;
+  }
+  PyErr_Clear();
+  Py_XDECREF(token);
+  // The module's reference is kept: its state must not go.
+  return state ? (const StatorWord*)&state->invalidation_counter : NULL;
+}
+
+const StatorWord* stator_abc_counter_place(void) {
+  static const StatorWord* place = NULL;
+  static bool asked = false;
+  if (!asked) {
+    asked = true;
+    place = find_abc_counter();
+  }
+  return place;
+}
+
 // ---- threads
 
 bool stator_is_tracing(PyThreadState* tstate) {

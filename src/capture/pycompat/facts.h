@@ -19,19 +19,36 @@ extern "C" {
 /// go past the tag.
 #define STATOR_HAS_DICT_TAGS (PY_VERSION_HEX < 0x030D0000)
 
-/// A number that changes when the exact dict `dict` does (not when a value is mutated in place). 0 never matches: this
-/// version has no usable tags.
-static inline uint64_t stator_dict_tag(const PyObject* dict) {
+/// A word of an object's memory, whatever it is declared as.
+#if defined(__GNUC__)
+typedef uint64_t __attribute__((may_alias)) StatorWord;
+#else
+typedef uint64_t StatorWord;
+#endif
+
+/// Where any dict (of a subclass too) keeps a number that is never the same after a store, deletion or insertion, nor in
+/// another dict, as long as the low byte counts: 3.12 keeps the watchers of the dict there. NULL without usable tags.
+static inline const StatorWord* stator_dict_tag_place(const PyObject* dict) {
 #if STATOR_HAS_DICT_TAGS
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #endif
-  const uint64_t tag = ((const PyDictObject*)dict)->ma_version_tag;
+  return (const StatorWord*)&((const PyDictObject*)dict)->ma_version_tag;
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
-  // 3.12 keeps the watchers of the dict in the low byte.
+#else
+  (void)dict;
+  return NULL;
+#endif
+}
+
+/// A number that changes when the exact dict `dict` does (not when a value is mutated in place). 0 never matches: this
+/// version has no usable tags.
+static inline uint64_t stator_dict_tag(const PyObject* dict) {
+#if STATOR_HAS_DICT_TAGS
+  const uint64_t tag = *stator_dict_tag_place(dict);
   return PY_VERSION_HEX < 0x030C0000 ? tag : tag & ~(uint64_t)0xff;
 #else
   (void)dict;
@@ -56,6 +73,11 @@ static inline unsigned stator_type_version(const PyTypeObject* type) {
 #else
   return type->tp_version_tag;
 #endif
+}
+
+/// Where that tag is kept: a change of the type makes it 0 there in all versions. The upper half is padding.
+static inline const StatorWord* stator_type_version_place(const PyTypeObject* type) {
+  return (const StatorWord*)&type->tp_version_tag;
 }
 
 /// As above, but a type without a tag gets one first; 0 when CPython has no tags left.
@@ -157,6 +179,11 @@ StatorRange stator_range(PyObject* range);
 
 /// The dict behind a dict_keys, dict_values or dict_items view.
 PyObject* stator_view_dict(PyObject* view);
+
+// ---- abstract base classes
+
+/// Where `_abc` counts registrations with abstract base classes, or NULL where that place is not known. Never an error.
+const StatorWord* stator_abc_counter_place(void);
 
 // ---- threads
 

@@ -1,0 +1,169 @@
+#include "capture/guards/word_pass.h"
+
+#include <algorithm>
+
+namespace stator::capture {
+
+static_assert(sizeof(void*) == sizeof(StatorWord));
+
+static GuardCounts counts;
+GuardCounts& guard_counts() { return counts; }
+
+WordPass::Answer WordPass::run(const GuardInput& input) {
+  PyObject** slots = slots_.data();
+  for (const Root& root : roots_) {
+    PyObject* seen = input.arguments[root.index];
+    if (!seen || (root.wanted && seen != root.wanted)) return Answer::Fails;
+    slots[root.slot] = seen;
+  }
+  if (input.function != function_) return Answer::Unsure;
+  const Word* first = words_.data();
+  const Word* end = first + words_.size();
+  for (const Word* word = first; word != end; ++word)
+    if (*word->at != word->wanted && !rearm(word - first)) return Answer::Unsure;
+  if (!tensors_.matches(slots)) return Answer::Fails;
+  CheckRun run{input, slots};
+  return run_checks(rest_.data(), rest_.data() + rest_.size(), run) ? Answer::Holds : Answer::Fails;
+}
+
+/// Looks at the values of a changed dict again. What else was recorded of them stands by their addresses: those that
+/// it was recorded of must be the same.
+bool WordPass::rearm(size_t word) {
+  int32_t first = word_blocks_[word];
+  if (first < 0) return false;
+  before_.clear();
+  bool same = true;
+  CheckRun run{{nullptr, nullptr}, slots_.data()};
+  for (int32_t index = first; same && index >= 0; index = blocks_[index].next) {
+    const Block& block = blocks_[index];
+    size_t saved = before_.size();
+    for (uint32_t i = block.first_loaded; i < block.last_loaded; ++i) before_.push_back(slots_[loaded_[i].slot]);
+    same = run_checks(block_checks_.data() + block.first, block_checks_.data() + block.last, run);
+    for (uint32_t i = block.first_loaded; same && i < block.last_loaded; ++i, ++saved)
+      same = loaded_[i].replaceable || slots_[loaded_[i].slot] == before_[saved];
+  }
+  if (same) {
+    words_[word].wanted = *words_[word].at;
+    ++counts.rearmed;
+    return true;
+  }
+  size_t saved = 0;
+  for (int32_t index = first; saved < before_.size(); index = blocks_[index].next)
+    for (uint32_t i = blocks_[index].first_loaded; i < blocks_[index].last_loaded; ++i, ++saved)
+      slots_[loaded_[i].slot] = before_[saved];
+  return false;
+}
+
+void WordPass::record(std::span<const Check> checks, std::span<const SlotInfo> info, PyObject* const* seen,
+                      const GuardInput& input) {
+  armed_ = false;
+  slots_.assign(seen, seen + info.size());
+  function_ = input.function;
+  literals_.clear();
+  WordRecorder(*this, checks, info).run();
+  armed_ = true;
+}
+
+WordRecorder::WordRecorder(WordPass& pass, std::span<const Check> checks, std::span<const SlotInfo> info)
+    : pass_(pass), checks_(checks), info_(info) {}
+
+void WordRecorder::run() {
+  do record();
+  while (exclude_uncertain_globals());
+  for (WordPass::Loaded& loaded : pass_.loaded_) {
+    const SlotInfo& info = info_[loaded.slot];
+    loaded.replaceable = info.leaf && !info.related && !states_[loaded.slot].worded;
+  }
+}
+
+void WordRecorder::record() {
+  pass_.roots_.clear();
+  pass_.words_.clear();
+  pass_.word_blocks_.clear();
+  pass_.blocks_.clear();
+  pass_.block_checks_.clear();
+  pass_.loaded_.clear();
+  pass_.rest_.clear();
+  pass_.tensors_.clear();
+  known_.clear();
+  states_.assign(info_.size(), {});
+  for (size_t slot = 0; slot < info_.size(); ++slot)
+    states_[slot].placed =
+        info_[slot].pinned && std::find(uncertain_.begin(), uncertain_.end(), at(slot)) == uncertain_.end();
+  for (size_t i = 0; i < checks_.size();) {
+    const Check& check = checks_[i];
+    size_t count = check.group == CheckGroup::DictHead ? check.count : 1;
+    std::span<const Check> part = checks_.subspan(i, count);
+    if (!(count > 1 ? record_dict(part) : record_check(check)))
+      pass_.rest_.insert(pass_.rest_.end(), part.begin(), part.end());
+    i += count;
+  }
+}
+
+bool WordRecorder::record_check(const Check& check) {
+  if (check.group == CheckGroup::Load) return load_words(static_cast<SourceKind>(check.kind))(check, *this);
+  size_t before = written_;
+  if (!fact_words(static_cast<FactKind>(check.kind))(check, *this)) return false;
+  if (written_ != before) states_[check.slot].worded = true;
+  return true;
+}
+
+/// The tag stands for everything in the block.
+bool WordRecorder::record_dict(std::span<const Check> block) {
+  int32_t dict = block.front().slot;
+  if (!is_placed(dict) || !is_typed(dict) || !stator_dict_tag_place(at(dict))) return false;
+  auto& checks = pass_.block_checks_;
+  auto& loaded = pass_.loaded_;
+  WordPass::Block made{static_cast<uint32_t>(checks.size()), 0, static_cast<uint32_t>(loaded.size()), 0, -1};
+  for (const Check& check : block.subspan(1, block.size() - 2)) {
+    checks.push_back(check);
+    if (check.group == CheckGroup::Load) {
+      set_placed(check.slot);
+      loaded.push_back({check.slot, false});
+    } else if (check.group == CheckGroup::Fact && static_cast<FactKind>(check.kind) == FactKind::TypeIs) {
+      set_typed(check.slot);
+    }
+  }
+  made.last = static_cast<uint32_t>(checks.size());
+  made.last_loaded = static_cast<uint32_t>(loaded.size());
+  pass_.blocks_.push_back(made);
+  word(stator_dict_tag_place(at(dict)), static_cast<int32_t>(pass_.blocks_.size()) - 1);
+  return true;
+}
+
+void WordRecorder::root(int32_t slot, int32_t index, PyObject* wanted) {
+  pass_.roots_.push_back({slot, index, wanted});
+  states_[slot].root = true;
+}
+
+void WordRecorder::word(const void* place, int32_t block) {
+  auto* at = static_cast<const StatorWord*>(place);
+  ++written_;
+  auto [found, fresh] = known_.try_emplace(at, pass_.words_.size());
+  if (fresh) {
+    pass_.words_.push_back({at, *at});
+    pass_.word_blocks_.push_back(block);
+    return;
+  }
+  // Shared words can be accepted anew only if everything they stand for is a block.
+  int32_t& first = pass_.word_blocks_[found->second];
+  if (first >= 0 && block >= 0) pass_.blocks_[block].next = first;
+  first = first >= 0 ? block : -1;
+}
+
+/// A function that a call brings keeps its globals alive, but it is looked at after the words: such a dict has none.
+bool WordRecorder::exclude_uncertain_globals() {
+  PyObject* function = pass_.function_;
+  PyObject* own = function && PyFunction_Check(function) ? PyFunction_GET_GLOBALS(function) : nullptr;
+  size_t before = uncertain_.size();
+  for (const Check& check : pass_.rest_) {
+    if (check.group != CheckGroup::Fact || static_cast<FactKind>(check.kind) != FactKind::Code) continue;
+    if (is_fixed(check.slot)) continue;
+    auto* globals = reinterpret_cast<PyObject*>(check.number);
+    if (globals != own && std::find(uncertain_.begin(), uncertain_.end(), globals) == uncertain_.end())
+      uncertain_.push_back(globals);
+  }
+  return uncertain_.size() > before;
+}
+
+}  // namespace stator::capture
