@@ -22,6 +22,8 @@ WRONG: dict[str, str] = {
     "itertools_functools.lru_cache": "the body of a cached function runs at every call",
     "itertools_functools.cached_table": "the result of a cached function is not the cached object",
     "builtins_lib.builtin_added_between_calls": "a name that was missing is defined later, and the old entry is hit",
+    "autograd_and_modes.grad_fn_is_asked": "the class of grad_fn is not the operator's own",
+    "subclasses_and_modes.meta_device": "a device mode stays on after a capture that ended inside it",
     "calls.wrong_arguments": "message of the TypeError for a wrong call is not Python's",
 }
 # Programs known to crash the process, and how.
@@ -61,7 +63,7 @@ def test_equals_plain_python(category, name):
 
 def test_the_corpus_is_wide():
     sizes = {category: len(run.names(category)) for category in run.categories()}
-    assert sum(sizes.values()) >= 100, sizes
-    assert min(sizes.values()) >= 10, sizes
+    assert sum(sizes.values()) >= 600, sizes
+    assert min(sizes.values()) >= 15, sizes
     known = {f"{category}.{name}" for category in sizes for name in run.names(category)}
     assert not (WRONG.keys() | CRASHES.keys()) - known, "the tables above name programs that are gone"

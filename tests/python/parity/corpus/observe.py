@@ -72,7 +72,8 @@ class Walk:
 
     def contents(self, value: Any) -> dict[str, Any]:
         if isinstance(value, torch.Tensor):
-            return self.tensor(value)
+            with torch._C.DisableTorchFunctionSubclass():
+                return self.tensor(value)
         if isinstance(value, numpy.ndarray):
             return self.array(value)
         if isinstance(value, numpy.generic):
@@ -176,7 +177,9 @@ class Walk:
         return found
 
     def tensor(self, value: torch.Tensor) -> dict[str, Any]:
-        if value.layout is not torch.strided or value.is_nested:
+        if torch.nn.parameter.is_lazy(value):
+            return {"dtype": str(value.dtype), "requires_grad": value.requires_grad}
+        if value.layout is not torch.strided or value.is_nested or value.is_quantized:
             return {"dtype": str(value.dtype), "text": repr(value)}
         found = {
             "dtype": str(value.dtype),

@@ -7,16 +7,18 @@ import functools
 import hashlib
 import importlib.util
 import io
+import logging
 import random
 import sys
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
+import torch.utils._device
 
 from .observe import Walk, gradients
 from .registry import Call, Program, collecting
@@ -24,7 +26,7 @@ from .registry import Call, Program, collecting
 FOLDER = Path(__file__).parent
 PACKAGE = __name__.rpartition(".")[0]
 MACHINERY = {"__init__", "observe", "registry", "run"}
-HIDDEN = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type(torch.ops.aten))
+HIDDEN = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, logging.Logger)
 
 Compile = Callable[[Any], Any]
 
@@ -58,6 +60,7 @@ def run(category: str, name: str, compile_with: Compile | None = None, traceback
     """Every call of a program, in a module of its own, as it was seen. `compile_with` makes the compiled callable."""
     with _state_kept():
         torch.manual_seed(0)
+        torch.utils.hooks.RemovableHandle.next_id = 0
         module, programs = load(category)
         this = programs[name]
         target = this.make()
@@ -140,20 +143,22 @@ def _global_state() -> dict[str, Any]:
         "autocast": torch.is_autocast_enabled("cpu"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "recursion": sys.getrecursionlimit(),
+        "function_modes": torch._C._len_torch_function_stack(),
     }
 
 
 @contextlib.contextmanager
-def _state_kept() -> Any:
-    dtype, grad, deterministic = (
-        torch.get_default_dtype(),
-        torch.is_grad_enabled(),
-        torch.are_deterministic_algorithms_enabled(),
-    )
-    limit = sys.getrecursionlimit()
+def _state_kept() -> Iterator[None]:
+    """What a program, or a compiler that fails, leaves changed must not reach the next one."""
+    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
+    deterministic, limit = torch.are_deterministic_algorithms_enabled(), sys.getrecursionlimit()
+    modes, device = torch._C._len_torch_function_stack(), torch.utils._device.CURRENT_DEVICE
     try:
         yield
     finally:
+        while torch._C._len_torch_function_stack() > modes:
+            torch._C._pop_torch_function_stack()
+        torch.utils._device.CURRENT_DEVICE = device
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
         torch.use_deterministic_algorithms(deterministic)

@@ -1,0 +1,208 @@
+"""Hooks on modules and tensors."""
+
+import torch
+from torch import nn
+
+from tests.python.parity.corpus.registry import call, f, factory, program
+
+log = []
+
+
+def shape_hook(module, args, output):
+    log.append((type(module).__name__, tuple(output.shape)))
+
+
+def doubling_hook(module, args, output):
+    return output * 2
+
+
+def adding_pre_hook(module, args):
+    return (args[0] + 1,)
+
+
+@factory(f(2, 3), f(2, 3), f(4, 3))
+def forward_hook_logs():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    for layer in model:
+        layer.register_forward_hook(shape_hook)
+    return model
+
+
+@factory(f(2, 3), f(4, 3))
+def forward_hook_changes_output():
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(doubling_hook)
+    return layer
+
+
+@factory(f(2, 3), f(4, 3))
+def forward_pre_hook():
+    layer = nn.Linear(3, 2)
+    layer.register_forward_pre_hook(adding_pre_hook)
+    return nn.Sequential(layer)
+
+
+@factory(call(f(2, 3), scale=2), call(f(2, 3), scale=3))
+def hooks_with_kwargs():
+    class Scaled(nn.Module):
+        def forward(self, x, scale=1):
+            return x * scale
+
+    def pre(module, args, kwargs):
+        return args, {"scale": kwargs["scale"] + 1}
+
+    def post(module, args, kwargs, output):
+        return output + kwargs["scale"]
+
+    layer = Scaled()
+    layer.register_forward_pre_hook(pre, with_kwargs=True)
+    layer.register_forward_hook(post, with_kwargs=True)
+    return layer
+
+
+@factory(f(2, 3), f(2, 3))
+def several_hooks_in_order():
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(lambda m, a, o: log.append("first"))
+    layer.register_forward_hook(lambda m, a, o: o + 1)
+    layer.register_forward_hook(lambda m, a, o: log.append("zeroth"), prepend=True)
+    return layer
+
+
+handles = []
+
+
+@factory(f(2, 3), call(f(2, 3), before=lambda m: handles.pop().remove()))
+def hook_removed_between_calls():
+    layer = nn.Linear(3, 2)
+    handles.append(layer.register_forward_hook(doubling_hook))
+    return layer
+
+
+@factory(f(2, 3), call(f(2, 3), before=lambda m: m[0].register_forward_hook(doubling_hook)))
+def hook_added_between_calls():
+    return nn.Sequential(nn.Linear(3, 2))
+
+
+@factory(f(2, 3), f(2, 3))
+def hook_keeps_activations():
+    kept = {}
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+    model[0].register_forward_hook(lambda m, a, o: kept.__setitem__("hidden", o))
+
+    def fn(x):
+        y = model(x)
+        return y, kept["hidden"] * 2
+
+    return fn
+
+
+@factory(f(2, 3, grad=True), f(2, 3, grad=True))
+def full_backward_hook():
+    layer = nn.Linear(3, 2)
+    layer.register_full_backward_hook(lambda m, gi, go: log.append(tuple(go[0].shape)))
+    return layer
+
+
+@factory(f(2, 3, grad=True), f(2, 3, grad=True))
+def backward_hook_changes_gradient():
+    layer = nn.Linear(3, 2)
+    layer.register_full_backward_hook(lambda m, gi, go: (gi[0] * 10,))
+    return layer
+
+
+@program(f(3, grad=True), f(2, grad=True))
+def tensor_hook(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 5)
+    return y * 3
+
+
+@program(f(3, grad=True), f(2, grad=True))
+def tensor_hook_logs(x):
+    y = x * 2
+    y.register_hook(lambda g: log.append(tuple(g.shape)))
+    return y.sin()
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def hook_on_input(x):
+    handle = x.register_hook(lambda g: g + 1)
+    y = (x * 2).sum()
+    (g,) = torch.autograd.grad(y, x)
+    handle.remove()
+    return g
+
+
+@factory(f(2, 3), f(2, 3))
+def parameter_hook():
+    layer = nn.Linear(3, 2)
+    layer.weight.register_hook(lambda g: g * 0.5)
+    return layer
+
+
+@program((nn.Linear(3, 2), f(2, 3)), (nn.Linear(3, 2), f(2, 3)))
+def registered_and_removed_inside(layer, x):
+    handle = layer.register_forward_hook(doubling_hook)
+    y = layer(x)
+    handle.remove()
+    return y, layer(x)
+
+
+@factory(f(2, 3), f(2, 3))
+def hook_with_state():
+    counts = {"calls": 0}
+
+    def hook(module, args, output):
+        counts["calls"] += 1
+        return output * counts["calls"]
+
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(hook)
+    return layer
+
+
+@factory(f(2, 3), f(2, 3))
+def global_module_hook():
+    layer = nn.Linear(3, 2)
+
+    def fn(x):
+        handle = nn.modules.module.register_module_forward_hook(shape_hook)
+        try:
+            return layer(x)
+        finally:
+            handle.remove()
+
+    return fn
+
+
+@factory(f(2, 3), f(2, 3))
+def hook_raises():
+    def hook(module, args, output):
+        if len(log) > 0:
+            raise RuntimeError("hook refuses")
+        log.append("called")
+
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(hook)
+    return layer
+
+
+@factory(f(2, 3), f(2, 3))
+def hook_prints():
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(lambda m, a, o: print("shape", tuple(o.shape)))
+    return nn.Sequential(layer, nn.ReLU())
+
+
+@factory(f(2, 3, grad=True), f(3, 3, grad=True))
+def pre_backward_and_post_accumulate():
+    layer = nn.Linear(3, 2)
+    layer.weight.register_post_accumulate_grad_hook(lambda p: log.append(tuple(p.grad.shape)))
+
+    def fn(x):
+        loss = layer(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    return fn
