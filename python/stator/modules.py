@@ -66,11 +66,13 @@ def _wrapper_class(module: torch.nn.Module, wrapping: Wrapping) -> type:
     return _subclass(original, body)
 
 
-def _ignore_self(module: torch.nn.Module, wrapping: Wrapping) -> Any:
-    def call(_wrapper: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return module(*args, **kwargs)
+def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:
+    """Guards are named after the variables of this closure: the original is what its own code calls `self`."""
 
-    call.__name__ = call.__qualname__ = type(module).__name__
+    def call(_wrapper: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return self(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = type(self).__name__
     return wrapping.wrap(call)
 
 

@@ -279,6 +279,12 @@ static std::string at_line(const UserLine& line) {
   return std::string("  (needed at ") + (file ? file : "?") + ":" + std::to_string(line.line) + ")";
 }
 
+/// What is in an instance's __dict__ are its attributes.
+static std::string describe_fact(const Source& source, const Fact& fact) {
+  bool attribute = fact.kind == FactKind::Absent && source.kind == SourceKind::InstanceDict;
+  return source.describe() + " " + fact_row(attribute ? FactKind::NoAttribute : fact.kind).describe(fact);
+}
+
 std::string CheckArray::failure(const GuardInput& input) {
   if (*dead_) return "an object that the guards refer to is gone";
   if (!globals_->matches()) return globals_->mismatch();
@@ -295,8 +301,7 @@ std::string CheckArray::failure(const GuardInput& input) {
       const FactRow& row = fact_row(fact->kind);
       Fact shown = *fact;
       shown.object = Ref::borrow(object);
-      return source->describe() + " " + row.describe(shown) + "; saw " + row.saw(shown, slots_[check.slot]) +
-             at_line(fact->line);
+      return describe_fact(*source, shown) + "; saw " + row.saw(shown, slots_[check.slot]) + at_line(fact->line);
     }
     return "something that was read in the capture is no longer there";
   }
@@ -308,7 +313,7 @@ std::vector<std::string> CheckArray::describe() const {
   for (auto& [source, fact, object] : facts_) {
     Fact shown = *fact;
     if (!*dead_) shown.object = Ref::borrow(object);
-    lines.push_back(source->describe() + " " + fact_row(fact->kind).describe(shown) + at_line(fact->line));
+    lines.push_back(describe_fact(*source, shown) + at_line(fact->line));
   }
   return lines;
 }

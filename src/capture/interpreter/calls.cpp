@@ -231,9 +231,11 @@ static void refuse_disabled(PyObject* function) {
 
 void Interpreter::open_closure(FunctionValue* function) {
   PyObject* closure = function->closure.empty() ? PyFunction_GET_CLOSURE(function->function.get()) : nullptr;
-  for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+  Ref names = closure ? Ref::steal(PyCode_GetFreevars(function->code)) : Ref();
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(closure); ++i) {
     PyObject* cell = PyTuple_GET_ITEM(closure, i);
-    Source* source = sources_->child(function->source, SourceKind::Cell, static_cast<int32_t>(i), nullptr, cell);
+    PyObject* name = PyTuple_GET_ITEM(names.get(), i);
+    Source* source = sources_->child(function->source, SourceKind::Cell, static_cast<int32_t>(i), name, cell);
     function->closure.push_back(as<CellValue>(wrap(cell, source)));
   }
 }

@@ -79,6 +79,25 @@ static std::string text_of(PyObject* object, bool quoted) {
   return chars ? chars : "?";
 }
 
+static bool is_item_named(const Source* source, const char* name) {
+  return source && source->kind == SourceKind::DictItem && PyUnicode_Check(source->key.get()) &&
+         PyUnicode_CompareWithASCIIString(source->key.get(), name) == 0;
+}
+
+/// What a module keeps in a table of its own reads as its attribute, or as its item where the name is a number.
+static std::string describe_member(const Source* item) {
+  const Source* table = item->parent;
+  for (const char* name : {"_modules", "_parameters", "_buffers"}) {
+    if (!is_item_named(table, name) || table->parent->kind != SourceKind::InstanceDict) continue;
+    if (!PyUnicode_Check(item->key.get())) return "";
+    bool is_number =
+        PyUnicode_GET_LENGTH(item->key.get()) > 0 && Py_UNICODE_ISDIGIT(PyUnicode_READ_CHAR(item->key.get(), 0));
+    std::string key = text_of(item->key.get(), false);
+    return table->parent->describe() + (is_number ? "[" + key + "]" : "." + key);
+  }
+  return "";
+}
+
 std::string Source::describe() const {
   switch (kind) {
     case SourceKind::Argument:
@@ -92,15 +111,17 @@ std::string Source::describe() const {
     case SourceKind::DictItem:
       if (parent->kind == SourceKind::InstanceDict) return parent->describe() + "." + text_of(key.get(), false);
       if (parent->kind == SourceKind::Pinned) return text_of(key.get(), false);
+      if (std::string member = describe_member(this); !member.empty()) return member;
       return parent->describe() + "[" + text_of(key.get(), true) + "]";
     case SourceKind::Attribute:
       return parent->describe() + "." + text_of(key.get(), false);
     case SourceKind::Item:
       return parent->describe() + "[" + std::to_string(index) + "]";
     case SourceKind::Cell:
-      return parent->describe() + ".__closure__[" + std::to_string(index) + "]";
+      if (parent->kind == SourceKind::Function) return text_of(key.get(), false);
+      return parent->describe() + ".__closure__[" + text_of(key.get(), true) + "]";
     case SourceKind::CellContents:
-      return parent->describe() + ".cell_contents";
+      return parent->describe();
     case SourceKind::Default:
       return parent->describe() + ".__defaults__[" + std::to_string(index) + "]";
     case SourceKind::KwDefault:

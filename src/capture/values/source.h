@@ -20,7 +20,7 @@ enum class SourceKind : uint8_t {
   DictItem,       // parent[key], parent an exact dict
   Attribute,      // parent's instance attribute `key`, read without user code
   Item,           // parent[index], parent a tuple or list
-  Cell,           // closure cell `index` of the parent function
+  Cell,           // closure cell `index` of the parent function; `key`: the variable's name
   CellContents,   // what the parent cell holds
   Default,        // __defaults__[index] of the parent function
   KwDefault,      // __kwdefaults__[key] of the parent function

@@ -87,3 +87,29 @@ def test_old_form_warns(x):
     with pytest.warns(FutureWarning):
         report = stator.explain(two_ops, x)
     assert report.op_count == 2
+
+
+def test_guards_are_named_as_the_program_writes_them():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(3, 3))
+            self.scale = 2
+
+        def forward(self, x):
+            return self.layers(x) * self.scale
+
+    offset = 1.0
+
+    def add(x):
+        return x + offset
+
+    def begins(report, text):
+        return any(guard.startswith(text) for guard in report.guards)
+
+    x = torch.ones(2, 3)
+    report = stator.explain(stator.compile(Net()))(x)
+    assert begins(report, "self.scale == 2") and begins(report, "self.layers[0].weight Parameter")
+    assert begins(report, "self.layers[0] has no own attribute 'forward'")
+    assert begins(stator.explain(add)(x), "offset == 1.0")
+    assert not any("cell_contents" in guard or "_modules[" in guard for guard in report.guards)
