@@ -5,6 +5,7 @@
 #include "capture/guards/global_state.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/assemble.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/interpreter.h"
 #include "compile/graph_facts.h"
 #include "compile/options.h"
@@ -62,8 +63,7 @@ std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* argume
   } catch (const Break& broke) {
     entry->broke = BreakReason{broke.id, broke.detail, interpreter.end_stack};
   } catch (const Raise& raised) {
-    entry->broke =
-        BreakReason{BreakId::raises, short_repr(interpreter.constant_of(raised.exception)), interpreter.end_stack};
+    entry->broke = BreakReason{BreakId::raises, exception_text(interpreter, raised.exception), interpreter.end_stack};
   } catch (const std::exception& error) {
     entry->broke = BreakReason{BreakId::internal, error.what(), interpreter.end_stack};
   }

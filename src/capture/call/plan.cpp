@@ -29,8 +29,8 @@ Ref make_named_tuple(const Step& s, Making& m) {
   Ref items = make_tuple(s, m);
   auto* type = s.object.as<PyTypeObject>();
   // Named tuples come from tuple.__new__; torch's and the system's own from their constructor.
-  static PyObject* const fields = PyUnicode_InternFromString("_fields");
-  if (_PyType_Lookup(type, fields)) {
+  static PyObject* const structure = PyUnicode_InternFromString("n_sequence_fields");
+  if (!_PyType_Lookup(type, structure)) {
     Ref arguments = Ref::steal(PyTuple_Pack(1, items.get()));
     return Ref::steal(PyTuple_Type.tp_new(type, arguments.get(), nullptr));
   }
@@ -53,27 +53,29 @@ bool fill(PyObject* dict, const std::vector<int32_t>& items, Making& m) {
 }
 
 Ref make_dict(const Step& s, Making& m) {
-  Ref dict =
-      Ref::steal(s.object.as<PyTypeObject>() == &PyDict_Type ? PyDict_New() : PyObject_CallNoArgs(s.object.get()));
+  Ref dict = Ref::steal(s.a >= 0                                      ? PyObject_CallOneArg(s.object.get(), m.at(s.a))
+                        : s.object.as<PyTypeObject>() == &PyDict_Type ? PyDict_New()
+                                                                      : PyObject_CallNoArgs(s.object.get()));
   if (!dict || !fill(dict.get(), s.items, m)) return {};
   return dict;
 }
 
-Ref make_set(const Step& s, Making&) {
-  return Ref::steal(s.a ? PyFrozenSet_New(s.object.get()) : PySet_New(s.object.get()));
+Ref make_set(const Step& s, Making& m) {
+  Ref elements = s.object ? s.object : make_tuple(s, m);
+  return Ref::steal(s.a ? PyFrozenSet_New(elements.get()) : PySet_New(elements.get()));
 }
 Ref make_slice(const Step& s, Making& m) {
   return Ref::steal(PySlice_New(m.at(s.items[0]), m.at(s.items[1]), m.at(s.items[2])));
 }
 Ref make_view(const Step& s, Making& m) { return Ref::steal(PyObject_CallMethodNoArgs(m.at(s.a), s.object.get())); }
 
-Ref make_object(const Step& s, Making&) {
+Ref make_object(const Step& s, Making& m) {
   auto* type = s.object.as<PyTypeObject>();
   // The class's own __new__ and __init__ ran in the capture; here only the bare object is made.
   PyTypeObject* base = type;
   while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) base = base->tp_base;
-  Ref empty = Ref::steal(PyTuple_New(0));
-  return Ref::steal(base->tp_new(type, empty.get(), nullptr));
+  Ref arguments = make_tuple(s, m);
+  return Ref::steal(base->tp_new(type, arguments.get(), nullptr));
 }
 
 Ref make_cell(const Step&, Making&) { return Ref::steal(PyCell_New(nullptr)); }
@@ -120,8 +122,9 @@ Ref set_attribute(const Step& s, Making& m) {
 Ref fill_dict(const Step& s, Making& m) {
   PyObject* dict = m.at(s.a);
   if (PyODict_Check(dict)) {
-    Ref cleared = Ref::steal(PyObject_CallMethod(dict, "clear", nullptr));
-    if (!cleared) return {};
+    // The built-in method, whatever a subclass makes of it.
+    Ref clear = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyODict_Type), "clear"));
+    if (!clear || !Ref::steal(PyObject_CallOneArg(clear.get(), dict))) return {};
   } else {
     PyDict_Clear(dict);
   }
@@ -132,21 +135,23 @@ Ref fill_list(const Step& s, Making& m) {
   PyObject* list = m.at(s.a);
   return PyList_SetSlice(list, 0, PyList_GET_SIZE(list), items.get()) < 0 ? Ref() : done();
 }
-Ref fill_set(const Step& s, Making& m) {
-  PyObject* set = m.at(s.a);
-  if (PySet_Clear(set) < 0) return {};
-  Ref updated = Ref::steal(PyObject_CallMethod(set, "update", "O", s.object.get()));
-  return updated ? done() : Ref();
+Ref call_method(const Step& s, Making& m) {
+  std::vector<PyObject*> arguments{m.at(s.a)};
+  for (int32_t item : s.items) arguments.push_back(m.at(item));
+  Ref result = Ref::steal(PyObject_VectorcallMethod(s.object.get(), arguments.data(), arguments.size(), nullptr));
+  return result ? done() : Ref();
 }
 Ref set_cell(const Step& s, Making& m) { return PyCell_Set(m.at(s.a), m.at(s.b)) < 0 ? Ref() : done(); }
 Ref set_item(const Step& s, Making& m) {
-  return PyDict_SetItem(m.at(s.a), s.object.get(), m.at(s.b)) < 0 ? Ref() : done();
+  PyObject* dict = m.at(s.a);
+  int failed = s.b < 0 ? PyDict_DelItem(dict, s.object.get()) : PyDict_SetItem(dict, s.object.get(), m.at(s.b));
+  return failed < 0 ? Ref() : done();
 }
 
 constexpr StepFn kSteps[] = {
     make_constant, make_slot,     make_output, make_tuple,  make_named_tuple, make_list,  make_dict,
     make_set,      make_slice,    make_view,   make_object, make_cell,        make_bound, make_partial,
-    make_function, set_attribute, fill_dict,   fill_list,   fill_set,         set_cell,   set_item,
+    make_function, set_attribute, fill_dict,   fill_list,   call_method,      set_cell,   set_item,
 };
 static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::SetItem) + 1);
 

@@ -26,11 +26,11 @@ enum class StepKind : uint8_t {
   Tuple,         // items
   NamedTuple,    // items; object: the class
   List,          // items
-  Dict,          // object: the class; items: key, value, key, value ...
-  Set,           // object: the elements; a: 1 for a frozenset
+  Dict,          // object: the class; items: key, value, key, value ...; a: factory of a defaultdict
+  Set,           // object: the elements, or items; a: 1 for a frozenset
   Slice,         // items: start, stop, step
   View,          // a: the dict; object: name of the method
-  NewObject,     // object: the class
+  NewObject,     // object: the class; items: arguments of its built-in base's __new__
   NewCell,       //
   Bound,         // a: function or descriptor, b: self
   Partial,       // items: function, args, keywords
@@ -38,9 +38,9 @@ enum class StepKind : uint8_t {
   SetAttribute,  // a: owner, b: value (-1: delete); object: name
   FillDict,      // a: dict; items: key, value ...; what it held goes
   FillList,      // a: list; items
-  FillSet,       // a: set; object: the elements
+  CallMethod,    // a: self; object: name of the method; items: arguments
   SetCell,       // a: cell, b: value
-  SetItem,       // a: dict, b: value; object: key
+  SetItem,       // a: dict, b: value (-1: delete); object: key
 };
 
 struct Step {

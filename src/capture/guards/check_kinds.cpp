@@ -177,15 +177,14 @@ int check_absent(Check& c, CheckRun& run) {
 
 int check_elements(Check& c, CheckRun& run) {
   PyObject* set = run.slots[c.slot];
-  if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PySet_GET_SIZE(c.object)) return 0;
-  Py_ssize_t position = 0;
-  PyObject* key;
+  if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PyTuple_GET_SIZE(c.object)) return 0;
+  Py_ssize_t position = 0, i = 0;
+  PyObject* element;
   Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &key, &hash))
-    if (!is_literal(key) || PySet_Contains(c.object, key) != 1) {
-      PyErr_Clear();
-      return 0;
-    }
+  while (_PySet_NextEntry(set, &position, &element, &hash)) {
+    PyObject* expected = PyTuple_GET_ITEM(c.object, i++);
+    if (element != expected && !literal_equal(element, expected)) return 0;
+  }
   return 1;
 }
 
@@ -197,6 +196,13 @@ int check_code(Check& c, CheckRun& run) {
 
 int check_no_attribute(Check& c, CheckRun& run) {
   return stator_instance_value(run.slots[c.slot], c.object) == nullptr;
+}
+
+int check_no_field(Check& c, CheckRun& run) {
+  // The class's version is guarded, so the name is still a slot's, and no user code answers.
+  Ref value = Ref::steal(PyObject_GenericGetAttr(run.slots[c.slot], c.object));
+  PyErr_Clear();
+  return !value;
 }
 
 int check_cell_empty(Check& c, CheckRun& run) {
@@ -271,6 +277,7 @@ constexpr FactRow kFacts[] = {
     /* Elements */ {check_elements, describe_elements, saw_object},
     /* Code */ {check_code, describe_code, saw_object},
     /* NoAttribute */ {check_no_attribute, describe_no_attribute, saw_type},
+    /* NoField */ {check_no_field, describe_no_attribute, saw_type},
     /* CellEmpty */ {check_cell_empty, describe_cell_empty, saw_object},
     /* SameAs */ {check_same_as, describe_same, saw_object},
     /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},

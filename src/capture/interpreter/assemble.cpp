@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 
@@ -13,6 +15,7 @@ class Assembler {
   explicit Assembler(Interpreter& in) : in_(in) {}
 
   Assembly run(Value* result) {
+    check_unfinished(in_);
     out_.result = emit(result);
     for (const Effect& effect : in_.effects) emit_effect(effect);
     return std::move(out_);
@@ -60,15 +63,13 @@ class Assembler {
         return emit_sequence(static_cast<SequenceValue*>(value));
       case Kind::Dict: {
         auto* dict = static_cast<DictValue*>(value);
-        if (dict->type == default_dict_type()) throw Break{BreakId::reconstruct, "a defaultdict"};
         Step step{StepKind::Dict, -1, -1, Ref::borrow(reinterpret_cast<PyObject*>(dict->type))};
+        if (dict->type == default_dict_type()) step.a = emit(default_factory(in_, dict));
         step.items = dict_items(dict);
         return add(std::move(step));
       }
       case Kind::Set: {
-        auto* set = static_cast<SetValue*>(value);
-        return add(
-            {StepKind::Set, set->type == &PyFrozenSet_Type, -1, Ref::steal(PyFrozenSet_New(set->elements.get()))});
+        return emit_set(static_cast<SetValue*>(value));
       }
       case Kind::View: {
         auto* view = static_cast<ViewValue*>(value);
@@ -107,6 +108,23 @@ class Assembler {
     }
   }
 
+  int32_t emit_set(SetValue* set) {
+    Step step{StepKind::Set, set->type == &PyFrozenSet_Type};
+    if (set->table) {
+      for (auto& entry : set->table->entries)
+        if (entry.key) step.items.push_back(emit(entry.key));
+      return add(std::move(step));
+    }
+    // The order of a set tells its history; a copy that has lost it is another set.
+    step.object = Ref::steal(PyFrozenSet_New(set->elements.get()));
+    Ref copy = Ref::steal(PySet_New(step.object.get()));
+    Ref wanted = Ref::steal(PySequence_List(set->elements.get())), made = Ref::steal(PySequence_List(copy.get()));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(wanted.get()); ++i)
+      if (PyList_GET_ITEM(wanted.get(), i) != PyList_GET_ITEM(made.get(), i))
+        throw Break{BreakId::reconstruct, "a set whose order cannot be rebuilt"};
+    return add(std::move(step));
+  }
+
   int32_t emit_sequence(SequenceValue* sequence) {
     bool is_list = sequence->kind == Kind::List,
          is_plain = sequence->type == &PyTuple_Type || sequence->type == &PyList_Type;
@@ -125,13 +143,32 @@ class Assembler {
     return items;
   }
 
+  /// The instance without its attributes.
+  int32_t emit_bare(ObjectValue* object) {
+    auto type = Ref::borrow(reinterpret_cast<PyObject*>(object->type));
+    PyTypeObject* native = native_base(object->type);
+    bool is_exception = is_exception_class(object->type);
+    if (is_exception && (object->raised || object->cause || object->context))
+      throw Break{BreakId::reconstruct, "an exception that was raised"};
+    if (is_exception || native == &PyTuple_Type) {
+      Step step{is_exception ? StepKind::NewObject : StepKind::NamedTuple, -1, -1, std::move(type)};
+      auto* items = as_sequence(object->base);
+      for (size_t i = 0; i < items->items.size(); ++i) step.items.push_back(emit(in_.item(items, i)));
+      return add(std::move(step));
+    }
+    bool bare =
+        native == &PyBaseObject_Type || native == &PyDict_Type || native == &PyODict_Type || native == &PyList_Type;
+    if (!bare) throw Break{BreakId::reconstruct, std::string("a ") + object->type->tp_name};
+    return add({StepKind::NewObject, -1, -1, std::move(type)});
+  }
+
   int32_t emit_object(ObjectValue* object) {
     if (object->type == partial_type()) {
       Step step{StepKind::Partial};
       for (auto& attribute : object->attributes) step.items.push_back(emit(attribute.value));
       return add(std::move(step));
     }
-    int32_t made = add({StepKind::NewObject, -1, -1, Ref::borrow(reinterpret_cast<PyObject*>(object->type))});
+    int32_t made = emit_bare(object);
     known_[object] = made;
     if (object->own) {
       if (known_.count(object->own)) throw Break{BreakId::reconstruct, "an object and its __dict__"};
@@ -144,7 +181,7 @@ class Assembler {
       Step step{StepKind::FillDict, made};
       step.items = dict_items(dict);
       add(std::move(step));
-    } else if (auto* list = as_sequence(object->base)) {
+    } else if (auto* list = as_sequence(object->base); list && list->kind == Kind::List) {
       Step step{StepKind::FillList, made};
       for (size_t i = 0; i < list->items.size(); ++i) step.items.push_back(emit(in_.item(list, i)));
       add(std::move(step));
@@ -153,14 +190,25 @@ class Assembler {
   }
 
   int32_t emit_function(FunctionValue* function) {
-    if (!function->attributes.empty() || function->annotations)
-      throw Break{BreakId::reconstruct, "a function with attributes"};
     Step step{StepKind::Function, -1, -1, Ref::borrow(reinterpret_cast<PyObject*>(function->code))};
     step.items.push_back(emit_slot(function->globals_source));
     step.items.push_back(function->defaults ? emit(function->defaults) : -1);
     step.items.push_back(function->kwdefaults ? emit(function->kwdefaults) : -1);
     for (CellValue* cell : function->closure) step.items.push_back(emit(cell));
-    return add(std::move(step));
+    int32_t made = add(std::move(step));
+    known_[function] = made;
+    static PyObject* const annotations = PyUnicode_InternFromString("__annotations__");
+    if (function->annotations) in_.get_attr(function, annotations);  // becomes a field
+    for (auto& [name, field] : function->fields) {
+      int32_t value = emit(field);
+      add({StepKind::SetAttribute, made, value, Ref::steal(PyUnicode_InternFromString(name.c_str()))});
+    }
+    if (function->own)
+      for (auto& [name, attribute] : mapping_items(in_, function->own)) {
+        int32_t value = emit(attribute);
+        add({StepKind::SetAttribute, made, value, static_cast<ConstantValue*>(name)->object});
+      }
+    return made;
   }
 
   void emit_effect(const Effect& effect) {
@@ -194,19 +242,20 @@ class Assembler {
       }
       case EffectKind::DictReplace: {
         auto* dict = as<DictValue>(effect.target);
-        if (dict->type == default_dict_type()) throw Break{BreakId::mutation, "an outside defaultdict is changed"};
         Step step{StepKind::FillDict, target};
         step.items = dict_items(dict);
         add(std::move(step));
         return;
       }
-      case EffectKind::SetReplace: {
-        auto* set = as<SetValue>(effect.target);
-        add({StepKind::FillSet, target, -1, Ref::steal(PyFrozenSet_New(set->elements.get()))});
+      case EffectKind::CallMethod: {
+        Step step{StepKind::CallMethod, target, -1, name()};
+        for (Value* argument : as_sequence(effect.value)->items) step.items.push_back(emit(argument));
+        add(std::move(step));
         return;
       }
-      default:
-        throw Break{BreakId::mutation, "an effect that cannot be replayed"};
+      case EffectKind::DelGlobal:
+        add({StepKind::SetItem, target, -1, name()});
+        return;
     }
   }
 

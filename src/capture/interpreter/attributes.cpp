@@ -1,23 +1,19 @@
-// Attribute reads and writes, by CPython's own lookup rules and without running user code outside the capture.
+// Attribute reads, by CPython's own lookup rules and without running user code outside the capture.
+#include "capture/interpreter/attributes.h"
 #include "capture/guards/literals.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
 #include "capture/interpreter/tensor_attributes.h"
 #include "capture/pycompat/facts.h"
+
+#include <structmember.h>
 
 namespace stator::capture {
 namespace {
 
-std::string text_of(PyObject* name) {
-  const char* chars = PyUnicode_AsUTF8(name);
-  return chars ? chars : "?";
-}
-
-[[noreturn]] void unknown(PyTypeObject* type, PyObject* name, const char* why) {
-  throw Break{BreakId::unknown_attribute, std::string(type->tp_name) + "." + text_of(name) + ": " + why};
-}
-
-bool is_data_descriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
+bool holds_object(const PyMemberDef* member) { return member->type == T_OBJECT || member->type == T_OBJECT_EX; }
 
 /// An item of the module's or instance's own dict; `dict_source` guards it. Null (and guarded) if absent.
 Value* dict_attr(Interpreter& in, PyObject* dict, Source* dict_source, PyObject* name) {
@@ -30,12 +26,8 @@ Value* dict_attr(Interpreter& in, PyObject* dict, Source* dict_source, PyObject*
   return in.wrap(found, in.sources().child(dict_source, SourceKind::DictItem, 0, name, found));
 }
 
-Source* instance_dict_source(Interpreter& in, Source* owner, PyObject* dict) {
-  return in.sources().child(owner, SourceKind::InstanceDict, 0, nullptr, dict);
-}
-
 /// Own attribute of an outside instance, or null. Guards what it found, or that there was nothing.
-Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name, PyObject* on_class) {
+Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name) {
   PyObject* instance = object->object.get();
   if (object->pinned) {
     PyObject** slot = _PyObject_GetDictPtr(instance);
@@ -56,12 +48,74 @@ Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name, PyObj
   return nullptr;
 }
 
+bool is_attribute_error(Interpreter& in, const Raise& raised) {
+  return is_exception(in, raised.exception, PyExc_AttributeError);
+}
+
+/// `__getattribute__` of the class, or the ordinary lookup.
+Value* ordinary_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  static PyObject* const object_getattribute = known_object("builtins.object.__getattribute__");
+  PyTypeObject* type = object->type;
+  PyObject* reader = _PyType_Lookup(type, getattribute);
+  if (reader == object_getattribute || type->tp_getattro == PyObject_GenericGetAttr)
+    return generic_attr(in, object, name);
+  if (!PyFunction_Check(reader)) unknown_attribute(type, name, "its class has its own __getattribute__");
+  return in.call(in.bind_descriptor(reader, type, object, getattribute), arguments({in.constant(name)}));
+}
+
+Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  static PyObject* const module_getattr = known_object("torch.nn.Module.__getattr__");
+  in.guard_class(object->type);
+  PyObject* fallback = _PyType_Lookup(object->type, getattr);
+  if (!fallback) return ordinary_attr(in, object, name);
+  try {
+    if (Value* found = ordinary_attr(in, object, name)) return found;
+  } catch (const Raise& raised) {
+    if (!is_attribute_error(in, raised)) throw;
+  }
+  if (fallback == module_getattr) return module_member(in, object, name);
+  if (!PyFunction_Check(fallback)) unknown_attribute(object->type, name, "its __getattr__ is no Python function");
+  return in.call(in.bind_descriptor(fallback, object->type, object, getattr), arguments({in.constant(name)}));
+}
+
+/// A field that a C class describes, of an instance from outside: only what the instance itself holds can be guarded.
+Value* native_field(Interpreter& in, ObjectValue* object, PyObject* descriptor, PyObject* name) {
+  if (Py_TYPE(descriptor) != &PyMemberDescr_Type ||
+      !holds_object(reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member))
+    unknown_attribute(object->type, name, "a field that its class computes");
+  Ref found = Ref::steal(PyObject_GenericGetAttr(object->object.get(), name));
+  if (!found) {
+    PyErr_Clear();
+    in.guard(object->source, FactKind::NoField, name);
+    return nullptr;
+  }
+  return in.wrap(found.get(),
+                 in.sources().child(object->source, SourceKind::Attribute, kClassField, name, found.get()));
+}
+
+}  // namespace
+
+std::string text_of(PyObject* name) {
+  const char* chars = PyUnicode_AsUTF8(name);
+  return chars ? chars : "?";
+}
+
+void unknown_attribute(PyTypeObject* type, PyObject* name, const char* why) {
+  throw Break{BreakId::unknown_attribute, std::string(type->tp_name) + "." + text_of(name) + ": " + why};
+}
+
+Source* instance_dict_source(Interpreter& in, Source* owner, PyObject* dict) {
+  return in.sources().child(owner, SourceKind::InstanceDict, 0, nullptr, dict);
+}
+
 /// nn.Module.__getattr__ done natively: parameters, buffers, then submodules.
 Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name) {
   static PyObject* const tables[] = {PyUnicode_InternFromString("_parameters"), PyUnicode_InternFromString("_buffers"),
                                      PyUnicode_InternFromString("_modules")};
   for (PyObject* table : tables) {
-    Value* value = module->find(table) ? *module->find(table) : own_attribute(in, module, table, nullptr);
+    Value* value = module->find(table) ? *module->find(table) : own_attribute(in, module, table);
     auto* dict = as<DictValue>(value);
     if (!dict) continue;
     if (dict->outside && !dict->mutated) {
@@ -73,149 +127,15 @@ Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name) {
   return nullptr;
 }
 
-/// What `__getattr__` of the class answers when the ordinary lookup found nothing; null if it has none.
-Value* fallback_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
-  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
-  static PyObject* const module_getattr = known_object("torch.nn.Module.__getattr__");
-  PyObject* fallback = _PyType_Lookup(object->type, getattr);
-  if (!fallback) return nullptr;
-  if (fallback == module_getattr) return module_member(in, object, name);
-  if (!PyFunction_Check(fallback)) unknown(object->type, name, "its __getattr__ is no Python function");
-  CallArgs args;
-  args.positional = {in.constant(name)};
-  return in.call(in.bind_descriptor(fallback, object->type, object, getattr), std::move(args));
-}
-
-bool is_attribute_error(Interpreter& in, const Raise& raised) {
-  return PyType_IsSubtype(in.type_of(raised.exception), reinterpret_cast<PyTypeObject*>(PyExc_AttributeError));
-}
-
-Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
-  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  static PyObject* const object_getattribute = known_object("builtins.object.__getattribute__");
-  PyTypeObject* type = object->type;
-  in.guard_class(type);
-  PyObject* reader = _PyType_Lookup(type, getattribute);
-  if (reader == object_getattribute || type->tp_getattro == PyObject_GenericGetAttr) {
-    if (Value* found = generic_attr(in, object, name)) return found;
-  } else {
-    if (!PyFunction_Check(reader)) unknown(type, name, "its class has its own __getattribute__");
-    CallArgs args;
-    args.positional = {in.constant(name)};
-    try {
-      return in.call(in.bind_descriptor(reader, type, object, getattribute), std::move(args));
-    } catch (const Raise& raised) {
-      if (!is_attribute_error(in, raised)) throw;
-    }
-  }
-  try {
-    return fallback_attr(in, object, name);
-  } catch (const Raise& raised) {
-    if (is_attribute_error(in, raised)) return nullptr;
-    throw;
-  }
-}
-
-Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name) {
-  PyObject* object = module->object.get();
-  PyObject* dict = PyModule_GetDict(object);
-  const char* module_name = PyModule_GetName(object);
-  if (!module_name) PyErr_Clear();
-  Source* source = module->source ? module->source : in.sources().pinned(object, module_name ? module_name : "module");
-  // A module can be given another class, one with a __getattribute__ of its own too.
-  in.guard_type(source, Py_TYPE(object));
-  static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
-  PyObject* reader = _PyType_Lookup(Py_TYPE(object), getattribute);
-  if (!reader || !Py_IS_TYPE(reader, &PyWrapperDescr_Type))
-    unknown(Py_TYPE(object), name, "its class has its own __getattribute__");
-  PyObject* on_class = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), name);
-  if (on_class && is_data_descriptor(on_class)) {
-    in.guard_class(Py_TYPE(object));
-    return in.bind_descriptor(on_class, Py_TYPE(object), module, name);
-  }
-  PyObject* found = PyDict_GetItemWithError(dict, name);
-  if (!found && Py_TYPE(object) != &PyModule_Type) {
-    // Lazily filled modules put the attribute into their dict the first time it is read.
-    Ref filled = Ref::steal(PyObject_GetAttr(object, name));
-    PyErr_Clear();
-    found = PyDict_GetItemWithError(dict, name);
-  }
-  if (!found) {
-    static PyObject* getattr = PyUnicode_InternFromString("__getattr__");
-    PyObject* fallback = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), getattr);
-    if (fallback && PyFunction_Check(fallback)) {
-      in.guard_class(Py_TYPE(object));
-      CallArgs args;
-      args.positional = {in.constant(name)};
-      return in.call(in.bind_descriptor(fallback, Py_TYPE(object), module, getattr), std::move(args));
-    }
-    if (PyDict_GetItemWithError(dict, getattr)) unknown(Py_TYPE(object), name, "the module's own __getattr__ answers");
-    return nullptr;
-  }
-  Source* dict_source = instance_dict_source(in, source, dict);
-  return in.wrap(found, in.sources().child(dict_source, SourceKind::DictItem, 0, name, found));
-}
-
-Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
-  in.guard_class(type);
-  PyTypeObject* meta = Py_TYPE(type);
-  PyObject* on_meta = _PyType_Lookup(meta, name);
-  if (PyType_IsSubtype(meta, enum_meta_type())) {
-    Ref member = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-    PyErr_Clear();
-    if (member && (is_literal(member.get()) || Py_TYPE(member.get()) == type)) return in.constant(std::move(member));
-  }
-  if (on_meta && is_data_descriptor(on_meta)) {
-    Ref found = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-    if (!found) {
-      PyErr_Clear();
-      return nullptr;
-    }
-    if (is_literal(found.get()) || is_known_by_identity(found.get())) return in.constant(std::move(found));
-    if (PyTuple_CheckExact(found.get())) return in.wrap_result(found.get());
-    unknown(type, name, "an attribute of the class object itself");
-  }
-  PyObject* on_class = _PyType_Lookup(type, name);
-  if (on_class) return in.bind_descriptor(on_class, type, nullptr, name);
-  if (!on_meta) return nullptr;
-  if (PyFunction_Check(on_meta))
-    return in.bind_descriptor(on_meta, meta, in.constant(reinterpret_cast<PyObject*>(type)), name);
-  if (Py_TYPE(on_meta) == &PyMethodDescr_Type || Py_TYPE(on_meta) == &PyWrapperDescr_Type)
-    return in.arena.make<MethodValue>(in.constant(on_meta), in.constant(reinterpret_cast<PyObject*>(type)));
-  unknown(type, name, "an attribute of its metaclass");
-}
-
-Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
-  std::string text = text_of(name);
-  auto written = function->attributes.find(text);
-  if (written != function->attributes.end()) return written->second;
-  if (!function->function) {
-    if (text == "__name__") return in.constant(function->code->co_name);
-    if (text == "__qualname__") return in.constant(function->code->co_qualname);
-    if (text == "__code__") return in.constant(reinterpret_cast<PyObject*>(function->code));
-    if (text == "__wrapped__") return nullptr;
-    unknown(&PyFunction_Type, name, "of a function made in the program");
-  }
-  Ref found = Ref::steal(PyObject_GetAttr(function->function.get(), name));
-  if (!found) {
-    PyErr_Clear();
-    in.guard(function->source, FactKind::NoAttribute, name);
-    return nullptr;
-  }
-  PyObject* on_class = _PyType_Lookup(&PyFunction_Type, name);
-  if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), function);
-  if (text == "__globals__" || text == "__closure__" || text == "__dict__" || text == "__annotations__")
-    unknown(&PyFunction_Type, name, "internals of a function");
-  return in.wrap(found.get(),
-                 in.sources().child(function->source, SourceKind::Attribute, kClassField, name, found.get()));
-}
-
 /// Attributes of tuples, lists, dicts, sets, slices, iterators and literals: methods of the built-in class.
 Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   PyTypeObject* type = in.type_of(value);
   PyObject* on_class = _PyType_Lookup(type, name);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
+  if (auto* dict = as<DictValue>(value);
+      dict && type == default_dict_type() && PyUnicode_CompareWithASCIIString(name, "default_factory") == 0)
+    return default_factory(in, dict);
   if (auto* sequence = as_sequence(value); sequence && is_named_tuple(type) && on_class &&
                                            !PyFunction_Check(on_class) && Py_TYPE(on_class) != &PyMethodDescr_Type &&
                                            Py_TYPE(on_class) != &PyProperty_Type && Py_TYPE(on_class)->tp_descr_get &&
@@ -251,56 +171,10 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   return in.bind_descriptor(on_class, type, value, name);
 }
 
-Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
-  PyObject* object = constant->object.get();
-  if (PyModule_Check(object)) return python_module_attr(in, constant, name);
-  if (PyType_Check(object)) return class_object_attr(in, reinterpret_cast<PyTypeObject*>(object), name);
-  if (constant->literal) return builtin_instance_attr(in, constant, name);
-  // Known by identity: C functions, operators, enum members, exceptions.
-  in.constant_of(constant);
-  PyTypeObject* type = Py_TYPE(object);
-  PyObject* on_class = _PyType_Lookup(type, name);
-  if (on_class && PyFunction_Check(on_class)) return in.bind_descriptor(on_class, type, constant, name);
-  if (on_class && Py_TYPE(on_class) == &PyProperty_Type && !PyType_IsSubtype(Py_TYPE(type), enum_meta_type()))
-    return in.bind_descriptor(on_class, type, constant, name);
-  Ref found = Ref::steal(PyObject_GetAttr(object, name));
-  if (!found) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  if (is_literal(found.get()) || is_known_by_identity(found.get())) return in.constant(std::move(found));
-  if (PyTuple_CheckExact(found.get())) return in.wrap_result(found.get());
-  if (PyFunction_Check(found.get()))
-    return in.wrap(found.get(), in.sources().pinned(found.get(), text_of(name).c_str()));
-  unknown(type, name, "state of an object known by identity only");
+Value* own_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  if (Value** written = object->find(name)) return *written;
+  return object->object ? own_attribute(in, object, name) : nullptr;
 }
-
-/// What the class itself defines; borrowed from it. Built-in classes may keep their dict out of sight.
-PyObject* own_class_attribute(PyTypeObject* type, PyObject* name) {
-  if (type->tp_dict) return PyDict_GetItemWithError(type->tp_dict, name);
-  Ref dict = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
-  Ref found = dict ? Ref::steal(PyObject_GetItem(dict.get(), name)) : Ref();
-  PyErr_Clear();
-  return found.get();
-}
-
-Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name) {
-  in.guard_class(super->start_type);
-  PyObject* mro = super->start_type->tp_mro;
-  Py_ssize_t i = 0, n = PyTuple_GET_SIZE(mro);
-  while (i < n && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(super->type)) ++i;
-  for (++i; i < n; ++i) {
-    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-    PyObject* found = own_class_attribute(base, name);
-    if (!found) continue;
-    bool on_class =
-        as<ConstantValue>(super->self) != nullptr && PyType_Check(as<ConstantValue>(super->self)->object.get());
-    return in.bind_descriptor(found, super->start_type, on_class ? nullptr : super->self, name);
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 Value* instance_dict(Interpreter& in, ObjectValue* object) {
   if (object->object && object->attributes.empty() && object->pinned) {
@@ -323,25 +197,20 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
 
   PyObject* on_class = _PyType_Lookup(type, name);
   if (on_class && is_data_descriptor(on_class)) {
-    PyTypeObject* descriptor_type = Py_TYPE(on_class);
-    if (descriptor_type == &PyProperty_Type) return in.bind_descriptor(on_class, type, object, name);
-    if (descriptor_type == &PyMemberDescr_Type) {
-      if (Value** written = object->find(name)) return *written;
-      if (!object->object) return nullptr;
-      Ref found = Ref::steal(PyObject_GenericGetAttr(object->object.get(), name));
-      if (!found) {
-        PyErr_Clear();
-        return nullptr;
-      }
-      return in.wrap(found.get(),
-                     in.sources().child(object->source, SourceKind::Attribute, kClassField, name, found.get()));
-    }
-    return in.bind_descriptor(on_class, type, object, name);
+    PyTypeObject* kind = Py_TYPE(on_class);
+    if (kind != &PyMemberDescr_Type && kind != &PyGetSetDescr_Type)
+      return in.bind_descriptor(on_class, type, object, name);
+    if (Value** written = object->find(name)) return *written;
+    if (is_exception_class(type))
+      if (Value* field = exception_field(in, object, name)) return field;
+    if (object->object) return native_field(in, object, on_class, name);
+    if (kind == &PyMemberDescr_Type && !is_exception_class(type)) return nullptr;
+    unknown_attribute(type, name, "a field that its class computes");
   }
   if (Value** written = object->find(name)) {
     if (*written) return *written;
   } else if (object->object) {
-    if (Value* own = own_attribute(in, object, name, on_class)) return own;
+    if (Value* own = own_attribute(in, object, name)) return own;
   }
   return on_class ? in.bind_descriptor(on_class, type, object, name) : nullptr;
 }
@@ -391,7 +260,7 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
     Value* function = pinned(descriptor);
     return self ? arena.make<MethodValue>(function, self) : function;
   }
-  unknown(owner, name, "a descriptor of a kind that is not modelled");
+  unknown_attribute(owner, name, "a descriptor of a kind that is not modelled");
 }
 
 Value* Interpreter::find_attr(Value* value, PyObject* name) {
@@ -421,82 +290,21 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
   }
 }
 
+void raise_no_attribute(Interpreter& in, Value* value, PyObject* name) {
+  PyObject* object = value->kind == Kind::Constant ? in.constant_of(value) : nullptr;
+  std::string owner = "'" + std::string(in.type_of(value)->tp_name) + "' object";
+  if (object && PyModule_Check(object))
+    owner = "module '" + std::string(PyModule_GetName(object)) + "'";
+  else if (object && PyType_Check(object))
+    owner = "type object '" + std::string(reinterpret_cast<PyTypeObject*>(object)->tp_name) + "'";
+  else if (value->kind == Kind::Super)
+    owner = "'super' object";
+  in.raise(PyExc_AttributeError, owner + " has no attribute '" + text_of(name) + "'");
+}
+
 Value* Interpreter::get_attr(Value* value, PyObject* name) {
   if (Value* found = find_attr(value, name)) return found;
-  raise(PyExc_AttributeError,
-        "'" + std::string(type_of(value)->tp_name) + "' object has no attribute '" + text_of(name) + "'");
-}
-
-void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
-  static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
-  static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
-  static PyObject* const module_setattr = known_object("torch.nn.Module.__setattr__");
-  if (auto* function = as<FunctionValue>(value); function && !function->function) {
-    function->attributes[text_of(name)] = to;
-    return;
-  }
-  if (auto* tensor = as<TensorValue>(value)) return set_tensor_attribute(*this, tensor, name, to);
-  auto* object = as<ObjectValue>(value);
-  if (!object)
-    throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
-  guard_class(object->type);
-  PyObject* writer = _PyType_Lookup(object->type, setattr);
-  if (writer == module_setattr && object->object) {
-    // Parameters, buffers and submodules live in tables of their own; anything else is a plain attribute.
-    if (to->kind == Kind::Tensor || to->kind == Kind::Object || module_member(*this, object, name))
-      throw Break{BreakId::mutation, "a tensor or module is stored on a module as '" + text_of(name) + "'"};
-  } else if (writer != object_setattr) {
-    if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
-    CallArgs args;
-    args.positional = {constant(name), to};
-    call(bind_descriptor(writer, object->type, object, setattr), std::move(args));
-    return;
-  }
-  plain_set_attr(*this, object, name, to);
-}
-
-void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
-  PyObject* on_class = _PyType_Lookup(object->type, name);
-  if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class) != &PyMemberDescr_Type) {
-    if (Py_TYPE(on_class) != &PyProperty_Type)
-      throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' through a descriptor"};
-    Ref setter = Ref::steal(PyObject_GetAttrString(on_class, "fset"));
-    if (!setter || setter.get() == Py_None)
-      in.raise(PyExc_AttributeError, "property '" + text_of(name) + "' has no setter");
-    CallArgs args;
-    args.positional = {object, to};
-    in.call(in.wrap(setter.get(), in.sources().pinned(setter.get(), "fset")), std::move(args));
-    return;
-  }
-  if (!object->object) {
-    if (!object->own) object->own = in.dict();
-    in.dict_set(object->own, in.constant(name), to);
-    return;
-  }
-  if (Value** written = object->find(name))
-    *written = to;
-  else
-    object->attributes.push_back({Ref::borrow(name), to});
-  in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
-}
-
-void Interpreter::del_attr(Value* value, PyObject* name) {
-  auto* object = as<ObjectValue>(value);
-  if (!object) throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "'"};
-  static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
-  static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
-  if (_PyType_Lookup(object->type, delattr) != object_delattr)
-    throw Break{BreakId::mutation, "a class with its own __delattr__"};
-  if (!object->object) {
-    if (!object->own || !dict_delete(object->own, constant(name))) raise(PyExc_AttributeError, text_of(name));
-    return;
-  }
-  get_attr(value, name);
-  if (Value** written = object->find(name))
-    *written = nullptr;
-  else
-    object->attributes.push_back({Ref::borrow(name), nullptr});
-  effects.push_back({EffectKind::DelAttr, object, constant(name), nullptr});
+  raise_no_attribute(*this, value, name);
 }
 
 Value* type_method(Interpreter& in, Value* object, PyObject* name) {

@@ -1,8 +1,10 @@
 // Calls: argument binding by CPython's rules, inlining of Python functions, dispatch to models and torch.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
 
 namespace stator::capture {
 
@@ -13,14 +15,6 @@ Value* CallArgs::keyword(const char* name) const {
 }
 
 namespace {
-
-std::string name_of(PyObject* callable) {
-  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
-  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
-  PyErr_Clear();
-  std::string text = module && PyUnicode_Check(module.get()) ? std::string(PyUnicode_AsUTF8(module.get())) + "." : "";
-  return text + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name);
-}
 
 /// Defaults of a function as values: the program's own, or the outside function's by source.
 Value* default_at(Interpreter& in, FunctionValue* function, size_t index) {
@@ -50,8 +44,10 @@ Value* keyword_default(Interpreter& in, FunctionValue* function, PyObject* name)
   return in.wrap(object, in.sources().child(function->source, SourceKind::KwDefault, 0, name, object));
 }
 
-[[noreturn]] void bad_call(Interpreter& in, const pycompat::Code& code) {
-  in.raise(PyExc_TypeError, std::string(PyUnicode_AsUTF8(code.code->co_qualname)) + "() called with wrong arguments");
+/// CPython tells exactly what is wrong; the program itself asks it.
+[[noreturn]] void bad_call(const pycompat::Code& code) {
+  throw Break{BreakId::raises,
+              std::string(PyUnicode_AsUTF8(code.code->co_qualname)) + "() is called with wrong arguments"};
 }
 
 void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, CallArgs& args, Frame& frame) {
@@ -62,7 +58,7 @@ void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, 
   if (code.has_varargs()) {
     frame.locals[next_slot++] = in.tuple({args.positional.begin() + given, args.positional.end()});
   } else if (args.positional.size() > positional) {
-    bad_call(in, code);
+    bad_call(code);
   }
   DictValue* rest = code.has_varkeywords() ? in.dict() : nullptr;
   if (rest) frame.locals[next_slot] = rest;
@@ -73,12 +69,12 @@ void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, 
       if (parameter == name.get() || PyUnicode_Compare(parameter, name.get()) == 0) break;
     }
     if (slot < total) {
-      if (frame.locals[slot]) bad_call(in, code);
+      if (frame.locals[slot]) bad_call(code);
       frame.locals[slot] = value;
     } else if (rest) {
       in.dict_set(rest, in.constant(name), value);
     } else {
-      bad_call(in, code);
+      bad_call(code);
     }
   }
   size_t defaults = 0;
@@ -89,13 +85,13 @@ void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, 
       defaults = default_count(in, function);
       counted = true;
     }
-    if (slot + defaults < positional) bad_call(in, code);
+    if (slot + defaults < positional) bad_call(code);
     frame.locals[slot] = default_at(in, function, slot + defaults - positional);
   }
   for (size_t slot = positional; slot < total; ++slot) {
     if (frame.locals[slot]) continue;
     frame.locals[slot] = keyword_default(in, function, PyTuple_GET_ITEM(code.localsplus_names, slot));
-    if (!frame.locals[slot]) bad_call(in, code);
+    if (!frame.locals[slot]) bad_call(code);
   }
 }
 
@@ -122,43 +118,31 @@ Value* call_partial(Interpreter& in, ObjectValue* partial, CallArgs args) {
   return in.call(part(func), std::move(all));
 }
 
-/// A C function that only computes: called for real when all arguments are literals.
-Value* call_pure(Interpreter& in, PyObject* callable, const CallArgs& args) {
-  Ref positional = Ref::steal(PyTuple_New(args.positional.size()));
-  for (size_t i = 0; i < args.positional.size(); ++i) {
-    Ref literal = in.literal_of(args.positional[i]);
-    if (!literal) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
-    PyTuple_SET_ITEM(positional.get(), i, literal.release());
-  }
-  Ref keywords;
-  for (auto& [name, value] : args.keywords) {
-    if (!keywords) keywords = Ref::steal(PyDict_New());
-    Ref literal = in.literal_of(value);
-    if (!literal) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
-    PyDict_SetItem(keywords.get(), name.get(), literal.get());
-  }
-  Ref result = Ref::steal(PyObject_Call(callable, positional.get(), keywords.get()));
-  if (!result) raise_current(in);
-  return in.wrap_result(result.get());
-}
-
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
   PyObject* callable = in.constant_of(callee);
-  if (Model model = model_of(callable)) return model(in, args);
+  if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
   if (PyType_Check(callable)) return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
   switch (kind_of_callable(callable)) {
     case CallableKind::Torch:
       return in.call_torch(callable, args);
     case CallableKind::Ambient: {
       static PyObject* const end_of_autocast = known_object("torch.clear_autocast_cache");
-      Value* result = call_pure(in, callable, args);
+      Value* result = call_literal(in, callable, args);
       if (callable == end_of_autocast) in.torch.autocast_ended();
       return result;
     }
     case CallableKind::Pure:
-      return call_pure(in, callable, args);
+      return call_literal(in, callable, args);
     case CallableKind::Unknown:
       break;
+  }
+  if (is_exception_init(callable)) {
+    auto* exception = args.positional.empty() ? nullptr : as<ObjectValue>(args.positional[0]);
+    if (!exception || exception->object || !args.keywords.empty())
+      throw Break{BreakId::raises, "an exception made with keywords"};
+    new_exception(in, exception->type, arguments({args.positional.begin() + 1, args.positional.end()}));
+    exception->base = in.tuple({args.positional.begin() + 1, args.positional.end()});
+    return in.none();
   }
   if (Py_TYPE(callable) == lru_cache_type()) {
     Ref wrapped = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
@@ -242,7 +226,7 @@ void Interpreter::open_closure(FunctionValue* function) {
 
 Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   if (function->function) {
-    if (Model model = model_of(function->function.get())) return model(*this, args);
+    if (const ModelRow* row = model_of(function->function.get())) return call_model(*this, *row, args);
     if (kind_of_callable(function->function.get()) == CallableKind::Torch)
       return call_torch(function->function.get(), args);
     if (!function->guarded) {

@@ -1,33 +1,12 @@
 // Classes: making instances, isinstance and friends.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
 
 namespace stator::capture {
 namespace {
-
-bool is_exception_class(PyTypeObject* type) {
-  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
-}
-
-/// A real exception made of literals: it is only ever raised, matched and read.
-Value* make_exception(Interpreter& in, PyTypeObject* type, const CallArgs& args) {
-  static PyObject* const init = PyUnicode_InternFromString("__init__");
-  static PyObject* const make = PyUnicode_InternFromString("__new__");
-  for (PyObject* name : {init, make})
-    if (PyObject* found = _PyType_Lookup(type, name); found && PyFunction_Check(found))
-      throw Break{BreakId::raises, std::string("an exception class with its own constructor: ") + type->tp_name};
-  Ref arguments = Ref::steal(PyTuple_New(args.positional.size()));
-  for (size_t i = 0; i < args.positional.size(); ++i) {
-    Ref literal = in.literal_of(args.positional[i]);
-    if (!literal) throw Break{BreakId::raises, "an exception that holds something else than literals"};
-    PyTuple_SET_ITEM(arguments.get(), i, literal.release());
-  }
-  if (!args.keywords.empty()) throw Break{BreakId::raises, "an exception made with keywords"};
-  Ref made = Ref::steal(PyObject_Call(reinterpret_cast<PyObject*>(type), arguments.get(), nullptr));
-  if (!made) throw Break{BreakId::raises, take_error_text()};
-  return in.constant(std::move(made));
-}
 
 /// Calls `__instancecheck__` / `__subclasscheck__` of a metaclass that has one in Python; null if it has none.
 Value* metaclass_check(Interpreter& in, PyTypeObject* cls, const char* which, Value* argument) {
@@ -91,18 +70,10 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   throw Break{BreakId::unknown_call, std::string("isinstance with ") + wanted->tp_name};
 }
 
-bool exception_matches(Interpreter& in, Value* exception, Value* classes) {
-  PyTypeObject* type = in.type_of(exception);
-  Ref wanted = in.literal_of(classes);
-  if (!wanted) throw Break{BreakId::unknown_call, "except with a class that is not known"};
-  return PyErr_GivenExceptionMatches(reinterpret_cast<PyObject*>(type), wanted.get());
-}
-
 Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
   static PyObject* const new_name = PyUnicode_InternFromString("__new__");
   static PyObject* const init_name = PyUnicode_InternFromString("__init__");
   static PyObject* const object_init = known_object("builtins.object.__init__");
-  if (is_exception_class(type)) return make_exception(*this, type, args);
   guard_class(type);
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) {
     if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type()) && args.positional.size() == 1) {
@@ -114,21 +85,24 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
     throw Break{BreakId::unknown_call, std::string("a class with its own metaclass call: ") + type->tp_name};
   }
   Value* made = nullptr;
-  PyObject* maker = _PyType_Lookup(type, new_name);
-  PyObject* maker_function = maker && Py_TYPE(maker) == &PyStaticMethod_Type
-                                 ? Ref::steal(PyObject_GetAttrString(maker, "__func__")).get()
-                                 : maker;
-  if (maker_function && PyFunction_Check(maker_function)) {
+  Ref maker = Ref::borrow(_PyType_Lookup(type, new_name));
+  if (maker && Py_TYPE(maker.get()) == &PyStaticMethod_Type)
+    maker = Ref::steal(PyObject_GetAttrString(maker.get(), "__func__"));
+  bool own_maker = maker && PyFunction_Check(maker.get());
+  if (own_maker || model_of(maker.get())) {
+    Value* function = own_maker ? wrap(maker.get(), sources_->pinned(maker.get(), "__new__")) : constant(maker);
     CallArgs with_class = args;
     with_class.positional.insert(with_class.positional.begin(), constant(reinterpret_cast<PyObject*>(type)));
-    made = call(wrap(maker_function, sources_->pinned(maker_function, "__new__")), std::move(with_class));
+    made = call(function, std::move(with_class));
     if (!PyType_IsSubtype(type_of(made), type)) return made;
+  } else if (is_exception_class(type)) {
+    made = new_exception(*this, type, args);
   } else {
     made = new_instance(*this, type);
   }
   PyObject* init = _PyType_Lookup(type, init_name);
   if (!init || init == object_init) {
-    if (args.count() && !(maker_function && PyFunction_Check(maker_function)))
+    if (args.count() && !own_maker && native_base(type) == &PyBaseObject_Type)
       raise(PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
     return made;
   }
@@ -136,24 +110,30 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
   return made;
 }
 
+PyTypeObject* native_base(PyTypeObject* type) {
+  // A class written in Python inherits its base's maker, or has the slot that calls __new__.
+  static const newfunc calls_new =
+      reinterpret_cast<PyTypeObject*>(known_object("torch.nn.parameter.Parameter"))->tp_new;
+  while ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base &&
+         (type->tp_new == calls_new || type->tp_new == type->tp_base->tp_new))
+    type = type->tp_base;
+  return type;
+}
+
 Value* new_instance(Interpreter& in, PyTypeObject* type) {
-  if (type->tp_new == PyBaseObject_Type.tp_new) return in.arena.make<ObjectValue>(type);
-  if (PyType_IsSubtype(type, &PyDict_Type) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+  PyTypeObject* native = native_base(type);
+  auto over = [&](Value* base) {
+    if (type == native) return base;
     auto* object = in.arena.make<ObjectValue>(type);
-    object->base = in.arena.make<DictValue>(PyType_IsSubtype(type, &PyODict_Type) ? &PyODict_Type : &PyDict_Type);
-    return object;
-  }
-  if (PyType_IsSubtype(type, &PyList_Type) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
-    auto* object = in.arena.make<ObjectValue>(type);
-    object->base = in.list({});
-    return object;
-  }
-  // Heap classes over object whose slot was inherited through Python-level bases.
-  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-    PyTypeObject* base = type;
-    while (base && (base->tp_flags & Py_TPFLAGS_HEAPTYPE)) base = base->tp_base;
-    if (base == &PyBaseObject_Type) return in.arena.make<ObjectValue>(type);
-  }
+    object->base = base;
+    return static_cast<Value*>(object);
+  };
+  if (native == &PyBaseObject_Type) return in.arena.make<ObjectValue>(type);
+  if (is_exception_class(native)) return make_exception(in, type, {});
+  if (native == &PyDict_Type || native == &PyODict_Type || native == default_dict_type())
+    return over(in.arena.make<DictValue>(native));
+  if (native == &PyList_Type) return over(in.list({}));
+  if (native == &PyTuple_Type) return over(in.tuple({}));
   throw Break{BreakId::unknown_call, std::string("an instance is made: ") + type->tp_name};
 }
 

@@ -1,7 +1,9 @@
 // Items of sequences, dicts and sets; iteration over anything but iterators themselves is in iterators.cpp.
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
 
 namespace stator::capture {
 
@@ -17,44 +19,18 @@ Value* Interpreter::item(SequenceValue* sequence, size_t index) {
 
 // ---- dicts
 
-static Ref dict_key(Interpreter& in, Value* key) {
-  Ref literal = in.literal_of(key);
-  if (!literal && key->kind == Kind::Function) literal = as<FunctionValue>(key)->function;
-  if (!literal && key->kind == Kind::Object) literal = as<ObjectValue>(key)->object;
-  if (!literal) throw Break{BreakId::unknown_object, "a dict key that is no literal"};
-  return literal;
-}
-
-static Py_hash_t key_hash(Interpreter& in, PyObject* key) {
-  if (!is_literal(key) && !is_known_by_identity(key) && Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash)
-    throw Break{BreakId::unknown_object, "a dict key with its own __hash__"};
-  Py_hash_t hash = PyObject_Hash(key);
-  if (hash == -1) {
-    PyErr_Clear();
-    in.raise(PyExc_TypeError, std::string("unhashable type: '") + Py_TYPE(key)->tp_name + "'");
-  }
-  return hash;
-}
-
-static bool same_dict_key(PyObject* a, PyObject* b) {
-  if (a == b) return true;
-  if (!is_literal(a) || !is_literal(b)) return false;
-  int equal = PyObject_RichCompareBool(a, b, Py_EQ);  // 1 == 1.0 == True as keys
-  if (equal < 0) PyErr_Clear();
-  return equal == 1;
-}
-
-static DictValue::Entry* find_entry(Interpreter& in, DictValue* dict, PyObject* key, Py_hash_t hash) {
+/// Where the key's entry is, or nowhere.
+static std::optional<size_t> find_entry(Interpreter& in, DictValue* dict, Value* key, Py_hash_t hash) {
   auto [first, last] = dict->index.equal_range(hash);
   for (; first != last; ++first) {
     DictValue::Entry& entry = dict->entries[first->second];
-    if (!entry.key) continue;
-    PyObject* known =
-        entry.key->kind == Kind::Constant ? static_cast<ConstantValue*>(entry.key)->object.get() : nullptr;
-    Ref made = known ? Ref::borrow(known) : dict_key(in, entry.key);
-    if (same_dict_key(made.get(), key)) return &entry;
+    if (entry.key && same_key(in, entry.key, key)) return first->second;
   }
-  return nullptr;
+  // Keys that are told apart by identity are other objects on every call only if that is looked at.
+  if (key->source && is_identity_key(in, key))
+    for (DictValue::Entry& entry : dict->entries)
+      if (entry.key && entry.key->source && is_identity_key(in, entry.key)) in.is_same(entry.key, key);
+  return std::nullopt;
 }
 
 void Interpreter::realise(DictValue* dict) {
@@ -71,62 +47,58 @@ void Interpreter::realise(DictValue* dict) {
   Py_ssize_t i = 0;
   while (PyObject* key = PyIter_Next(iterator.get())) {
     PyTuple_SET_ITEM(keys.get(), i++, key);
-    if (!is_literal(key) && !is_known_by_identity(key) && !PyFunction_Check(key) &&
-        Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash)
-      throw Break{BreakId::unknown_object, "a dict with keys of their own __hash__"};
-    Value* known_key =
-        is_literal(key) || is_known_by_identity(key) ? constant(key) : wrap(key, sources_->pinned(key, "dict key"));
-    dict->index.emplace(PyObject_Hash(key), dict->entries.size());
+    Value* known_key = outside_element(*this, key);
+    dict->index.emplace(key_hash(*this, known_key), dict->entries.size());
     dict->entries.push_back({known_key, nullptr});
   }
   dict->live = dict->entries.size();
   guard(dict->source, FactKind::Keys, keys.get());
 }
 
-static Value* entry_value(Interpreter& in, DictValue* dict, DictValue::Entry& entry) {
+Value* Interpreter::entry_value(DictValue* dict, size_t index) {
+  DictValue::Entry& entry = dict->entries[index];
   if (!entry.value) {
-    Ref key = dict_key(in, entry.key);
+    Ref key = outside_key(*this, entry.key);
     PyObject* found = PyDict_GetItemWithError(dict->outside.get(), key.get());
     if (!found) throw Break{BreakId::internal, "an outside dict changed during capture"};
-    entry.value = in.wrap(found, in.sources().child(dict->source, SourceKind::DictItem, 0, key.get(), found));
+    entry.value = wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, key.get(), found));
   }
   return entry.value;
 }
 
 Value* Interpreter::dict_get(DictValue* dict, Value* key) {
-  Ref object = dict_key(*this, key);
-  Py_hash_t hash = key_hash(*this, object.get());
-  if (dict->outside && !dict->mutated && dict->entries.empty() && PyUnicode_CheckExact(object.get())) {
+  Py_hash_t hash = key_hash(*this, key);
+  PyObject* name = key->kind == Kind::Constant ? constant_of(key) : nullptr;
+  if (dict->outside && !dict->mutated && dict->entries.empty() && name && PyUnicode_CheckExact(name)) {
     // One key of an outside dict is looked at: only that is guarded.
-    PyObject* found = PyDict_GetItemWithError(dict->outside.get(), object.get());
+    PyObject* found = PyDict_GetItemWithError(dict->outside.get(), name);
     if (!found) {
       PyErr_Clear();
-      guard(dict->source, FactKind::Absent, object.get());
+      guard(dict->source, FactKind::Absent, name);
       return nullptr;
     }
-    return wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, object.get(), found));
+    return wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, name, found));
   }
   realise(dict);
-  DictValue::Entry* entry = find_entry(*this, dict, object.get(), hash);
-  return entry ? entry_value(*this, dict, *entry) : nullptr;
+  auto found = find_entry(*this, dict, key, hash);
+  return found ? entry_value(dict, *found) : nullptr;
 }
 
 static void realise_all(Interpreter& in, DictValue* dict) {
   in.realise(dict);
   if (dict->outside && !dict->mutated)
-    for (auto& entry : dict->entries)
-      if (entry.key) entry_value(in, dict, entry);
+    for (size_t i = 0; i < dict->entries.size(); ++i)
+      if (dict->entries[i].key) in.entry_value(dict, i);
 }
 
 void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
-  Ref object = dict_key(*this, key);
-  Py_hash_t hash = key_hash(*this, object.get());
+  Py_hash_t hash = key_hash(*this, key);
   if (dict->outside && !dict->mutated) {
     realise_all(*this, dict);
     dict->mutated = true;
   }
-  if (DictValue::Entry* entry = find_entry(*this, dict, object.get(), hash)) {
-    entry->value = value;
+  if (auto found = find_entry(*this, dict, key, hash)) {
+    dict->entries[*found].value = value;
     return;
   }
   dict->index.emplace(hash, dict->entries.size());
@@ -135,16 +107,14 @@ void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
 }
 
 bool Interpreter::dict_delete(DictValue* dict, Value* key) {
-  Ref object = dict_key(*this, key);
-  Py_hash_t hash = key_hash(*this, object.get());
+  Py_hash_t hash = key_hash(*this, key);
   if (dict->outside && !dict->mutated) {
     realise_all(*this, dict);
     dict->mutated = true;
   }
-  DictValue::Entry* entry = find_entry(*this, dict, object.get(), hash);
-  if (!entry) return false;
-  entry->key = nullptr;
-  entry->value = nullptr;
+  auto found = find_entry(*this, dict, key, hash);
+  if (!found) return false;
+  dict->entries[*found] = {};
   --dict->live;
   return true;
 }
@@ -185,9 +155,7 @@ SequenceValue* Interpreter::list_part(Value* value) {
 
 void Interpreter::mutated(Value* container) {
   if (!container->source) return;
-  EffectKind kind = container->kind == Kind::List   ? EffectKind::ListReplace
-                    : container->kind == Kind::Dict ? EffectKind::DictReplace
-                                                    : EffectKind::SetReplace;
+  EffectKind kind = container->kind == Kind::List ? EffectKind::ListReplace : EffectKind::DictReplace;
   for (const Effect& known : effects)
     if (known.target == container && known.kind == kind) return;
   if (auto* sequence = as_sequence(container))
@@ -195,35 +163,17 @@ void Interpreter::mutated(Value* container) {
   effects.push_back({kind, container});
 }
 
-// ---- sets
-
-static Ref set_element(Interpreter& in, Value* item) {
-  Ref literal = in.literal_of(item);
-  if (!literal || !(is_literal(literal.get()) || is_known_by_identity(literal.get())))
-    throw Break{BreakId::unknown_object, "a set element that is no literal"};
-  return literal;
-}
-
-void add_to_set(Interpreter& in, SetValue* set, Value* item) {
-  Ref element = set_element(in, item);
-  if (PySet_Add(set->elements.get(), element.get()) < 0) {
-    PyErr_Clear();
-    in.raise(PyExc_TypeError, "unhashable type");
-  }
-}
-
-Value* make_set(Interpreter& in, const std::vector<Value*>& items, PyTypeObject* type) {
-  auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(nullptr)), type);
-  for (Value* item : items) add_to_set(in, set, item);
-  return set;
+void Interpreter::replay_method(Value* target, const char* method, std::vector<Value*> arguments) {
+  Ref name = Ref::steal(PyUnicode_InternFromString(method));
+  effects.push_back({EffectKind::CallMethod, target, constant(std::move(name)), tuple(std::move(arguments))});
 }
 
 std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* mapping) {
   std::vector<std::pair<Value*, Value*>> items;
   if (DictValue* dict = in.dict_part(mapping)) {
     in.realise(dict);
-    for (auto& entry : dict->entries)
-      if (entry.key) items.emplace_back(entry.key, entry_value(in, dict, entry));
+    for (size_t i = 0; i < dict->entries.size(); ++i)
+      if (dict->entries[i].key) items.emplace_back(dict->entries[i].key, in.entry_value(dict, i));
     return items;
   }
   if (mapping->kind == Kind::Object) {
@@ -237,6 +187,17 @@ std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* map
     items.emplace_back(parts[0], parts[1]);
   }
   return items;
+}
+
+Value* default_factory(Interpreter& in, DictValue* dict) {
+  if (!dict->default_factory && dict->outside) {
+    static PyObject* const name = PyUnicode_InternFromString("default_factory");
+    Ref factory = Ref::steal(PyObject_GetAttr(dict->outside.get(), name));
+    if (!factory) throw Break{BreakId::raises, take_error_text()};
+    dict->default_factory = in.wrap(
+        factory.get(), in.sources().child(dict->source, SourceKind::Attribute, kClassField, name, factory.get()));
+  }
+  return dict->default_factory ? dict->default_factory : in.none();
 }
 
 // ---- subscripts
@@ -287,6 +248,15 @@ static Ref tensor_key(Interpreter& in, Value* key) {
   return in.to_torch(key);
 }
 
+Value* missing_item(Interpreter& in, DictValue* dict, Value* key) {
+  Value* factory = default_factory(in, dict);
+  if (in.is_same(factory, in.none())) raise_key_error(in, key);
+  Value* made = in.call(factory, {});
+  in.dict_set(dict, key, made);
+  in.mutated(dict);
+  return made;
+}
+
 Value* Interpreter::get_item(Value* value, Value* key) {
   if (auto* sequence = as_sequence(value)) return sequence_item(*this, sequence, key);
   if (auto* tensor = as<TensorValue>(value)) {
@@ -296,15 +266,8 @@ Value* Interpreter::get_item(Value* value, Value* key) {
   }
   if (auto* dict = as<DictValue>(value)) {
     if (Value* found = dict_get(dict, key)) return found;
-    if (dict->default_factory && !dict->source) {
-      Value* made = call(dict->default_factory, {});
-      dict_set(dict, key, made);
-      return made;
-    }
-    if (dict->type == default_dict_type()) throw Break{BreakId::mutation, "a missing key of an outside defaultdict"};
-    Ref literal = literal_of(key);
-    Ref error = Ref::steal(PyObject_CallOneArg(PyExc_KeyError, literal ? literal.get() : Py_None));
-    throw Raise{constant(std::move(error))};
+    if (dict->type == default_dict_type()) return missing_item(*this, dict, key);
+    raise_key_error(*this, key);
   }
   if (value->kind == Kind::Constant) {
     PyObject* object = constant_of(value);
@@ -391,11 +354,7 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
 
 void Interpreter::del_item(Value* value, Value* key) {
   if (auto* dict = as<DictValue>(value)) {
-    if (!dict_delete(dict, key)) {
-      Ref literal = literal_of(key);
-      Ref error = Ref::steal(PyObject_CallOneArg(PyExc_KeyError, literal ? literal.get() : Py_None));
-      throw Raise{constant(std::move(error))};
-    }
+    if (!dict_delete(dict, key)) raise_key_error(*this, key);
     mutated(dict);
     return;
   }

@@ -1,7 +1,10 @@
 // One handler per opcode; the table at the end has a row for each.
 #include "capture/interpreter/handlers.h"
 
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/generators.h"
 #include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/keys.h"
 
 namespace stator::capture {
 using pycompat::Instr;
@@ -19,7 +22,13 @@ std::string slot_name(Frame& f, int slot) {
 // ---- stack
 
 void on_nop(Interpreter&, Frame&, const Instr&) {}
-void on_pop_top(Interpreter&, Frame& f, const Instr&) { f.pop(); }
+void on_pop_top(Interpreter& in, Frame& f, const Instr&) {
+  Value* dropped = f.pop();
+  // Nobody else has a generator that was iterated right where it was made.
+  if (auto* generator = dropped->kind == Kind::Iterator ? dynamic_cast<GeneratorValue*>(dropped) : nullptr;
+      generator && generator->temporary)
+    generator->close(in);
+}
 void on_push_null(Interpreter& in, Frame& f, const Instr&) { f.push(in.arena.null()); }
 void on_copy(Interpreter&, Frame& f, const Instr& i) { f.push(f.top(i.arg)); }
 void on_swap(Interpreter&, Frame& f, const Instr& i) { std::swap(f.top(), f.top(i.arg)); }
@@ -92,7 +101,17 @@ void on_load_global(Interpreter& in, Frame& f, const Instr& i) {
   if (i.arg2) f.push(in.arena.null());
   f.push(in.load_global(f, name_at(f, i.arg)));
 }
-void on_store_global(Interpreter& in, Frame& f, const Instr& i) { store_global(in, f, name_at(f, i.arg), f.pop()); }
+void on_store_global(Interpreter& in, Frame& f, const Instr& i) {
+  store_global(in, f.globals, name_at(f, i.arg), f.pop());
+}
+void on_delete_global(Interpreter& in, Frame& f, const Instr& i) {
+  PyObject* name = name_at(f, i.arg);
+  auto written = written_global(in, f.globals, name);
+  if (written ? !*written : !PyDict_GetItemWithError(f.globals, name))
+    in.raise(PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+  if (!written) in.load_global(f, name);
+  store_global(in, f.globals, name, nullptr);
+}
 void on_load_attr(Interpreter& in, Frame& f, const Instr& i) {
   Value* owner = f.pop();
   f.push(in.get_attr(owner, name_at(f, i.arg)));
@@ -246,11 +265,11 @@ void on_list_to_tuple(Interpreter& in, Frame& f, const Instr&) {
 }
 void on_set_add(Interpreter& in, Frame& f, const Instr& i) {
   Value* item = f.pop();
-  add_to_set(in, as<SetValue>(f.top(i.arg)), item);
+  set_insert(in, as<SetValue>(f.top(i.arg)), item);
 }
 void on_set_update(Interpreter& in, Frame& f, const Instr& i) {
   Value* more = f.pop();
-  for (Value* item : in.unpack(more)) add_to_set(in, as<SetValue>(f.top(i.arg)), item);
+  set_merge(in, as<SetValue>(f.top(i.arg)), more);
 }
 void on_map_add(Interpreter& in, Frame& f, const Instr& i) {
   Value* value = f.pop();
@@ -348,7 +367,9 @@ void on_make_function(Interpreter& in, Frame& f, const Instr& i) {
 }
 void on_load_assertion_error(Interpreter& in, Frame& f, const Instr&) { f.push(in.constant(PyExc_AssertionError)); }
 void on_call_intrinsic_1(Interpreter& in, Frame& f, const Instr& i) {
-  throw Break{BreakId::opcode, "CALL_INTRINSIC_1 " + std::to_string(i.arg)};
+  constexpr int kStopIterationError = 3;
+  if (i.arg != kStopIterationError) throw Break{BreakId::opcode, "CALL_INTRINSIC_1 " + std::to_string(i.arg)};
+  if (is_exception(in, f.top(), PyExc_StopIteration)) raise_from_stop(in, f.pop());
 }
 
 // ---- control flow
@@ -380,6 +401,8 @@ void on_jump_if_false_or_pop(Interpreter& in, Frame& f, const Instr& i) {
 }
 void on_get_iter(Interpreter& in, Frame& f, const Instr&) {
   Value* iterable = f.pop();
+  if (auto* generator = iterable->kind == Kind::Iterator ? dynamic_cast<GeneratorValue*>(iterable) : nullptr)
+    generator->temporary = f.pc >= 2 && f.code->instrs[f.pc - 2].op == Op::CALL && generator->fresh();
   f.push(in.iterate(iterable));
 }
 void on_for_iter(Interpreter& in, Frame& f, const Instr& i) {
@@ -408,14 +431,22 @@ void on_return_generator(Interpreter& in, Frame& f, const Instr&) { f.push(in.no
 void on_get_yield_from_iter(Interpreter& in, Frame& f, const Instr& i) { on_get_iter(in, f, i); }
 void on_send(Interpreter& in, Frame& f, const Instr& i) {
   Value* sent = f.pop();
-  if (!in.is_same(sent, in.none())) throw Break{BreakId::opcode, "send of a value into an inner generator"};
-  Value* item = in.next(f.top());
-  if (item) {
+  if (Value* item = send_to(in, f.top(), sent)) {
     f.push(item);
     return;
   }
   finish_send(in, f, i.target);
   f.pc = i.target;
+}
+/// An exception thrown into a `yield from`: the end of the inner iterator is no error.
+void on_cleanup_throw(Interpreter& in, Frame& f, const Instr&) {
+  Value* exception = f.top();
+  if (!is_exception(in, exception, PyExc_StopIteration)) throw Raise{exception};
+  static PyObject* const value = PyUnicode_InternFromString("value");
+  Value* result = in.get_attr(exception, value);
+  f.stack.resize(f.stack.size() - 3);
+  f.push(in.none());
+  f.push(result);
 }
 void on_end_send(Interpreter&, Frame& f, const Instr&) {
   Value* result = f.pop();
@@ -437,7 +468,7 @@ void on_with_except_start(Interpreter& in, Frame& f, const Instr&) {
   Value* exception = f.top();
   Value* on_exit = f.top(4);
   CallArgs args;
-  args.positional = {in.constant(reinterpret_cast<PyObject*>(in.type_of(exception))), exception, in.none()};
+  args.positional = {in.constant(reinterpret_cast<PyObject*>(in.type_of(exception))), exception, unseen_traceback(in)};
   f.push(in.call(on_exit, std::move(args)));
 }
 void on_push_exc_info(Interpreter& in, Frame& f, const Instr&) {
@@ -460,14 +491,13 @@ void on_reraise(Interpreter&, Frame& f, const Instr& i) {
 }
 void on_raise_varargs(Interpreter& in, Frame& f, const Instr& i) {
   if (i.arg == 0) {
-    if (!f.handled) throw Break{BreakId::raises, "raise without an exception in this frame"};
-    throw Raise{f.handled};
+    Value* handled = handled_exception(f);
+    if (!handled) throw Break{BreakId::raises, "raise without an exception"};
+    throw Raise{handled};
   }
-  if (i.arg == 2) f.pop();  // the cause: only its own evaluation can be seen, since an uncaught error runs plainly
+  Value* cause = i.arg == 2 ? f.pop() : nullptr;
   Value* exception = f.pop();
-  PyObject* type = in.constant_of(exception);
-  if (type && PyExceptionClass_Check(type)) exception = in.call(exception, {});
-  throw Raise{exception};
+  raise_exception(in, exception, cause);
 }
 
 void on_unsupported(Interpreter&, Frame&, const Instr& i) { throw Break{BreakId::opcode, pycompat::op_name(i.op)}; }
@@ -496,7 +526,7 @@ constexpr HandlerRow kHandlers[] = {
     {Op::LOAD_CLASSDEREF, on_unsupported},
     {Op::LOAD_GLOBAL, on_load_global},
     {Op::STORE_GLOBAL, on_store_global},
-    {Op::DELETE_GLOBAL, on_unsupported},
+    {Op::DELETE_GLOBAL, on_delete_global},
     {Op::LOAD_NAME, on_unsupported},
     {Op::STORE_NAME, on_unsupported},
     {Op::DELETE_NAME, on_unsupported},
@@ -574,7 +604,7 @@ constexpr HandlerRow kHandlers[] = {
     {Op::GET_YIELD_FROM_ITER, on_get_yield_from_iter},
     {Op::SEND, on_send},
     {Op::END_SEND, on_end_send},
-    {Op::CLEANUP_THROW, on_unsupported},
+    {Op::CLEANUP_THROW, on_cleanup_throw},
     {Op::GET_AWAITABLE, on_unsupported},
     {Op::GET_AITER, on_unsupported},
     {Op::GET_ANEXT, on_unsupported},

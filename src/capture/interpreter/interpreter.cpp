@@ -98,6 +98,7 @@ Value* Interpreter::run_frame(Frame& current) {
   const std::vector<pycompat::Instr>& instrs = current.code->instrs;
   while (!current.returned && !current.yielded) {
     try {
+      if (Value* thrown = std::exchange(current.thrown, nullptr)) throw Raise{thrown};
       while (!current.returned && !current.yielded) {
         const pycompat::Instr& instr = instrs[current.pc++];
         current.line = instr.line;
@@ -161,12 +162,6 @@ std::vector<StackLine> Interpreter::stack_lines() const {
     lines.insert(lines.begin(), StackLine{file ? file : "?", name ? name : "?", f->line});
   }
   return lines;
-}
-
-void Interpreter::raise(PyObject* type, const std::string& message) {
-  Ref text = Ref::steal(PyUnicode_FromString(message.c_str()));
-  Ref instance = Ref::steal(PyObject_CallOneArg(type, text.get()));
-  throw Raise{constant(std::move(instance))};
 }
 
 // ---- guards

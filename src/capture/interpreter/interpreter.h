@@ -35,6 +35,7 @@ struct Frame {
   Value* result = nullptr;  // set by return and yield
   bool returned = false, yielded = false;
   Value* handled = nullptr;  // exception being handled
+  Value* thrown = nullptr;   // generators: raised at the `yield` when the frame goes on
 
   Value* pop() {
     Value* top = stack.back();
@@ -57,15 +58,12 @@ struct CallArgs {
 enum class EffectKind : uint8_t {
   SetAttr,
   DelAttr,
-  SetItem,
-  DelItem,
   ListReplace,
   DictReplace,
-  SetReplace,
+  CallMethod,  // key: name of a method of a built-in class; value: tuple of arguments
   SetCell,
   SetGlobal,
   DelGlobal,
-  Advance
 };
 
 /// A change of an outside object, to be replayed when the plan ends.
@@ -75,6 +73,8 @@ struct Effect {
   Value* key = nullptr;
   Value* value = nullptr;
 };
+
+struct GeneratorValue;
 
 class Interpreter {
  public:
@@ -122,10 +122,13 @@ class Interpreter {
   void dict_set(DictValue* dict, Value* key, Value* value);
   bool dict_delete(DictValue* dict, Value* key);
   void realise(DictValue* dict);
+  Value* entry_value(DictValue* dict, size_t index);  // of an entry that is there
   /// The list, dict or set part of a value: itself, or the base of an instance of a subclass.
   DictValue* dict_part(Value* value);
   SequenceValue* list_part(Value* value);
   void mutated(Value* container);  // logs the effect if the container is outside
+  /// Logs a method call on an outside instance of a built-in class, to be made again when the plan ends.
+  void replay_method(Value* target, const char* method, std::vector<Value*> arguments);
 
   // ---- operations of the language
   Value* get_attr(Value* value, PyObject* name);
@@ -185,7 +188,10 @@ class Interpreter {
   std::vector<StackLine> end_stack;
   UserLine user_line() const;
   std::vector<Effect> effects;
-  std::vector<TensorValue*> inputs;  // by graph input number
+  /// Names that the program wrote in globals and Python modules (null: deleted), by their dict.
+  std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
+  std::vector<GeneratorValue*> generators;  // all that the program made
+  std::vector<TensorValue*> inputs;         // by graph input number
   int depth = 0;
 
   [[noreturn]] void raise(PyObject* type, const std::string& message);
@@ -211,25 +217,5 @@ class Interpreter {
 using Handler = void (*)(Interpreter&, Frame&, const pycompat::Instr&);
 /// The handler of an opcode; every opcode has a row.
 Handler handler_of(pycompat::Op op);
-
-/// A native stand-in for a C function, method or class.
-using Model = Value* (*)(Interpreter&, CallArgs&);
-struct ModelRow {
-  const char* path;  // e.g. "builtins.dict.get"
-  Model model;
-};
-/// The model of a callable object, or null.
-Model model_of(PyObject* callable);
-/// Tables are joined at the first capture; a path that does not exist in this version is left out.
-std::span<const ModelRow> builtin_function_models();
-std::span<const ModelRow> builtin_type_models();
-std::span<const ModelRow> container_models();
-std::span<const ModelRow> torch_models();
-std::span<const ModelRow> library_models();
-std::span<const ModelRow> copy_models();
-
-/// How a C callable without a model may be called.
-enum class CallableKind : uint8_t { Unknown, Torch, Pure, Ambient };
-CallableKind kind_of_callable(PyObject* callable);
 
 }  // namespace stator::capture

@@ -1,8 +1,9 @@
 // Iterators half-way through: over sequences, dicts, ranges, tensors, and the iterator classes of builtins.
 #include "capture/interpreter/iterators.h"
 
-#include "capture/interpreter/generators.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 
 namespace stator::capture {
@@ -69,78 +70,100 @@ Value* FilterIterator::next(Interpreter& in) {
   return nullptr;
 }
 
-Value* ChainIterator::next(Interpreter& in) {
-  for (;;) {
-    if (!current) {
-      Value* part = in.next(parts);
-      if (!part) return nullptr;
-      current = in.iterate(part);
-    }
-    if (Value* item = in.next(current)) return item;
-    current = nullptr;
+Value* DictIterator::next(Interpreter& in) {
+  if (dict->live != live || dict->entries.size() != entries) {
+    if (dict->live == live || dict->type == &PyODict_Type)
+      throw Break{BreakId::raises, "a dict whose keys change while it is iterated"};
+    in.raise(PyExc_RuntimeError, "dictionary changed size during iteration");
   }
+  while (index < dict->entries.size()) {
+    size_t at = reverse ? dict->entries.size() - 1 - index : index;
+    ++index;
+    if (!dict->entries[at].key) continue;
+    Value* key = dict->entries[at].key;
+    if (part == ViewValue::Part::Keys) return key;
+    Value* value = in.entry_value(dict, at);
+    return part == ViewValue::Part::Values ? value : in.tuple({key, value});
+  }
+  return nullptr;
 }
 
-Value* CountIterator::next(Interpreter& in) {
-  Value* number = current;
-  current = in.binary(0, current, step);
-  return number;
+Value* SetIterator::next(Interpreter& in) {
+  if (index >= items.size()) return nullptr;
+  if (set->version != version) {
+    if (set_size(set) == items.size()) throw Break{BreakId::raises, "a set that changes while it is iterated"};
+    in.raise(PyExc_RuntimeError, "Set changed size during iteration");
+  }
+  return items[index++];
 }
 
-Value* GeneratorValue::next(Interpreter& in) {
-  if (finished) return nullptr;
-  if (started) frame->push(in.none());
-  started = true;
-  frame->yielded = false;
-  frame->caller = in.frame;
-  Value* value;
+Value* CallIterator::next(Interpreter& in) {
+  if (!function) return nullptr;
+  Value* item = in.call(function, {});
+  if (!in.truth(in.compare(Py_EQ, sentinel, item))) return item;
+  function = nullptr;
+  return nullptr;
+}
+
+Value* ItemIterator::next(Interpreter& in) {
+  if (done || index < 0) return nullptr;
+  Frame* frame = in.frame;
+  int depth = in.depth;
   try {
-    value = in.run_frame(*frame);
-  } catch (const Raise&) {
-    finished = true;
-    throw;
-  }
-  if (frame->returned) {
-    finished = true;
-    result = value;
+    Value* item = in.get_item(container, in.integer(index));
+    index += step;
+    return item;
+  } catch (const Raise& raised) {
+    if (!is_exception(in, raised.exception, PyExc_IndexError) &&
+        !is_exception(in, raised.exception, PyExc_StopIteration))
+      throw;
+    in.frame = frame;
+    in.depth = depth;
+    done = true;
     return nullptr;
   }
-  return value;
 }
 
-Value* make_generator(Interpreter& in, std::unique_ptr<Frame> frame) {
-  auto* generator = in.arena.make<GeneratorValue>();
-  generator->frame = std::move(frame);
-  return generator;
+/// Class of the iterator that a real object of this kind gives.
+static PyTypeObject* iterator_class(Ref object) {
+  Ref iterator = Ref::steal(PyObject_GetIter(object.get()));
+  return Py_TYPE(iterator.get());
 }
 
-void finish_send(Interpreter& in, Frame& f, int target) {
-  auto* generator = dynamic_cast<GeneratorValue*>(f.top());
-  Value* result = generator && generator->result ? generator->result : in.none();
-  // With END_SEND at the target the receiver stays below the result; without, the result takes its place.
-  if (f.code->instrs[target].op == pycompat::Op::END_SEND)
-    f.push(result);
-  else
-    f.top() = result;
+Value* reversed_items(Interpreter& in, Value* value) {
+  auto backwards = [&](DictValue* dict, ViewValue::Part part) {
+    static PyTypeObject* const types[] = {&PyDictRevIterKey_Type, &PyDictRevIterValue_Type, &PyDictRevIterItem_Type};
+    mapping_items(in, dict);
+    return in.arena.make<DictIterator>(dict, part, true, types[static_cast<size_t>(part)]);
+  };
+  if (auto* dict = as<DictValue>(value)) return backwards(dict, ViewValue::Part::Keys);
+  if (auto* view = as<ViewValue>(value)) return backwards(view->dict, view->part);
+  if (auto* sequence = as_sequence(value)) {
+    PyTypeObject* type = value->kind == Kind::List ? &PyListRevIter_Type : &PyReversed_Type;
+    return in.arena.make<ItemIterator>(sequence, static_cast<Py_ssize_t>(sequence->items.size()) - 1, -1, type);
+  }
+  if (value->kind == Kind::Constant && static_cast<ConstantValue*>(value)->literal) {
+    Ref real = Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyReversed_Type), in.constant_of(value)));
+    if (!real) raise_current(in);
+    std::vector<Value*> items;
+    while (PyObject* item = PyIter_Next(real.get())) items.push_back(in.constant(Ref::steal(item)));
+    return in.arena.make<ListedIterator>(std::move(items), Py_TYPE(real.get()));
+  }
+  throw Break{BreakId::unknown_call, std::string("reversed() of a ") + in.type_of(value)->tp_name};
 }
 
 Value* Interpreter::iterate(Value* value) {
   if (value->kind == Kind::Iterator) return value;
   if (auto* sequence = as_sequence(value)) return arena.make<SequenceIterator>(sequence);
-  if (auto* dict = as<DictValue>(value)) {
-    std::vector<Value*> keys;
-    for (auto& [key, unused] : mapping_items(*this, dict)) keys.push_back(key);
-    return arena.make<ListedIterator>(std::move(keys), &PyDictIterKey_Type);
-  }
-  if (auto* view = as<ViewValue>(value)) {
+  auto over_dict = [&](DictValue* dict, ViewValue::Part part) {
     static PyTypeObject* const types[] = {&PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type};
-    std::vector<Value*> items;
-    for (auto& [key, item] : mapping_items(*this, view->dict))
-      items.push_back(view->part == ViewValue::Part::Keys     ? key
-                      : view->part == ViewValue::Part::Values ? item
-                                                              : tuple({key, item}));
-    return arena.make<ListedIterator>(std::move(items), types[static_cast<size_t>(view->part)]);
-  }
+    static PyTypeObject* const ordered = iterator_class(Ref::steal(PyODict_New()));
+    realise(dict);
+    PyTypeObject* type = dict->type == &PyODict_Type ? ordered : types[static_cast<size_t>(part)];
+    return arena.make<DictIterator>(dict, part, false, type);
+  };
+  if (auto* dict = as<DictValue>(value)) return over_dict(dict, ViewValue::Part::Keys);
+  if (auto* view = as<ViewValue>(value)) return over_dict(view->dict, view->part);
   if (auto* tensor = as<TensorValue>(value)) {
     PyObject* fake = fake_of(tensor);
     static PyObject* const unbind = PyUnicode_InternFromString("unbind");
@@ -148,7 +171,11 @@ Value* Interpreter::iterate(Value* value) {
         torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor");
     return iterate(rows);
   }
-  if (value->kind == Kind::Set || value->kind == Kind::Constant) {
+  if (auto* set = as<SetValue>(value)) {
+    static PyTypeObject* const type = iterator_class(Ref::steal(PySet_New(nullptr)));
+    return arena.make<SetIterator>(set, set_items(*this, set), type);
+  }
+  if (value->kind == Kind::Constant) {
     Ref literal = literal_of(value);
     if (!literal) throw Break{BreakId::unknown_object, "iteration over an object known by identity"};
     Ref iterator = Ref::steal(PyObject_GetIter(literal.get()));
@@ -166,10 +193,14 @@ Value* Interpreter::iterate(Value* value) {
     guard_class(type);
     if (!_PyType_Lookup(type, iter)) {
       static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
-      if (_PyType_Lookup(type, getitem)) throw Break{BreakId::unknown_object, "iteration by __getitem__"};
+      if (_PyType_Lookup(type, getitem)) return arena.make<ItemIterator>(value, 0, 1, &PySeqIter_Type);
       raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not iterable");
     }
-    return call(type_method(*this, value, iter), {});
+    Value* iterator = call(type_method(*this, value, iter), {});
+    static PyObject* const next_name = PyUnicode_InternFromString("__next__");
+    if (iterator->kind != Kind::Iterator && !_PyType_Lookup(type_of(iterator), next_name))
+      raise(PyExc_TypeError, std::string("iter() returned non-iterator of type '") + type_of(iterator)->tp_name + "'");
+    return iterator;
   }
   throw Break{BreakId::unknown_object, std::string("iteration over a ") + type_of(value)->tp_name};
 }
@@ -177,12 +208,19 @@ Value* Interpreter::iterate(Value* value) {
 Value* Interpreter::next(Value* iterator) {
   if (iterator->kind == Kind::Iterator) return static_cast<IteratorValue*>(iterator)->next(*this);
   static PyObject* const next_name = PyUnicode_InternFromString("__next__");
+  PyTypeObject* type = type_of(iterator);
+  guard_class(type);
+  if (!_PyType_Lookup(type, next_name))
+    raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not an iterator");
+  Frame* current = frame;
+  int level = depth;
   try {
     return call(type_method(*this, iterator, next_name), {});
   } catch (const Raise& raised) {
-    if (PyType_IsSubtype(type_of(raised.exception), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
-      return nullptr;
-    throw;
+    if (!is_exception(*this, raised.exception, PyExc_StopIteration)) throw;
+    frame = current;
+    depth = level;
+    return nullptr;
   }
 }
 

@@ -2,7 +2,15 @@
 
 #include "capture/interpreter/interpreter.h"
 
+/// Iterators half-way through. Each asks for no more than the real one would, at the time when it would.
 namespace stator::capture {
+
+/// Most iterators only say what comes next and which class they are of.
+struct TypedIterator : IteratorValue {
+  PyTypeObject* type_;
+  explicit TypedIterator(PyTypeObject* t) : type_(t) {}
+  PyTypeObject* type() const override { return type_; }
+};
 
 /// Reads the live sequence, so it sees changes made while it runs.
 struct SequenceIterator final : IteratorValue {
@@ -14,14 +22,33 @@ struct SequenceIterator final : IteratorValue {
   PyTypeObject* type() const override;
 };
 
-/// Over items that are known now.
-struct ListedIterator final : IteratorValue {
+/// Over items that are known now and cannot change.
+struct ListedIterator final : TypedIterator {
   std::vector<Value*> items;
   size_t index = 0;
-  PyTypeObject* type_;
-  ListedIterator(std::vector<Value*> i, PyTypeObject* t) : items(std::move(i)), type_(t) {}
+  ListedIterator(std::vector<Value*> i, PyTypeObject* t) : TypedIterator(t), items(std::move(i)) {}
   Value* next(Interpreter& in) override;
-  PyTypeObject* type() const override { return type_; }
+};
+
+/// Over a dict or a part of it; refuses to go on when its keys have changed, as CPython's does.
+struct DictIterator final : TypedIterator {
+  DictValue* dict;
+  ViewValue::Part part;
+  bool reverse;
+  size_t index = 0, entries, live;
+  DictIterator(DictValue* d, ViewValue::Part p, bool r, PyTypeObject* t)
+      : TypedIterator(t), dict(d), part(p), reverse(r), entries(d->entries.size()), live(d->live) {}
+  Value* next(Interpreter& in) override;
+};
+
+struct SetIterator final : TypedIterator {
+  SetValue* set;
+  std::vector<Value*> items;
+  size_t index = 0;
+  uint32_t version;
+  SetIterator(SetValue* s, std::vector<Value*> i, PyTypeObject* t)
+      : TypedIterator(t), set(s), items(std::move(i)), version(s->version) {}
+  Value* next(Interpreter& in) override;
 };
 
 struct ZipIterator final : IteratorValue {
@@ -54,22 +81,21 @@ struct FilterIterator final : IteratorValue {
   PyTypeObject* type() const override { return &PyFilter_Type; }
 };
 
-/// itertools.chain: `parts` iterates over iterables.
-struct ChainIterator final : IteratorValue {
-  Value* parts;
-  Value* current = nullptr;
-  PyTypeObject* type_;
-  ChainIterator(Value* p, PyTypeObject* t) : parts(p), type_(t) {}
+/// iter(function, sentinel).
+struct CallIterator final : TypedIterator {
+  Value *function, *sentinel;
+  CallIterator(Value* f, Value* s) : TypedIterator(&PyCallIter_Type), function(f), sentinel(s) {}
   Value* next(Interpreter& in) override;
-  PyTypeObject* type() const override { return type_; }
 };
 
-struct CountIterator final : IteratorValue {
-  Value *current, *step;
-  PyTypeObject* type_;
-  CountIterator(Value* c, Value* s, PyTypeObject* t) : current(c), step(s), type_(t) {}
+/// By __getitem__ with 0, 1, ... until an IndexError; from the end when reversed.
+struct ItemIterator final : TypedIterator {
+  Value* container;
+  Py_ssize_t index, step;
+  bool done = false;
+  ItemIterator(Value* c, Py_ssize_t i, Py_ssize_t s, PyTypeObject* t)
+      : TypedIterator(t), container(c), index(i), step(s) {}
   Value* next(Interpreter& in) override;
-  PyTypeObject* type() const override { return type_; }
 };
 
 }  // namespace stator::capture

@@ -109,9 +109,10 @@ bool is_module_instance(PyObject* object) { return PyObject_TypeCheck(object, mo
 bool is_known_by_identity(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
-  static PyTypeObject* const kinds[] = {
-      &PyMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type,  &PyMemberDescr_Type, &PyClassMethodDescr_Type,
-      &PyInstanceMethod_Type, &PyCode_Type,        &PyProperty_Type,     &PyStaticMethod_Type, &PyClassMethod_Type, &_PyMethodWrapper_Type};
+  static PyTypeObject* const kinds[] = {&PyMethodDescr_Type, &PyWrapperDescr_Type,     &PyGetSetDescr_Type,
+                                        &PyMemberDescr_Type, &PyClassMethodDescr_Type, &PyInstanceMethod_Type,
+                                        &PyCode_Type,        &PyProperty_Type,         &PyStaticMethod_Type,
+                                        &PyClassMethod_Type, &_PyMethodWrapper_Type};
   for (PyTypeObject* kind : kinds)
     if (type == kind) return true;
   static PyTypeObject* const generic_alias = known_type("types.GenericAlias");
@@ -123,7 +124,7 @@ bool is_known_by_identity(PyObject* object) {
   if (type == generic_alias || type == union_type || type == typing_alias || type == op_overload || type == op_packet ||
       type == generator || type == lru_cache_type())
     return true;
-  return PyType_IsSubtype(Py_TYPE(type), enum_meta_type()) || PyExceptionInstance_Check(object);
+  return PyType_IsSubtype(Py_TYPE(type), enum_meta_type());
 }
 
 }  // namespace stator::capture

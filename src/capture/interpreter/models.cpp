@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "capture/guards/literals.h"
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
 
 namespace stator::capture {
 namespace {
@@ -17,18 +19,11 @@ struct KindRow {
 
 // C functions by name; whole families (operators of torch, methods of literals, math) are decided by owner below.
 constexpr KindRow kKinds[] = {
-    {"builtins.abs", CallableKind::Pure},
-    {"builtins.divmod", CallableKind::Pure},
-    {"builtins.pow", CallableKind::Pure},
-    {"builtins.round", CallableKind::Pure},
     {"builtins.ord", CallableKind::Pure},
     {"builtins.chr", CallableKind::Pure},
     {"builtins.hex", CallableKind::Pure},
     {"builtins.oct", CallableKind::Pure},
     {"builtins.bin", CallableKind::Pure},
-    {"builtins.ascii", CallableKind::Pure},
-    {"builtins.format", CallableKind::Pure},
-    {"builtins.hash", CallableKind::Unknown},
     {"torch.is_grad_enabled", CallableKind::Pure},
     {"torch.is_inference_mode_enabled", CallableKind::Pure},
     {"torch.is_autocast_enabled", CallableKind::Pure},
@@ -96,7 +91,7 @@ constexpr KindRow kKinds[] = {
 };
 
 struct Tables {
-  std::unordered_map<PyObject*, Model> models;
+  std::unordered_map<PyObject*, const ModelRow*> models;
   std::unordered_map<PyObject*, CallableKind> kinds;
 
   /// `torch.add` and its like are static methods of one class, and say nothing of where they come from.
@@ -112,26 +107,27 @@ struct Tables {
     }
   }
 
-  std::vector<ModelRow> absent;  // of modules that are not imported yet
+  std::vector<const ModelRow*> absent;  // of modules that are not imported yet
 
   void add_model(const ModelRow& row) {
     if (PyObject* object = known_object(row.path))
-      models.emplace(object, row.model);
+      models.emplace(object, &row);
     else
-      absent.push_back(row);
+      absent.push_back(&row);
   }
   /// torch._dynamo is imported late, if ever: its rows are looked up again when it is there.
   void look_again() {
     static PyObject* const name = PyUnicode_InternFromString("torch._dynamo");
     if (absent.empty() || !PyDict_GetItemWithError(PyImport_GetModuleDict(), name)) return;
-    for (const ModelRow& row : std::exchange(absent, {}))
-      if (PyObject* object = known_object(row.path)) models.emplace(object, row.model);
+    for (const ModelRow* row : std::exchange(absent, {}))
+      if (PyObject* object = known_object(row->path)) models.emplace(object, row);
   }
 
   Tables() {
-    for (auto rows : {builtin_function_models(), builtin_type_models(), container_models(), torch_models(),
-                      library_models(), copy_models()})
-      for (const ModelRow& row : rows) add_model(row);
+#define STATOR_MODEL_TABLE(name) \
+  for (const ModelRow& row : name##_models()) add_model(row);
+    STATOR_MODEL_TABLES(STATOR_MODEL_TABLE)
+#undef STATOR_MODEL_TABLE
     for (const KindRow& row : kKinds)
       if (PyObject* object = known_object(row.path)) kinds.emplace(object, row.kind);
     add_variable_functions();
@@ -178,11 +174,89 @@ CallableKind decide(PyObject* callable) {
 
 }  // namespace
 
-Model model_of(PyObject* callable) {
+const ModelRow* model_of(PyObject* callable) {
   tables().look_again();
   auto& models = tables().models;
   auto found = models.find(callable);
   return found == models.end() ? nullptr : found->second;
+}
+
+static bool takes_keyword(const ModelRow& row, PyObject* name) {
+  std::string_view names(row.keywords), wanted(PyUnicode_AsUTF8(name));
+  if (names == "*") return true;
+  for (size_t at = 0; at < names.size();) {
+    size_t end = std::min(names.find(' ', at), names.size());
+    if (names.substr(at, end - at) == wanted) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+Value* call_model(Interpreter& in, const ModelRow& row, CallArgs& args) {
+  int given = static_cast<int>(args.positional.size());
+  bool fits = given <= row.most && given + static_cast<int>(args.keywords.size()) >= row.least;
+  for (auto& [name, unused] : args.keywords) fits = fits && takes_keyword(row, name.get());
+  if (!fits) throw Break{BreakId::raises, std::string(row.path) + " is called with wrong arguments"};
+  return row.model(in, args);
+}
+
+CallArgs arguments(std::vector<Value*> positional) {
+  CallArgs args;
+  args.positional = std::move(positional);
+  return args;
+}
+
+Py_ssize_t index_of(Interpreter& in, Value* value) {
+  PyObject* object = in.constant_of(value);
+  if (!object || !PyIndex_Check(object)) throw Break{BreakId::raises, "an index that is no int"};
+  return PyNumber_AsSsize_t(object, nullptr);
+}
+
+std::string name_of(PyObject* callable) {
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
+  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
+  PyErr_Clear();
+  std::string text = module && PyUnicode_Check(module.get()) ? std::string(PyUnicode_AsUTF8(module.get())) + "." : "";
+  return text + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name);
+}
+
+LiteralArgs literal_args(Interpreter& in, const CallArgs& args) {
+  LiteralArgs made{Ref::steal(PyTuple_New(args.positional.size())), Ref()};
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    Value* value = args.positional[i];
+    bool listed = value->kind == Kind::Iterator || value->kind == Kind::View;
+    Ref literal = in.literal_of(listed ? in.list(in.unpack(value)) : value);
+    if (!literal) return {};
+    PyTuple_SET_ITEM(made.positional.get(), i, literal.release());
+  }
+  if (args.keywords.empty()) return made;
+  made.keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) {
+    Ref literal = in.literal_of(value);
+    if (!literal) return {};
+    PyDict_SetItem(made.keywords.get(), name.get(), literal.get());
+  }
+  return made;
+}
+
+Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  for (Value* value : args.positional)
+    if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is given to " + name_of(callable)};
+  LiteralArgs literals = literal_args(in, args);
+  if (!literals.positional) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
+  Ref result = Ref::steal(PyObject_Call(callable, literals.positional.get(), literals.keywords.get()));
+  if (!result) raise_current(in);
+  return in.wrap_result(result.get());
+}
+
+void raise_key_error(Interpreter& in, Value* key) {
+  raise_exception(in, make_exception(in, reinterpret_cast<PyTypeObject*>(PyExc_KeyError), {key}), nullptr);
+}
+
+void raise_stop_iteration(Interpreter& in, Value* value) {
+  auto* type = reinterpret_cast<PyTypeObject*>(PyExc_StopIteration);
+  bool nothing = !value || in.is_same(value, in.none());
+  raise_exception(in, make_exception(in, type, nothing ? std::vector<Value*>{} : std::vector<Value*>{value}), nullptr);
 }
 
 CallableKind kind_of_callable(PyObject* callable) {

@@ -3,7 +3,9 @@
 
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
 
 namespace stator::capture {
 namespace {
@@ -71,7 +73,8 @@ class Copier {
       }
       case Kind::Set: {
         auto* set = static_cast<SetValue*>(value);
-        return in_.arena.make<SetValue>(Ref::steal(PySet_New(set->elements.get())), set->type);
+        if (set->table && deep_) break;
+        return set->type == &PyFrozenSet_Type ? set : set_copy(in_, set, set->type);
       }
       case Kind::Object:
         return object(static_cast<ObjectValue*>(value));
@@ -97,14 +100,10 @@ class Copier {
   std::unordered_map<Value*, Value*> made_;
 };
 
-Value* only_argument(CallArgs& args) {
-  if (args.positional.size() != 1 || !args.keywords.empty()) throw Break{BreakId::unknown_call, "a copy with a memo"};
-  return args.positional[0];
-}
-Value* deepcopy(Interpreter& in, CallArgs& args) { return Copier(in, true).copy(only_argument(args)); }
-Value* shallow_copy(Interpreter& in, CallArgs& args) { return Copier(in, false).copy(only_argument(args)); }
+Value* deepcopy(Interpreter& in, CallArgs& args) { return Copier(in, true).copy(args.positional[0]); }
+Value* shallow_copy(Interpreter& in, CallArgs& args) { return Copier(in, false).copy(args.positional[0]); }
 
-constexpr ModelRow kRows[] = {{"copy.deepcopy", deepcopy}, {"copy.copy", shallow_copy}};
+constexpr ModelRow kRows[] = {{"copy.deepcopy", deepcopy, 1, 1}, {"copy.copy", shallow_copy, 1, 1}};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
 #include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
@@ -62,22 +63,7 @@ Value* as_tensor(Interpreter& in, CallArgs& args) {
 /// Values of torch made from literals: Size, device, finfo, iinfo.
 template <const char* const& path>
 Value* torch_value(Interpreter& in, CallArgs& args) {
-  Ref positional = Ref::steal(PyTuple_New(args.positional.size()));
-  for (size_t i = 0; i < args.positional.size(); ++i) {
-    Value* value = args.positional[i];
-    Ref literal = in.literal_of(value->kind == Kind::Iterator ? in.list(in.unpack(value)) : value);
-    if (!literal) throw Break{BreakId::unknown_call, std::string(path) + " of something that is no literal"};
-    PyTuple_SET_ITEM(positional.get(), i, literal.release());
-  }
-  Ref keywords = Ref::steal(PyDict_New());
-  for (auto& [name, value] : args.keywords) {
-    Ref literal = in.literal_of(value);
-    if (!literal) throw Break{BreakId::unknown_call, std::string(path) + " of something that is no literal"};
-    PyDict_SetItem(keywords.get(), name.get(), literal.get());
-  }
-  Ref result = Ref::steal(PyObject_Call(known_object(path), positional.get(), keywords.get()));
-  if (!result) throw Break{BreakId::torch_error, take_error_text()};
-  return in.constant(std::move(result));
+  return call_literal(in, known_object(path), args);
 }
 const char* const kSize = "torch.Size";
 const char* const kDevice = "torch.device";
@@ -127,39 +113,39 @@ Value* inference_exit(Interpreter& in, CallArgs&) {
 constexpr ModelRow kRows[] = {
     // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
     // seen.
-    {"torch._dynamo.mutation_guard.GenerationTracker.tag.__func__", is_none},
-    {"torch.compiler.is_compiling", is_true},
-    {"torch.compiler.is_dynamo_compiling", is_true},
-    {"torch._utils.is_compiling", is_true},
-    {"torch._dynamo.external_utils.is_compiling", is_true},
-    {"stator.is_compiling", is_true},
-    {"stator.graph_break", graph_break},
-    {"torch._dynamo.decorators.graph_break", graph_break},
-    {"torch.compiler.is_exporting", is_false},
-    {"torch.jit._script.is_scripting", is_false},
-    {"torch._C._get_tracing_state", is_none},
-    {"torch._jit_internal.is_scripting", is_false},
-    {"torch.jit.is_tracing", is_false},
-    {"torch._C._is_tracing", is_false},
-    {"torch._C._has_torch_function", has_torch_function},
-    {"torch._C._has_torch_function_unary", has_torch_function},
-    {"torch._C._has_torch_function_variadic", has_torch_function},
-    {"torch._C._log_api_usage_once", is_none},
-    {"torch._C._log_api_usage_metadata", is_none},
-    {"torch.tensor", tensor},
-    {"torch.as_tensor", as_tensor},
-    {"torch.Size", torch_value<kSize>},
-    {"torch.device", torch_value<kDevice>},
-    {"torch.finfo", torch_value<kFinfo>},
-    {"torch.iinfo", torch_value<kIinfo>},
-    {"torch._C.TensorBase.requires_grad_", tensor_requires_grad},
-    {"torch._C._InferenceMode", inference_block},
-    {"torch._C._InferenceMode.__enter__", inference_enter},
-    {"torch._C._InferenceMode.__exit__", inference_exit},
-    {"torch.Tensor.__len__", tensor_len},
-    {"torch.Tensor.__iter__", tensor_iter},
-    {"torch.Tensor.split", tensor_split},
-    {"torch.functional.einsum", einsum},
+    {"torch._dynamo.mutation_guard.GenerationTracker.tag.__func__", is_none, 0, ModelRow::kAny, "*"},
+    {"torch.compiler.is_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"torch.compiler.is_dynamo_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"torch._utils.is_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.external_utils.is_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"stator.is_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"stator.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch.compiler.is_exporting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch.jit._script.is_scripting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._get_tracing_state", is_none, 0, ModelRow::kAny, "*"},
+    {"torch._jit_internal.is_scripting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch.jit.is_tracing", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._is_tracing", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._has_torch_function", has_torch_function, 0, ModelRow::kAny, "*"},
+    {"torch._C._has_torch_function_unary", has_torch_function, 0, ModelRow::kAny, "*"},
+    {"torch._C._has_torch_function_variadic", has_torch_function, 0, ModelRow::kAny, "*"},
+    {"torch._C._log_api_usage_once", is_none, 0, ModelRow::kAny, "*"},
+    {"torch._C._log_api_usage_metadata", is_none, 0, ModelRow::kAny, "*"},
+    {"torch.tensor", tensor, 0, ModelRow::kAny, "*"},
+    {"torch.as_tensor", as_tensor, 0, ModelRow::kAny, "*"},
+    {"torch.Size", torch_value<kSize>, 0, ModelRow::kAny, "*"},
+    {"torch.device", torch_value<kDevice>, 0, ModelRow::kAny, "*"},
+    {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},
+    {"torch.iinfo", torch_value<kIinfo>, 0, ModelRow::kAny, "*"},
+    {"torch._C.TensorBase.requires_grad_", tensor_requires_grad, 0, ModelRow::kAny, "*"},
+    {"torch._C._InferenceMode", inference_block, 0, ModelRow::kAny, "*"},
+    {"torch._C._InferenceMode.__enter__", inference_enter, 0, ModelRow::kAny, "*"},
+    {"torch._C._InferenceMode.__exit__", inference_exit, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor.__len__", tensor_len, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor.__iter__", tensor_iter, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor.split", tensor_split, 0, ModelRow::kAny, "*"},
+    {"torch.functional.einsum", einsum, 0, ModelRow::kAny, "*"},
 };
 
 }  // namespace

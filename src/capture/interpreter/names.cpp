@@ -3,18 +3,35 @@
 
 namespace stator::capture {
 
+std::optional<Value*> written_global(Interpreter& in, PyObject* globals, PyObject* name) {
+  auto dict = in.globals_written.find(globals);
+  if (dict == in.globals_written.end()) return std::nullopt;
+  for (auto& [key, value] : dict->second)
+    if (key == name || PyUnicode_Compare(key, name) == 0) return value;
+  return std::nullopt;
+}
+
+void store_global(Interpreter& in, PyObject* globals, PyObject* name, Value* value) {
+  Value* target = in.wrap(globals, in.sources().pinned(globals, "globals"));
+  ConstantValue* key = in.constant(name);
+  auto& written = in.globals_written[globals];
+  bool known = false;
+  for (auto& [other, place] : written)
+    if (PyUnicode_Compare(other, name) == 0) {
+      place = value;
+      known = true;
+    }
+  if (!known) written.emplace_back(key->object.get(), value);
+  in.effects.push_back({value ? EffectKind::SetGlobal : EffectKind::DelGlobal, target, key, value});
+}
+
 Value* Interpreter::load_global(Frame& f, PyObject* name) {
-  // A global that the program wrote earlier in this capture.
-  for (size_t i = effects.size(); i-- > 0;) {
-    const Effect& effect = effects[i];
-    if (effect.kind == EffectKind::SetGlobal && effect.target == globals_value(*this, f) &&
-        PyUnicode_Compare(static_cast<ConstantValue*>(effect.key)->object.get(), name) == 0)
-      return effect.value;
-  }
-  PyObject* found = PyDict_GetItemWithError(f.globals, name);
+  auto written = written_global(*this, f.globals, name);
+  if (written && *written) return *written;
+  PyObject* found = written ? nullptr : PyDict_GetItemWithError(f.globals, name);
   if (found) return wrap(found, sources_->child(f.globals_source, SourceKind::DictItem, 0, name, found));
   PyErr_Clear();
-  guard(f.globals_source, FactKind::Absent, name);
+  if (!written) guard(f.globals_source, FactKind::Absent, name);
   found = PyDict_GetItemWithError(f.builtins, name);
   if (!found) {
     const char* text = PyUnicode_AsUTF8(name);
@@ -22,12 +39,6 @@ Value* Interpreter::load_global(Frame& f, PyObject* name) {
   }
   Source* builtins = sources_->pinned(f.builtins, "builtins");
   return wrap(found, sources_->child(builtins, SourceKind::DictItem, 0, name, found));
-}
-
-Value* globals_value(Interpreter& in, Frame& f) { return in.wrap(f.globals, f.globals_source); }
-
-void store_global(Interpreter& in, Frame& f, PyObject* name, Value* value) {
-  in.effects.push_back({EffectKind::SetGlobal, globals_value(in, f), in.constant(name), value});
 }
 
 Value* load_cell(Interpreter& in, CellValue* cell) {

@@ -1,6 +1,7 @@
 // Operators of the language on values: truth, identity, arithmetic, comparison, formatting.
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 
 namespace stator::capture {
@@ -127,15 +128,27 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
   return nullptr;
 }
 
-}  // namespace
-
-void raise_current(Interpreter& in) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace), exception = Ref::steal(value);
-  throw Raise{in.constant(std::move(exception))};
+/// Sets, frozensets and the set-like views of dicts; a constant frozenset is one too. Null for anything else.
+SetValue* set_operand(Interpreter& in, Value* value) {
+  if (auto* set = as<SetValue>(value)) return set;
+  if (auto* view = as<ViewValue>(value); view && view->part != ViewValue::Part::Values)
+    return set_from(in, in.list(in.unpack(view)), &PySet_Type);
+  if (value->kind != Kind::Constant || in.type_of(value) != &PyFrozenSet_Type) return nullptr;
+  return set_from(in, value, &PyFrozenSet_Type);
 }
+
+Value* set_binary(Interpreter& in, int op, Value* a, Value* b) {
+  constexpr int kInPlace = 13;
+  int plain = op >= kInPlace ? op - kInPlace : op;
+  if (plain != 1 && plain != 7 && plain != 10 && plain != 12) return nullptr;
+  SetValue *x = set_operand(in, a), *y = x ? set_operand(in, b) : nullptr;
+  if (!y) return nullptr;
+  if (op < kInPlace || x != a || x->type != &PySet_Type) return set_combine(in, plain, x, y);
+  set_change(in, plain, x, y);
+  return x;
+}
+
+}  // namespace
 
 Value* Interpreter::binary(int op, Value* a, Value* b) {
   const BinaryRow& row = kBinary[op];
@@ -149,14 +162,12 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   }
   if (a->kind == Kind::Object || b->kind == Kind::Object) return object_binary(*this, row, a, b);
   if (Value* result = sequence_binary(*this, op, a, b)) return result;
-  if (row.in_place && (a->kind == Kind::Set || a->kind == Kind::Dict)) {
-    if (a->kind == Kind::Dict && op == 20) {
-      for (auto& [key, value] : mapping_items(*this, b)) dict_set(static_cast<DictValue*>(a), key, value);
-      mutated(a);
-      return a;
-    }
-    throw Break{BreakId::opcode, "augmented assignment on a set"};
+  if (a->kind == Kind::Dict && op == 20) {
+    for (auto& [key, value] : mapping_items(*this, b)) dict_set(static_cast<DictValue*>(a), key, value);
+    mutated(a);
+    return a;
   }
+  if (Value* result = set_binary(*this, op, a, b)) return result;
   if (a->kind == Kind::Dict && op == 7 && b->kind == Kind::Dict) {
     DictValue* merged = dict();
     for (Value* part : {a, b})
@@ -165,11 +176,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   }
   Ref x = literal_of(a), y = literal_of(b);
   if (!x || !y) throw Break{BreakId::unknown_object, std::string("operator ") + row.method};
-  Ref result = Ref::steal(row.apply(x.get(), y.get()));
-  if (!result) raise_current(*this);
-  if (PyAnySet_Check(result.get()))
-    return arena.make<SetValue>(Ref::steal(PySet_New(result.get())), Py_TYPE(result.get()));
-  return wrap_result(result.get());
+  return pure_result(*this, row.apply(x.get(), y.get()));
 }
 
 Value* Interpreter::unary(pycompat::Op op, Value* value) {
@@ -215,7 +222,7 @@ bool Interpreter::truth(Value* value) {
     case Kind::List:
       return !static_cast<SequenceValue*>(value)->items.empty();
     case Kind::Set:
-      return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get()) > 0;
+      return set_size(static_cast<SetValue*>(value)) > 0;
     case Kind::Object: {
       if (Value* method = special(*this, value, "__bool__")) return truth(call(method, {}));
       if (Value* method = special(*this, value, "__len__")) return truth(call(method, {}));
@@ -303,6 +310,8 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
   auto *x = as_sequence(a), *y = as_sequence(b);
   if (x && y)
     if (Value* result = sequence_compare(*this, op, x, y)) return result;
+  if (SetValue* s = set_operand(*this, a))
+    if (SetValue* t = set_operand(*this, b)) return boolean(set_compare(*this, op, s, t));
   Ref p = literal_of(a), q = literal_of(b);
   if (p && q) return pure_result(*this, PyObject_RichCompare(p.get(), q.get(), op));
   if ((op == Py_EQ || op == Py_NE) && (a->kind == Kind::Function || b->kind == Kind::Function))
@@ -328,13 +337,7 @@ bool Interpreter::contains(Value* container, Value* item) {
     }
     return false;
   }
-  if (auto* set = as<SetValue>(container)) {
-    PyObject* key = constant_of(item);
-    if (!key) throw Break{BreakId::unknown_object, "membership of something that is no constant in a set"};
-    int found = PySet_Contains(set->elements.get(), key);
-    if (found < 0) raise_current(*this);
-    return found;
-  }
+  if (auto* set = as<SetValue>(container)) return set_has(*this, set, item);
   if (container->kind == Kind::Object) {
     Value* method = special(*this, container, "__contains__");
     if (method) {
@@ -380,7 +383,7 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
     case Kind::View:
       return length_of(static_cast<ViewValue*>(value)->dict);
     case Kind::Set:
-      return PySet_GET_SIZE(static_cast<SetValue*>(value)->elements.get());
+      return set_size(static_cast<SetValue*>(value));
     case Kind::Constant: {
       Py_ssize_t length = PyObject_Size(constant_of(value));
       if (length < 0) raise_current(*this);
@@ -402,27 +405,6 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
     default:
       return std::nullopt;
   }
-}
-
-Value* Interpreter::format(Value* value, int conversion, Value* spec) {
-  if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
-  Ref literal = literal_of(value);
-  if (!literal && value->kind == Kind::Object) {
-    Value* method = special(*this, value,
-                            conversion == 2            ? "__repr__"
-                            : conversion == 1 || !spec ? "__str__"
-                                                       : "__format__");
-    auto* bound = as<MethodValue>(method);
-    if (bound && bound->function->kind == Kind::Function && !spec) return call(method, {});
-  }
-  if (!literal) throw Break{BreakId::unknown_object, "text of an object that is not made of literals"};
-  if (conversion == 1) literal = Ref::steal(PyObject_Str(literal.get()));
-  if (conversion == 2) literal = Ref::steal(PyObject_Repr(literal.get()));
-  if (conversion == 3) literal = Ref::steal(PyObject_ASCII(literal.get()));
-  if (!literal) raise_current(*this);
-  PyObject* format_spec = spec ? constant_of(spec) : nullptr;
-  if (!spec && PyUnicode_CheckExact(literal.get())) return constant(std::move(literal));
-  return pure_result(*this, PyObject_Format(literal.get(), format_spec));
 }
 
 }  // namespace stator::capture

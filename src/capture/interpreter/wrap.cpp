@@ -1,7 +1,7 @@
 // Outside objects become values here.
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 
 namespace stator::capture {
@@ -27,6 +27,27 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
   Value* made = wrap_fresh(object, source);
   if (made->kind != Kind::Constant || !static_cast<ConstantValue*>(made)->literal) by_object_[object] = made;
   return made;
+}
+
+/// Equal sets can differ in order, so the guard holds the elements in theirs.
+static SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) {
+  in.guard_type(source, Py_TYPE(object));
+  Ref order = Ref::steal(PySequence_Tuple(object));
+  in.guard(source, FactKind::Elements, order.get());
+  auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(object)), Py_TYPE(object));
+  Ref copied = Ref::steal(PySequence_Tuple(set->elements.get()));
+  bool same_order = PyTuple_GET_SIZE(copied.get()) == PyTuple_GET_SIZE(order.get()), fixed = true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i) {
+    PyObject* element = PyTuple_GET_ITEM(order.get(), i);
+    same_order = same_order && element == PyTuple_GET_ITEM(copied.get(), i);
+    fixed = fixed && (is_literal(element) || is_known_by_identity(element));
+  }
+  if (fixed && same_order) return set;
+  set->elements = Ref();
+  set->table = in.dict();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i)
+    in.dict_set(set->table, outside_element(in, PyTuple_GET_ITEM(order.get(), i)), in.none());
+  return set;
 }
 
 Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
@@ -77,11 +98,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   }
 
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {
-    guard_type(source, type);
-    Ref copy = Ref::steal(PyFrozenSet_New(object));
-    if (!is_literal(copy.get())) throw Break{BreakId::unknown_object, "a set of other things than literals"};
-    guard(source, FactKind::Elements, copy.get());
-    return from_outside(arena.make<SetValue>(Ref::steal(PySet_New(object)), type));
+    return from_outside(outside_set(*this, object, source));
   }
 
   if (type == &PySlice_Type) {
@@ -146,6 +163,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
     return tensor;
   }
   if (is_literal_type(type)) return constant(object);
+  if (type == &PySet_Type) return arena.make<SetValue>(Ref::steal(PySet_New(object)), type);
   if (PyTuple_Check(object) || type == &PyList_Type) {
     auto* sequence = arena.make<SequenceValue>(PyTuple_Check(object) ? Kind::Tuple : Kind::List, type);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
@@ -211,9 +229,12 @@ Ref Interpreter::literal_of(Value* value) {
       Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
       if (sequence->type == &PyTuple_Type) return tuple;
       Ref arguments = Ref::steal(PyTuple_Pack(1, tuple.get()));
-      return is_named_tuple(sequence->type)
-                 ? Ref()
-                 : Ref::steal(PyObject_Call(reinterpret_cast<PyObject*>(sequence->type), arguments.get(), nullptr));
+      static PyObject* const fields = PyUnicode_InternFromString("_fields");
+      Ref made = Ref::steal(_PyType_Lookup(sequence->type, fields)
+                                ? PyTuple_Type.tp_new(sequence->type, arguments.get(), nullptr)
+                                : PyObject_Call(reinterpret_cast<PyObject*>(sequence->type), arguments.get(), nullptr));
+      PyErr_Clear();
+      return made;
     }
     case Kind::Dict: {
       auto* dict = static_cast<DictValue*>(value);
@@ -236,6 +257,7 @@ Ref Interpreter::literal_of(Value* value) {
     }
     case Kind::Set: {
       auto* set = static_cast<SetValue*>(value);
+      if (set->table) return {};
       return Ref::steal(set->type == &PySet_Type ? PySet_New(set->elements.get())
                                                  : PyFrozenSet_New(set->elements.get()));
     }

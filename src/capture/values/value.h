@@ -52,9 +52,9 @@ struct ConstantValue final : Value {
 
 struct TensorValue final : Value {
   static constexpr Kind kKind = Kind::Tensor;
-  Ref fake;            // torch.Tensor object that ops are called on
-  Ref real;            // inputs: the tensor that stood there at capture
-  PyTypeObject* type;  // the class the program sees
+  Ref fake;               // torch.Tensor object that ops are called on
+  Ref real;               // inputs: the tensor that stood there at capture
+  PyTypeObject* type;     // the class the program sees
   Value* grad = nullptr;  // its gradient, once it was read or written
   bool written = false;   // requires_grad was changed by the program
   explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
@@ -68,7 +68,7 @@ struct SequenceValue final : Value {
   SequenceValue(Kind k, PyTypeObject* t) : Value(k), type(t) {}
 };
 
-/// Insertion-ordered; keys are constants (or other hashable values known by identity).
+/// Insertion-ordered; keys are any hashable values.
 struct DictValue final : Value {
   static constexpr Kind kKind = Kind::Dict;
   struct Entry {
@@ -87,8 +87,11 @@ struct DictValue final : Value {
 
 struct SetValue final : Value {
   static constexpr Kind kKind = Kind::Set;
-  Ref elements;        // a real set of literals and identity-known objects, owned by the capture
-  PyTypeObject* type;  // set or frozenset
+  Ref elements;                // a real set of literals and identity-known objects, owned by the capture
+  DictValue* table = nullptr;  // in its place once there are other elements: they are its keys
+  PyTypeObject* type;          // set or frozenset
+  bool changed = false;        // by the program
+  uint32_t version = 0;        // one more with each change
   explicit SetValue(Ref e, PyTypeObject* t) : Value(kKind), elements(std::move(e)), type(t) {}
 };
 
@@ -127,7 +130,8 @@ struct FunctionValue final : Value {
   Value* kwdefaults = nullptr;  // dict or null
   std::vector<CellValue*> closure;
   Value* annotations = nullptr;
-  std::unordered_map<std::string, Value*> attributes;  // written by the program
+  std::unordered_map<std::string, Value*> fields;  // __name__ and such, written by the program
+  DictValue* own = nullptr;                        // made in the program: its __dict__; outside: what was written
   bool guarded = false;
   FunctionValue() : Value(kKind) {}
 };
@@ -151,6 +155,9 @@ struct ObjectValue final : Value {
   std::vector<Attribute> attributes;  // outside: written by the program, in order
   DictValue* own = nullptr;           // made in the program: its __dict__, null while empty
   Value* base = nullptr;              // instances of dict/list/tuple/... subclasses: the part of the built-in base
+  // Exceptions made in the program; their base is the tuple of args.
+  Value *cause = nullptr, *context = nullptr;
+  bool suppress_context = false, raised = false;
   ObjectValue(PyTypeObject* t) : Value(kKind), type(t) {}
 
   /// The place of an attribute that the program wrote; null if it wrote none.

@@ -35,6 +35,8 @@ LAYERS = {
     "attention": (lambda: nn.MultiheadAttention(4, 2), (seq, seq, seq)),
     "attention_first": (lambda: nn.MultiheadAttention(4, 2, batch_first=True, dropout=0.1), (seq, seq, seq)),
     "encoder_layer": (lambda: nn.TransformerEncoderLayer(4, 2, 8), (seq,)),
+    "encoder_first": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=True), (seq,)),
+    "encoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2), (seq,)),
     "decoder": (lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8), 1), (seq, seq)),
     "transformer": (lambda: nn.Transformer(4, 2, 1, 1, 8), (seq, seq)),
 }

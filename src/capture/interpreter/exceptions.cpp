@@ -1,0 +1,169 @@
+#include "capture/interpreter/exceptions.h"
+
+#include "capture/guards/literals.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+PyTypeObject* base_exception() { return reinterpret_cast<PyTypeObject*>(PyExc_BaseException); }
+
+SequenceValue* args_of(ObjectValue* exception) { return as_sequence(exception->base); }
+
+bool is_name(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+
+/// Fields that the class sets from its args, as CPython's constructors do.
+Value* field_of_args(Interpreter& in, ObjectValue* exception, PyObject* name) {
+  auto& args = args_of(exception)->items;
+  if (is_exception(in, exception, PyExc_StopIteration) && is_name(name, "value"))
+    return args.empty() ? in.none() : args[0];
+  if (is_exception(in, exception, PyExc_SystemExit) && is_name(name, "code"))
+    return args.empty() ? in.none() : args.size() == 1 ? args[0] : exception->base;
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_exception_class(PyTypeObject* type) { return PyType_IsSubtype(type, base_exception()); }
+
+bool is_exception(Interpreter& in, Value* value, PyObject* type) {
+  return PyType_IsSubtype(in.type_of(value), reinterpret_cast<PyTypeObject*>(type));
+}
+
+ObjectValue* make_exception(Interpreter& in, PyTypeObject* type, std::vector<Value*> args) {
+  auto* made = in.arena.make<ObjectValue>(type);
+  made->base = in.tuple(std::move(args));
+  return made;
+}
+
+ObjectValue* new_exception(Interpreter& in, PyTypeObject* type, const CallArgs& args) {
+  static PyObject* const special[] = {PyExc_UnicodeEncodeError, PyExc_UnicodeDecodeError, PyExc_UnicodeTranslateError,
+                                      PyExc_SyntaxError, PyExc_BaseExceptionGroup};
+  for (PyObject* known : special)
+    if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(known)))
+      throw Break{BreakId::raises, std::string("an exception with fields of its own: ") + type->tp_name};
+  // The class of an OSError follows from its number.
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_OSError)) && args.positional.size() > 1)
+    throw Break{BreakId::raises, "an OSError made from an error number"};
+  return make_exception(in, type, args.positional);
+}
+
+bool is_exception_init(PyObject* callable) {
+  static PyObject* const init = PyUnicode_InternFromString("__init__");
+  if (Py_TYPE(callable) != &PyWrapperDescr_Type) return false;
+  auto* descriptor = reinterpret_cast<PyDescrObject*>(callable);
+  return is_exception_class(descriptor->d_type) && PyUnicode_Compare(descriptor->d_name, init) == 0;
+}
+
+ObjectValue* from_real_exception(Interpreter& in, PyObject* exception) {
+  Ref args = Ref::steal(PyObject_GetAttrString(exception, "args"));
+  std::vector<Value*> items;
+  for (Py_ssize_t i = 0; args && i < PyTuple_GET_SIZE(args.get()); ++i)
+    items.push_back(in.wrap_result(PyTuple_GET_ITEM(args.get(), i)));
+  return make_exception(in, Py_TYPE(exception), std::move(items));
+}
+
+Ref real_exception(Interpreter& in, ObjectValue* exception) {
+  if (exception->object) return exception->object;
+  Ref args = in.literal_of(exception->base);
+  if (!args) return {};
+  PyTypeObject* maker = exception->type;
+  while (maker->tp_flags & Py_TPFLAGS_HEAPTYPE) maker = maker->tp_base;
+  Ref made = Ref::steal(maker->tp_new(exception->type, args.get(), nullptr));
+  PyErr_Clear();
+  return made;
+}
+
+Value* handled_exception(const Frame& frame) {
+  for (const Frame* f = &frame; f; f = f->caller)
+    if (f->handled) return f->handled;
+  return nullptr;
+}
+
+Value* unseen_traceback(Interpreter& in) { return in.arena.make<ObjectValue>(&PyTraceBack_Type); }
+
+void raise_exception(Interpreter& in, Value* exception, Value* cause) {
+  auto instance = [&](Value* given) {
+    PyObject* type = given->kind == Kind::Constant ? in.constant_of(given) : nullptr;
+    Value* made = type && PyExceptionClass_Check(type) ? in.call(given, {}) : given;
+    if (!is_exception(in, made, PyExc_BaseException)) throw Break{BreakId::raises, "something that is no exception"};
+    return made;
+  };
+  exception = instance(exception);
+  auto* object = as<ObjectValue>(exception);
+  if (!object || object->object) throw Break{BreakId::raises, "an exception from outside is raised"};
+  if (cause) {
+    bool none = in.is_same(cause, in.none());
+    object->cause = none ? in.none() : instance(cause);
+    object->suppress_context = true;
+  }
+  Value* handled = handled_exception(*in.frame);
+  if (handled && handled != exception) {
+    // Links never run in a circle: what led here through this exception is cut off.
+    for (auto* link = as<ObjectValue>(handled); link; link = as<ObjectValue>(link->context))
+      if (link->context == exception) link->context = nullptr;
+    object->context = handled;
+  }
+  object->raised = true;
+  throw Raise{exception};
+}
+
+Value* exception_field(Interpreter& in, ObjectValue* exception, PyObject* name) {
+  if (exception->object) return nullptr;
+  if (is_name(name, "args")) return exception->base;
+  if (is_name(name, "__cause__")) return exception->cause ? exception->cause : in.none();
+  if (is_name(name, "__context__")) return exception->context ? exception->context : in.none();
+  if (is_name(name, "__suppress_context__")) return in.boolean(exception->suppress_context);
+  if (is_name(name, "__traceback__")) return exception->raised ? unseen_traceback(in) : in.none();
+  return field_of_args(in, exception, name);
+}
+
+bool set_exception_field(Interpreter& in, ObjectValue* exception, PyObject* name, Value* to) {
+  if (exception->object) return false;
+  if (is_name(name, "args")) {
+    exception->base = in.tuple(in.unpack(to));
+  } else if (is_name(name, "__cause__")) {
+    exception->cause = to;
+    exception->suppress_context = true;
+  } else if (is_name(name, "__context__")) {
+    exception->context = to;
+  } else if (is_name(name, "__suppress_context__")) {
+    exception->suppress_context = in.truth(to);
+  } else {
+    return is_name(name, "__traceback__");
+  }
+  return true;
+}
+
+bool exception_matches(Interpreter& in, Value* exception, Value* classes) {
+  Ref wanted = in.literal_of(classes);
+  bool known = wanted && (PyTuple_Check(wanted.get()) || PyExceptionClass_Check(wanted.get()));
+  for (Py_ssize_t i = 0; known && PyTuple_Check(wanted.get()) && i < PyTuple_GET_SIZE(wanted.get()); ++i)
+    known = PyExceptionClass_Check(PyTuple_GET_ITEM(wanted.get(), i));
+  if (!known) throw Break{BreakId::unknown_call, "except with a class that is not known"};
+  return PyErr_GivenExceptionMatches(reinterpret_cast<PyObject*>(in.type_of(exception)), wanted.get());
+}
+
+std::string exception_text(Interpreter& in, Value* exception) {
+  auto* object = as<ObjectValue>(exception);
+  Ref real = object ? real_exception(in, object) : Ref();
+  return real ? short_repr(real.get()) : in.type_of(exception)->tp_name;
+}
+
+void raise_current(Interpreter& in) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref owned_type = Ref::steal(type), owned_trace = Ref::steal(trace), exception = Ref::steal(value);
+  raise_exception(in, from_real_exception(in, exception.get()), nullptr);
+}
+
+void Interpreter::raise(PyObject* type, const std::string& message) {
+  raise_exception(*this,
+                  make_exception(*this, reinterpret_cast<PyTypeObject*>(type),
+                                 {constant(Ref::steal(PyUnicode_FromString(message.c_str())))}),
+                  nullptr);
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,158 @@
+#include "capture/interpreter/keys.h"
+
+#include "capture/guards/literals.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+PyObject* const kHashName = PyUnicode_InternFromString("__hash__");
+PyObject* const kEqName = PyUnicode_InternFromString("__eq__");
+
+[[noreturn]] void unhashable(Interpreter& in, Value* key) {
+  in.raise(PyExc_TypeError, std::string("unhashable type: '") + in.type_of(key)->tp_name + "'");
+}
+
+/// CPython's hash of a tuple, from the hashes of its items (xxHash's mixing step).
+Py_hash_t tuple_hash(const std::vector<Py_hash_t>& lanes) {
+  constexpr uint64_t kPrime1 = 11400714785074694791ULL, kPrime2 = 14029467366897019727ULL,
+                     kPrime5 = 2870177450012600261ULL;
+  uint64_t sum = kPrime5;
+  for (Py_hash_t lane : lanes) {
+    sum += static_cast<uint64_t>(lane) * kPrime2;
+    sum = (sum << 31) | (sum >> 33);
+    sum *= kPrime1;
+  }
+  sum += lanes.size() ^ (kPrime5 ^ 3527539ULL);
+  return sum == static_cast<uint64_t>(-1) ? 1546275796 : static_cast<Py_hash_t>(sum);
+}
+
+Py_hash_t address_hash(const void* address, bool* exact) {
+  if (exact) *exact = false;
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(address) >> 4);
+}
+
+Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
+  static PyObject* const by_address = known_object("builtins.object.__hash__");
+  in.guard_class(object->type);
+  PyObject* found = _PyType_Lookup(object->type, kHashName);
+  if (!found || found == Py_None) unhashable(in, object);
+  if (found == by_address) return address_hash(object, exact);
+  if (!PyFunction_Check(found)) {
+    if (SequenceValue* tuple = in.list_part(object); tuple && tuple->kind == Kind::Tuple)
+      return key_hash(in, tuple, exact);
+    throw Break{BreakId::unknown_object, std::string("the hash of a ") + object->type->tp_name};
+  }
+  PyObject* number = in.constant_of(in.call(in.bind_descriptor(found, object->type, object, kHashName), {}));
+  if (!number || !PyLong_Check(number)) throw Break{BreakId::raises, "__hash__ gave no int"};
+  // A hash is the int that __hash__ gives, folded as ints are.
+  return PyObject_Hash(number);
+}
+
+Ref literal_key(Interpreter& in, Value* key) {
+  switch (key->kind) {
+    case Kind::Constant:
+    case Kind::Slice:
+    case Kind::Tuple:
+      return in.literal_of(key);
+    case Kind::Set:
+      return static_cast<SetValue*>(key)->type == &PyFrozenSet_Type ? in.literal_of(key) : Ref();
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
+  if (Ref literal = literal_key(in, key)) {
+    Py_hash_t hash = PyObject_Hash(literal.get());
+    if (hash == -1) raise_current(in);
+    if (exact && key->kind == Kind::Constant && !static_cast<ConstantValue*>(key)->literal &&
+        Py_TYPE(literal.get())->tp_hash == PyBaseObject_Type.tp_hash)
+      *exact = false;
+    return hash;
+  }
+  switch (key->kind) {
+    case Kind::List:
+    case Kind::Dict:
+    case Kind::View:
+    case Kind::Slice:
+      unhashable(in, key);
+    case Kind::Set: {
+      auto* set = static_cast<SetValue*>(key);
+      if (set->type != &PyFrozenSet_Type) unhashable(in, key);
+      if (exact) *exact = false;
+      Py_hash_t hash = static_cast<Py_hash_t>(set_size(set));
+      for (auto& entry : set->table->entries)
+        if (entry.key) hash ^= key_hash(in, entry.key);
+      return hash;
+    }
+    case Kind::Tuple: {
+      auto* tuple = static_cast<SequenceValue*>(key);
+      std::vector<Py_hash_t> lanes;
+      for (size_t i = 0; i < tuple->items.size(); ++i) lanes.push_back(key_hash(in, in.item(tuple, i), exact));
+      return tuple_hash(lanes);
+    }
+    case Kind::Method: {
+      auto* method = static_cast<MethodValue*>(key);
+      return key_hash(in, method->function, exact) ^ address_hash(method->self, exact);
+    }
+    case Kind::Object:
+      return object_hash(in, static_cast<ObjectValue*>(key), exact);
+    default:
+      return address_hash(key, exact);
+  }
+}
+
+bool is_identity_key(Interpreter& in, Value* key) {
+  switch (key->kind) {
+    case Kind::Tensor:
+    case Kind::Function:
+    case Kind::Iterator:
+      return true;
+    case Kind::Object:
+      return _PyType_Lookup(static_cast<ObjectValue*>(key)->type, kEqName) == known_object("builtins.object.__eq__");
+    default:
+      return false;
+  }
+}
+
+bool same_key(Interpreter& in, Value* known, Value* asked) {
+  if (known == asked) return true;
+  if (known->kind == Kind::Constant && asked->kind == Kind::Constant) {
+    PyObject *a = in.constant_of(known), *b = in.constant_of(asked);
+    if (a == b) return true;
+    if (!is_literal(a) || !is_literal(b)) return false;
+    int equal = PyObject_RichCompareBool(a, b, Py_EQ);  // 1 == 1.0 == True as keys
+    if (equal < 0) raise_current(in);
+    return equal == 1;
+  }
+  if (is_identity_key(in, known) && is_identity_key(in, asked)) return in.is_same(known, asked);
+  if (known->kind == Kind::Tensor || asked->kind == Kind::Tensor) return false;
+  return in.truth(in.compare(Py_EQ, known, asked));
+}
+
+Value* outside_element(Interpreter& in, PyObject* object) {
+  if (is_literal(object) || is_known_by_identity(object)) return in.constant(object);
+  if (!PyFunction_Check(object) && !TorchTracer::is_tensor(object) &&
+      Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash)
+    throw Break{BreakId::unknown_object, "a container whose keys have a __hash__ of their own"};
+  return in.wrap(object, in.sources().pinned(object, "key"));
+}
+
+Ref outside_key(Interpreter& in, Value* key) {
+  switch (key->kind) {
+    case Kind::Function:
+      return static_cast<FunctionValue*>(key)->function;
+    case Kind::Object:
+      return static_cast<ObjectValue*>(key)->object;
+    case Kind::Tensor:
+      return static_cast<TensorValue*>(key)->real;
+    default:
+      return in.literal_of(key);
+  }
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,217 @@
+// Methods of dict, OrderedDict and defaultdict, on values of that kind and on instances of their subclasses.
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+
+namespace stator::capture {
+namespace {
+
+DictValue* self_of(Interpreter& in, CallArgs& args) {
+  DictValue* dict = in.dict_part(args.positional[0]);
+  if (!dict) throw Break{BreakId::unknown_call, "a dict method on something else"};
+  return dict;
+}
+
+Value* get(Interpreter& in, CallArgs& args) {
+  if (Value* found = in.dict_get(self_of(in, args), args.positional[1])) return found;
+  return args.positional.size() > 2 ? args.positional[2] : in.none();
+}
+Value* get_item(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  Value *self = args.positional[0], *key = args.positional[1];
+  if (self->kind != Kind::Object) return in.get_item(dict, key);
+  if (Value* found = in.dict_get(dict, key)) return found;
+  static PyObject* const missing = PyUnicode_InternFromString("__missing__");
+  if (!_PyType_Lookup(in.type_of(self), missing)) raise_key_error(in, key);
+  return in.call(type_method(in, self, missing), arguments({key}));
+}
+Value* set_item(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  in.dict_set(dict, args.positional[1], args.positional[2]);
+  in.mutated(dict);
+  return in.none();
+}
+Value* del_item(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  if (!in.dict_delete(dict, args.positional[1])) raise_key_error(in, args.positional[1]);
+  in.mutated(dict);
+  return in.none();
+}
+template <ViewValue::Part part>
+Value* view(Interpreter& in, CallArgs& args) {
+  return in.arena.make<ViewValue>(self_of(in, args), part);
+}
+Value* pop(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  Value* found = in.dict_get(dict, args.positional[1]);
+  if (!found) {
+    if (Value* fallback = argument(args, 2, "default")) return fallback;
+    raise_key_error(in, args.positional[1]);
+  }
+  in.dict_delete(dict, args.positional[1]);
+  in.mutated(dict);
+  return found;
+}
+Value* pop_item(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  auto items = mapping_items(in, dict);
+  Value* last = argument(args, 1, "last");
+  if (items.empty())
+    in.raise(PyExc_KeyError, dict->type == &PyODict_Type ? "dictionary is empty" : "popitem(): dictionary is empty");
+  auto [key, value] = last && !in.truth(last) ? items.front() : items.back();
+  in.dict_delete(dict, key);
+  in.mutated(dict);
+  return in.tuple({key, value});
+}
+Value* set_default(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  if (Value* found = in.dict_get(dict, args.positional[1])) return found;
+  Value* fallback = argument(args, 2, "default");
+  if (!fallback) fallback = in.none();
+  in.dict_set(dict, args.positional[1], fallback);
+  in.mutated(dict);
+  return fallback;
+}
+Value* update(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  bool changed = false;
+  auto put = [&](Value* key, Value* value) {
+    in.dict_set(dict, key, value);
+    changed = true;
+  };
+  if (args.positional.size() > 1)
+    for (auto& [key, value] : mapping_items(in, args.positional[1])) put(key, value);
+  for (auto& [name, value] : args.keywords) put(in.constant(name), value);
+  if (changed) in.mutated(dict);
+  return in.none();
+}
+Value* copy(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  // OrderedDict and defaultdict make a copy of the instance's own class.
+  bool plain = dict->type == &PyDict_Type;
+  if (!plain && args.positional[0]->kind == Kind::Object)
+    throw Break{BreakId::unknown_call, "a copy of an instance of a dict subclass"};
+  auto* made = in.arena.make<DictValue>(dict->type);
+  made->default_factory = dict->default_factory;
+  for (auto& [key, value] : mapping_items(in, dict)) in.dict_set(made, key, value);
+  return made;
+}
+Value* clear(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  auto items = mapping_items(in, dict);
+  for (auto& [key, unused] : items) in.dict_delete(dict, key);
+  if (!items.empty()) in.mutated(dict);
+  return in.none();
+}
+Value* length(Interpreter& in, CallArgs& args) { return in.integer(*in.length_of(self_of(in, args))); }
+Value* contains(Interpreter& in, CallArgs& args) {
+  return in.boolean(in.dict_get(self_of(in, args), args.positional[1]) != nullptr);
+}
+Value* iterate(Interpreter& in, CallArgs& args) { return in.iterate(self_of(in, args)); }
+Value* reversed(Interpreter& in, CallArgs& args) { return reversed_items(in, self_of(in, args)); }
+
+Value* move_to_end(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  Value *key = args.positional[1], *last = argument(args, 2, "last");
+  Value* found = in.dict_get(dict, key);
+  if (!found) raise_key_error(in, key);
+  if (!last || in.truth(last)) {
+    in.dict_delete(dict, key);
+    in.dict_set(dict, key, found);
+  } else {
+    auto items = mapping_items(in, dict);
+    in.dict_delete(dict, key);
+    std::vector<std::pair<Value*, Value*>> rest;
+    for (auto& [other, value] : items)
+      if (in.dict_delete(dict, other)) rest.emplace_back(other, value);
+    in.dict_set(dict, key, found);
+    for (auto& [other, value] : rest) in.dict_set(dict, other, value);
+  }
+  in.mutated(dict);
+  return in.none();
+}
+
+/// dict.fromkeys, which is bound to the class it is called on.
+Value* from_keys(Interpreter& in, CallArgs& args) {
+  PyObject* cls = in.constant_of(args.positional[0]);
+  if (cls != reinterpret_cast<PyObject*>(&PyDict_Type) && cls != reinterpret_cast<PyObject*>(&PyODict_Type))
+    throw Break{BreakId::unknown_call, "fromkeys of a dict subclass"};
+  auto* made = in.arena.make<DictValue>(reinterpret_cast<PyTypeObject*>(cls));
+  Value* value = argument(args, 2, "value");
+  for (Value* key : in.unpack(args.positional[1])) in.dict_set(made, key, value ? value : in.none());
+  return made;
+}
+
+template <int op>
+Value* binary(Interpreter& in, CallArgs& args) {
+  DictValue *a = self_of(in, args), *b = in.dict_part(args.positional[1]);
+  constexpr int kInPlaceOr = 20;
+  if (op == kInPlaceOr) {
+    update(in, args);
+    return args.positional[0];
+  }
+  return b ? in.binary(op, a, b) : in.constant(Py_NotImplemented);
+}
+template <int op>
+Value* compare(Interpreter& in, CallArgs& args) {
+  DictValue *a = self_of(in, args), *b = in.dict_part(args.positional[1]);
+  return b ? in.compare(op, a, b) : in.constant(Py_NotImplemented);
+}
+
+/// defaultdict.__missing__: the factory's value is stored.
+Value* missing(Interpreter& in, CallArgs& args) { return missing_item(in, self_of(in, args), args.positional[1]); }
+
+constexpr auto kKeys = ViewValue::Part::Keys, kValues = ViewValue::Part::Values, kItems = ViewValue::Part::Items;
+
+constexpr ModelRow kRows[] = {
+    {"builtins.dict.get", get, 2, 3},
+    {"builtins.dict.__getitem__", get_item, 2, 2},
+    {"builtins.dict.__setitem__", set_item, 3, 3},
+    {"builtins.dict.__delitem__", del_item, 2, 2},
+    {"builtins.dict.keys", view<kKeys>, 1, 1},
+    {"builtins.dict.values", view<kValues>, 1, 1},
+    {"builtins.dict.items", view<kItems>, 1, 1},
+    {"builtins.dict.pop", pop, 2, 3},
+    {"builtins.dict.popitem", pop_item, 1, 1},
+    {"builtins.dict.setdefault", set_default, 2, 3},
+    {"builtins.dict.update", update, 1, 2, "*"},
+    {"builtins.dict.copy", copy, 1, 1},
+    {"builtins.dict.clear", clear, 1, 1},
+    {"builtins.dict.__len__", length, 1, 1},
+    {"builtins.dict.__contains__", contains, 2, 2},
+    {"builtins.dict.__iter__", iterate, 1, 1},
+    {"builtins.dict.__reversed__", reversed, 1, 1},
+    {"builtins.dict.__init__", update, 1, 2, "*"},
+    {"builtins.dict.__or__", binary<7>, 2, 2},
+    {"builtins.dict.__ior__", binary<20>, 2, 2},
+    {"builtins.dict.__eq__", compare<Py_EQ>, 2, 2},
+    {"builtins.dict.__ne__", compare<Py_NE>, 2, 2},
+    {"builtins.dict.fromkeys", from_keys, 2, 3},
+    {"collections.OrderedDict.__setitem__", set_item, 3, 3},
+    {"collections.OrderedDict.__delitem__", del_item, 2, 2},
+    {"collections.OrderedDict.keys", view<kKeys>, 1, 1},
+    {"collections.OrderedDict.values", view<kValues>, 1, 1},
+    {"collections.OrderedDict.items", view<kItems>, 1, 1},
+    {"collections.OrderedDict.pop", pop, 2, 3, "default"},
+    {"collections.OrderedDict.popitem", pop_item, 1, 2, "last"},
+    {"collections.OrderedDict.setdefault", set_default, 2, 3, "default"},
+    {"collections.OrderedDict.update", update, 1, 2, "*"},
+    {"collections.OrderedDict.copy", copy, 1, 1},
+    {"collections.OrderedDict.clear", clear, 1, 1},
+    {"collections.OrderedDict.__iter__", iterate, 1, 1},
+    {"collections.OrderedDict.__reversed__", reversed, 1, 1},
+    {"collections.OrderedDict.__init__", update, 1, 2, "*"},
+    {"collections.OrderedDict.__eq__", compare<Py_EQ>, 2, 2},
+    {"collections.OrderedDict.__ne__", compare<Py_NE>, 2, 2},
+    {"collections.OrderedDict.move_to_end", move_to_end, 2, 3, "last"},
+    {"collections.defaultdict.__missing__", missing, 2, 2},
+    {"collections.defaultdict.copy", copy, 1, 1},
+    {"collections.defaultdict.__copy__", copy, 1, 1},
+};
+
+}  // namespace
+
+std::span<const ModelRow> dict_models() { return kRows; }
+
+}  // namespace stator::capture

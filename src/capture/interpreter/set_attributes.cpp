@@ -1,0 +1,141 @@
+// Attribute writes and deletions, by CPython's own rules.
+#include "capture/interpreter/attributes.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+#include "capture/interpreter/tensor_attributes.h"
+
+namespace stator::capture {
+namespace {
+
+/// `__set__` or `__delete__` of a descriptor class written in Python; false if it has none.
+bool call_descriptor(Interpreter& in, PyObject* descriptor, const char* method, std::vector<Value*> rest) {
+  PyTypeObject* type = Py_TYPE(descriptor);
+  Ref name = Ref::steal(PyUnicode_InternFromString(method));
+  PyObject* found = _PyType_Lookup(type, name.get());
+  if (!found || !PyFunction_Check(found)) return false;
+  in.guard_class(type);
+  Value* self = in.wrap(descriptor, in.sources().pinned(descriptor, type->tp_name));
+  in.call(in.bind_descriptor(found, type, self, name.get()), arguments(std::move(rest)));
+  return true;
+}
+
+/// A property's setter or deleter, called on the object; false if it has none.
+bool call_property(Interpreter& in, PyObject* property, const char* part, std::vector<Value*> args) {
+  Ref function = Ref::steal(PyObject_GetAttrString(property, part));
+  if (!function || function.get() == Py_None) return false;
+  in.call(in.wrap(function.get(), in.sources().pinned(function.get(), part)), arguments(std::move(args)));
+  return true;
+}
+
+[[noreturn]] void refused_property(Interpreter& in, ObjectValue* object, PyObject* name, const char* what) {
+  in.raise(PyExc_AttributeError,
+           "property '" + text_of(name) + "' of '" + object->type->tp_name + "' object has no " + what);
+}
+
+/// Whether instances have a place for an attribute that their class does not describe.
+bool has_dict(ObjectValue* object) {
+  if (object->object) return _PyObject_GetDictPtr(object->object.get()) || object->type->tp_dictoffset;
+  return object->type->tp_dictoffset != 0 || (object->type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
+}
+
+void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
+  if (!object->object) {
+    if (!object->own) object->own = in.dict();
+    in.dict_set(object->own, in.constant(name), to);
+    return;
+  }
+  if (Value** written = object->find(name))
+    *written = to;
+  else
+    object->attributes.push_back({Ref::borrow(name), to});
+  in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
+}
+
+}  // namespace
+
+void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
+  static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
+  static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
+  static PyObject* const exception_setattr = known_object("builtins.BaseException.__setattr__");
+  static PyObject* const module_setattr = known_object("torch.nn.Module.__setattr__");
+  if (auto* function = as<FunctionValue>(value)) return set_function_attr(*this, function, name, to);
+  if (auto* tensor = as<TensorValue>(value)) return set_tensor_attribute(*this, tensor, name, to);
+  if (auto* constant = as<ConstantValue>(value);
+      constant && PyModule_Check(constant->object.get()) && Py_TYPE(constant->object.get()) == &PyModule_Type)
+    return store_global(*this, PyModule_GetDict(constant_of(constant)), name, to);
+  auto* object = as<ObjectValue>(value);
+  if (!object)
+    throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
+  guard_class(object->type);
+  PyObject* writer = _PyType_Lookup(object->type, setattr);
+  if (writer == module_setattr && object->object) {
+    // Parameters, buffers and submodules live in tables of their own; anything else is a plain attribute.
+    if (to->kind == Kind::Tensor || to->kind == Kind::Object || module_member(*this, object, name))
+      throw Break{BreakId::mutation, "a tensor or module is stored on a module as '" + text_of(name) + "'"};
+  } else if (writer != object_setattr && writer != exception_setattr) {
+    if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
+    call(bind_descriptor(writer, object->type, object, setattr), arguments({constant(name), to}));
+    return;
+  }
+  plain_set_attr(*this, object, name, to);
+}
+
+void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
+  PyObject* on_class = _PyType_Lookup(object->type, name);
+  if (!on_class || !is_data_descriptor(on_class)) {
+    if (!has_dict(object)) throw Break{BreakId::raises, "attribute '" + text_of(name) + "' has no place"};
+    return store(in, object, name, to);
+  }
+  PyTypeObject* kind = Py_TYPE(on_class);
+  if (kind == &PyProperty_Type) {
+    if (!call_property(in, on_class, "fset", {object, to})) refused_property(in, object, name, "setter");
+  } else if (is_exception_class(object->type) && (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)) {
+    if (!set_exception_field(in, object, name, to))
+      throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of an exception"};
+  } else if (kind == &PyMemberDescr_Type) {
+    store(in, object, name, to);
+  } else if (!call_descriptor(in, on_class, "__set__", {object, to})) {
+    throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' through a descriptor"};
+  }
+}
+
+void Interpreter::del_attr(Value* value, PyObject* name) {
+  static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
+  static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
+  static PyObject* const module_delattr = known_object("torch.nn.Module.__delattr__");
+  auto* object = as<ObjectValue>(value);
+  if (!object) throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "'"};
+  guard_class(object->type);
+  PyObject* deleter = _PyType_Lookup(object->type, delattr);
+  if (deleter == object_delattr) return plain_del_attr(*this, object, name);
+  if (!PyFunction_Check(deleter) || (deleter == module_delattr && object->object))
+    throw Break{BreakId::mutation, "a class with its own __delattr__"};
+  call(bind_descriptor(deleter, object->type, object, delattr), arguments({constant(name)}));
+}
+
+void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  PyObject* on_class = _PyType_Lookup(object->type, name);
+  if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class) != &PyMemberDescr_Type) {
+    if (Py_TYPE(on_class) == &PyProperty_Type) {
+      if (!call_property(in, on_class, "fdel", {object})) refused_property(in, object, name, "deleter");
+    } else if (!call_descriptor(in, on_class, "__delete__", {object})) {
+      throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "' through a descriptor"};
+    }
+    return;
+  }
+  if (!object->object) {
+    if (!object->own || !in.dict_delete(object->own, in.constant(name))) raise_no_attribute(in, object, name);
+    return;
+  }
+  // Only what the instance itself has can go.
+  if (!own_attr(in, object, name)) raise_no_attribute(in, object, name);
+  if (Value** written = object->find(name))
+    *written = nullptr;
+  else
+    object->attributes.push_back({Ref::borrow(name), nullptr});
+  in.effects.push_back({EffectKind::DelAttr, object, in.constant(name), nullptr});
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,235 @@
+// Sets. As long as all elements are literals or known by identity a real set stands for them, so that the order of
+// iteration is CPython's own; otherwise a table of values does, whose order nobody may see.
+#include "capture/guards/literals.h"
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
+#include "capture/interpreter/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+// CPython's NB_* numbers of the operators.
+constexpr int kAnd = 1, kOr = 7, kSubtract = 10, kXor = 12;
+
+/// The element as an object that never changes; null if only the program knows it.
+Ref fixed_element(Interpreter& in, Value* item) {
+  if (item->kind == Kind::List || item->kind == Kind::Dict) key_hash(in, item);  // raises
+  if (item->kind == Kind::Set && static_cast<SetValue*>(item)->type == &PySet_Type) key_hash(in, item);
+  Ref literal = in.literal_of(item);
+  return literal && (is_literal(literal.get()) || is_known_by_identity(literal.get())) ? literal : Ref();
+}
+
+void use_table(Interpreter& in, SetValue* set) {
+  if (set->table) return;
+  set->table = in.dict();
+  Py_ssize_t position = 0;
+  PyObject* element;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set->elements.get(), &position, &element, &hash))
+    in.dict_set(set->table, in.constant(element), in.none());
+  set->elements = Ref();
+}
+
+void log_change(Interpreter& in, SetValue* set, const char* method, std::vector<Value*> arguments) {
+  set->changed = true;
+  ++set->version;
+  if (set->source) in.replay_method(set, method, std::move(arguments));
+}
+
+/// What CPython would make a set of in one go, as a real object; null if it takes one element after the other.
+Ref whole(Interpreter& in, Value* iterable) {
+  if (auto* set = as<SetValue>(iterable)) {
+    if (set->table) return {};
+    set_items(in, set);
+    return set->elements;
+  }
+  if (iterable->kind == Kind::Dict || iterable->kind == Kind::Constant) return in.literal_of(iterable);
+  return {};
+}
+
+}  // namespace
+
+SetValue* make_set(Interpreter& in, const std::vector<Value*>& items, PyTypeObject* type) {
+  auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(nullptr)), type);
+  for (Value* item : items) set_insert(in, set, item);
+  return set;
+}
+
+SetValue* set_from(Interpreter& in, Value* iterable, PyTypeObject* type) {
+  if (Ref object = whole(in, iterable)) {
+    Ref made = Ref::steal(PySet_New(object.get()));
+    if (!made) raise_current(in);
+    return in.arena.make<SetValue>(std::move(made), type);
+  }
+  if (auto* set = as<SetValue>(iterable)) return set_copy(in, set, type);
+  return make_set(in, in.unpack(iterable), type);
+}
+
+void set_merge(Interpreter& in, SetValue* set, Value* iterable) {
+  Ref object = set->table ? Ref() : whole(in, iterable);
+  if (object) {
+    Ref done = Ref::steal(PyObject_CallMethod(set->elements.get(), "update", "O", object.get()));
+    if (!done) raise_current(in);
+    log_change(in, set, "update",
+               {as<SetValue>(iterable) ? set_copy(in, as<SetValue>(iterable), &PySet_Type) : iterable});
+    return;
+  }
+  if (auto* other = as<SetValue>(iterable); other && other->table) {
+    for (auto& entry : std::vector<DictValue::Entry>(other->table->entries))
+      if (entry.key) set_insert(in, set, entry.key);
+    return;
+  }
+  for (Value* item : in.unpack(iterable)) set_insert(in, set, item);
+}
+
+size_t set_size(const SetValue* set) { return set->table ? set->table->live : PySet_GET_SIZE(set->elements.get()); }
+
+std::vector<Value*> set_items(Interpreter& in, SetValue* set) {
+  std::vector<Value*> items;
+  if (set->table) {
+    if (set->table->live > 1) throw Break{BreakId::unknown_object, "the order of a set of objects"};
+    for (auto& entry : set->table->entries)
+      if (entry.key) items.push_back(entry.key);
+    return items;
+  }
+  if (set->source && set->changed && set_size(set) > 1)
+    throw Break{BreakId::unknown_object, "the order of an outside set that was changed"};
+  Py_ssize_t position = 0;
+  PyObject* element;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set->elements.get(), &position, &element, &hash)) items.push_back(in.constant(element));
+  return items;
+}
+
+bool set_has(Interpreter& in, SetValue* set, Value* item) {
+  if (!set->table) {
+    Ref element = fixed_element(in, item);
+    // Nothing that is equal to a literal without being one is in a set of literals, unless its class says so.
+    if (!element && is_identity_key(in, item)) return false;
+    if (element) {
+      int found = PySet_Contains(set->elements.get(), element.get());
+      if (found < 0) raise_current(in);
+      return found;
+    }
+    use_table(in, set);
+  }
+  return in.dict_get(set->table, item) != nullptr;
+}
+
+void set_insert(Interpreter& in, SetValue* set, Value* item) {
+  Ref element = set->table ? Ref() : fixed_element(in, item);
+  if (element) {
+    if (PySet_Add(set->elements.get(), element.get()) < 0) raise_current(in);
+  } else {
+    use_table(in, set);
+    if (in.dict_get(set->table, item)) return;
+    in.dict_set(set->table, item, in.none());
+  }
+  log_change(in, set, "add", {item});
+}
+
+bool set_remove(Interpreter& in, SetValue* set, Value* item) {
+  if (!set_has(in, set, item)) return false;
+  if (set->table)
+    in.dict_delete(set->table, item);
+  else if (Ref element = fixed_element(in, item))
+    PySet_Discard(set->elements.get(), element.get());
+  log_change(in, set, "discard", {item});
+  return true;
+}
+
+void set_empty(Interpreter& in, SetValue* set) {
+  set->elements = Ref::steal(PySet_New(nullptr));
+  set->table = nullptr;
+  log_change(in, set, "clear", {});
+}
+
+SetValue* set_copy(Interpreter& in, SetValue* set, PyTypeObject* type) {
+  if (!set->table) {
+    set_items(in, set);
+    return in.arena.make<SetValue>(Ref::steal(PySet_New(set->elements.get())), type);
+  }
+  auto* copy = in.arena.make<SetValue>(Ref(), type);
+  copy->table = in.dict();
+  for (auto& entry : set->table->entries)
+    if (entry.key) in.dict_set(copy->table, entry.key, in.none());
+  return copy;
+}
+
+SetValue* as_set(Interpreter& in, Value* value) {
+  if (auto* set = as<SetValue>(value)) return set;
+  return set_from(in, value, &PySet_Type);
+}
+
+SetValue* set_combine(Interpreter& in, int op, SetValue* a, SetValue* b) {
+  if (!a->table && !b->table) {
+    for (SetValue* set : {a, b}) set_items(in, set);
+    auto apply = op == kAnd        ? PyNumber_And
+                 : op == kOr       ? PyNumber_Or
+                 : op == kSubtract ? PyNumber_Subtract
+                                   : PyNumber_Xor;
+    Ref result = Ref::steal(apply(a->elements.get(), b->elements.get()));
+    if (!result) raise_current(in);
+    return in.arena.make<SetValue>(std::move(result), a->type);
+  }
+  use_table(in, a);
+  use_table(in, b);
+  auto* made = in.arena.make<SetValue>(Ref(), a->type);
+  made->table = in.dict();
+  auto take = [&](SetValue* from, SetValue* other, bool if_in_other) {
+    for (auto& entry : from->table->entries)
+      if (entry.key && (in.dict_get(other->table, entry.key) != nullptr) == if_in_other)
+        in.dict_set(made->table, entry.key, in.none());
+  };
+  if (op == kAnd || op == kOr) take(a, b, true);
+  if (op != kAnd) take(a, b, false);
+  if (op == kOr || op == kXor) take(b, a, false);
+  return made;
+}
+
+void set_change(Interpreter& in, int op, SetValue* set, SetValue* by) {
+  if (op == kOr) return set_merge(in, set, by);
+  if (op == kAnd && set->source) throw Break{BreakId::mutation, "an outside set is intersected in place"};
+  if (op != kAnd) {
+    // `-=` and `^=` go through the other set's elements one by one.
+    SetValue* fixed = set_copy(in, by, by->type);
+    use_table(in, fixed);
+    for (auto& entry : std::vector<DictValue::Entry>(fixed->table->entries))
+      if (entry.key && !set_remove(in, set, entry.key) && op == kXor) set_insert(in, set, entry.key);
+    return;
+  }
+  SetValue* common = set_combine(in, op, set, by);
+  set->elements = common->elements;
+  set->table = common->table;
+  ++set->version;
+}
+
+bool set_compare(Interpreter& in, int op, SetValue* a, SetValue* b) {
+  auto within = [&](SetValue* small, SetValue* large) {
+    if (!small->table && !large->table) {
+      Ref answer = Ref::steal(PyObject_RichCompare(small->elements.get(), large->elements.get(), Py_LE));
+      return answer.get() == Py_True;
+    }
+    use_table(in, small);
+    for (auto& entry : small->table->entries)
+      if (entry.key && !set_has(in, large, entry.key)) return false;
+    return true;
+  };
+  size_t x = set_size(a), y = set_size(b);
+  switch (op) {
+    case Py_EQ:
+      return x == y && within(a, b);
+    case Py_NE:
+      return !(x == y && within(a, b));
+    case Py_LE:
+      return within(a, b);
+    case Py_LT:
+      return x < y && within(a, b);
+    case Py_GE:
+      return within(b, a);
+    default:
+      return x > y && within(b, a);
+  }
+}
+
+}  // namespace stator::capture
