@@ -252,6 +252,7 @@ constexpr WordsFn kFacts[] = {
     /* Elements */ no_words,
     /* Code */ code_words,
     /* NoAttribute */ no_attribute_words,
+    /* NoField */ no_words,
     /* CellEmpty */ cell_empty_words,
     /* SameAs */ relation_words,
     /* NotSameAs */ relation_words,

@@ -118,6 +118,19 @@ Value* call_partial(Interpreter& in, ObjectValue* partial, CallArgs args) {
   return in.call(part(func), std::move(all));
 }
 
+/// functools.lru_cache: a literal result is found by running the body, and the plan makes the call for the cache's
+/// sake. Any other result is one object for all calls, which only the cache has.
+Value* call_cached(Interpreter& in, ConstantValue* callee, CallArgs args) {
+  Ref wrapped = Ref::steal(PyObject_GetAttrString(callee->object.get(), "__wrapped__"));
+  size_t nodes = in.torch.node_count(), effects = in.effects.size();
+  Value* result = in.call(in.wrap(wrapped.get(), in.sources().pinned(wrapped.get(), "__wrapped__")), args);
+  bool quiet = in.torch.node_count() == nodes && in.effects.size() == effects;
+  if (!quiet || result->kind != Kind::Constant || !args.keywords.empty())
+    throw Break{BreakId::unknown_call, "a cached function: " + name_of(wrapped.get())};
+  in.replay_method(callee, "__call__", args.positional);
+  return result;
+}
+
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
   PyObject* callable = in.constant_of(callee);
   if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
@@ -144,10 +157,7 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
     exception->base = in.tuple({args.positional.begin() + 1, args.positional.end()});
     return in.none();
   }
-  if (Py_TYPE(callable) == lru_cache_type()) {
-    Ref wrapped = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
-    return in.call(in.wrap(wrapped.get(), in.sources().pinned(wrapped.get(), "__wrapped__")), std::move(args));
-  }
+  if (Py_TYPE(callable) == lru_cache_type()) return call_cached(in, callee, std::move(args));
   if (PyCFunction_Check(callable)) {
     // A method bound to a class or literal: its descriptor may have a model.
     PyObject* self = PyCFunction_GET_SELF(callable);

@@ -128,6 +128,11 @@ Value* new_instance(Interpreter& in, PyTypeObject* type) {
     object->base = base;
     return static_cast<Value*>(object);
   };
+  if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT) {
+    // Fails with the names of the methods that are missing.
+    Ref none = Ref::steal(PyTuple_New(0)), made = Ref::steal(PyBaseObject_Type.tp_new(type, none.get(), nullptr));
+    if (!made) raise_current(in);
+  }
   if (native == &PyBaseObject_Type) return in.arena.make<ObjectValue>(type);
   if (is_exception_class(native)) return make_exception(in, type, {});
   if (native == &PyDict_Type || native == &PyODict_Type || native == default_dict_type())

@@ -22,19 +22,21 @@ PyTypeObject* SequenceIterator::type() const {
 Value* ListedIterator::next(Interpreter&) { return index < items.size() ? items[index++] : nullptr; }
 
 Value* ZipIterator::next(Interpreter& in) {
+  auto uneven = [&](size_t argument, const char* how) {
+    std::string others = argument == 1 ? "argument 1" : "arguments 1-" + std::to_string(argument);
+    in.raise(PyExc_ValueError, "zip() argument " + std::to_string(argument + 1) + " is " + how + " than " + others);
+  };
   std::vector<Value*> row;
   for (size_t i = 0; i < parts.size(); ++i) {
     Value* item = in.next(parts[i]);
-    if (!item) {
-      if (strict && i > 0)
-        in.raise(PyExc_ValueError, "zip() argument " + std::to_string(i + 1) + " is shorter than the others");
-      if (strict)
-        for (size_t k = 1; k < parts.size(); ++k)
-          if (in.next(parts[k]))
-            in.raise(PyExc_ValueError, "zip() argument " + std::to_string(k + 1) + " is longer than the others");
-      return nullptr;
+    if (item) {
+      row.push_back(item);
+      continue;
     }
-    row.push_back(item);
+    if (strict && i > 0) uneven(i, "shorter");
+    for (size_t k = 1; strict && k < parts.size(); ++k)
+      if (in.next(parts[k])) uneven(k, "longer");
+    return nullptr;
   }
   return parts.empty() ? nullptr : in.tuple(std::move(row));
 }

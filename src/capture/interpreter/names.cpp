@@ -34,6 +34,7 @@ Value* Interpreter::load_global(Frame& f, PyObject* name) {
   if (!written) guard(f.globals_source, FactKind::Absent, name);
   found = PyDict_GetItemWithError(f.builtins, name);
   if (!found) {
+    guard(sources_->pinned(f.builtins, "builtins"), FactKind::Absent, name);
     const char* text = PyUnicode_AsUTF8(name);
     raise(PyExc_NameError, std::string("name '") + (text ? text : "?") + "' is not defined");
   }

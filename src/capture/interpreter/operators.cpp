@@ -254,6 +254,12 @@ bool Interpreter::is_same(Value* a, Value* b) {
     if (p == q && !x->source && !y->source) return true;
     throw Break{BreakId::unknown_object, "identity of equal literals"};
   }
+  if (a->kind == Kind::Opaque || b->kind == Kind::Opaque) {
+    Value* other = a->kind == Kind::Opaque ? b : a;
+    if (!singleton(other)) throw Break{BreakId::unknown_object, "identity of something unknown"};
+    constant_of(other);
+    return false;
+  }
   if (x || y) {
     type_of(a);
     type_of(b);
@@ -270,14 +276,30 @@ bool Interpreter::is_same(Value* a, Value* b) {
 
 static const char* const kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
 
+/// By the first items that differ, as CPython compares lists and tuples.
 static Value* sequence_compare(Interpreter& in, int op, SequenceValue* a, SequenceValue* b) {
-  if (op != Py_EQ && op != Py_NE) return nullptr;
-  bool equal = a->kind == b->kind && a->items.size() == b->items.size();
-  for (size_t i = 0; equal && i < a->items.size(); ++i) {
+  size_t common = std::min(a->items.size(), b->items.size());
+  bool by_identity = op == Py_EQ || op == Py_NE;
+  if (by_identity && a->items.size() != b->items.size()) return in.boolean(op == Py_NE);
+  for (size_t i = 0; i < common; ++i) {
     Value *x = in.item(a, i), *y = in.item(b, i);
-    equal = x == y || in.truth(in.compare(Py_EQ, x, y));
+    if (x == y || in.truth(in.compare(Py_EQ, x, y))) continue;
+    return by_identity ? in.boolean(op == Py_NE) : in.compare(op, x, y);
   }
-  return in.boolean(equal == (op == Py_EQ));
+  return in.compare(op, in.integer(a->items.size()), in.integer(b->items.size()));
+}
+
+static bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
+  if (*in.length_of(a) != *in.length_of(b)) return false;
+  bool ordered = a->type == &PyODict_Type && b->type == &PyODict_Type;
+  auto items = mapping_items(in, a), others = ordered ? mapping_items(in, b) : items;
+  for (size_t i = 0; i < items.size(); ++i) {
+    auto [key, value] = items[i];
+    if (ordered && !same_key(in, key, others[i].first)) return false;
+    Value* other = in.dict_get(b, key);
+    if (!other || !(other == value || in.truth(in.compare(Py_EQ, value, other)))) return false;
+  }
+  return true;
 }
 
 Value* Interpreter::compare(int op, Value* a, Value* b) {
@@ -307,9 +329,14 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     if (op == Py_EQ || op == Py_NE) return boolean(is_same(a, b) == (op == Py_EQ));
     throw Break{BreakId::raises, "comparison that is not supported"};
   }
-  auto *x = as_sequence(a), *y = as_sequence(b);
-  if (x && y)
-    if (Value* result = sequence_compare(*this, op, x, y)) return result;
+  // A tuple of literals may stand as one constant.
+  auto opened = [&](Value* value) {
+    return value->kind == Kind::Constant && type_of(value) == &PyTuple_Type ? tuple(unpack(value)) : as_sequence(value);
+  };
+  SequenceValue *x = opened(a), *y = opened(b);
+  if (x && y && x->kind == y->kind) return sequence_compare(*this, op, x, y);
+  if (auto* c = as<DictValue>(a), *d = as<DictValue>(b); c && d && (op == Py_EQ || op == Py_NE))
+    return boolean(dicts_equal(*this, c, d) == (op == Py_EQ));
   if (SetValue* s = set_operand(*this, a))
     if (SetValue* t = set_operand(*this, b)) return boolean(set_compare(*this, op, s, t));
   Ref p = literal_of(a), q = literal_of(b);
@@ -338,7 +365,9 @@ bool Interpreter::contains(Value* container, Value* item) {
     return false;
   }
   if (auto* set = as<SetValue>(container)) return set_has(*this, set, item);
-  if (container->kind == Kind::Object) {
+  bool own_class = container->kind == Kind::Constant && !static_cast<ConstantValue*>(container)->literal &&
+                   !PyType_IsSubtype(type_of(container), enum_meta_type());
+  if (container->kind == Kind::Object || own_class) {
     Value* method = special(*this, container, "__contains__");
     if (method) {
       CallArgs args;

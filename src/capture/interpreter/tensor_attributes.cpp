@@ -89,17 +89,13 @@ bool is_leaf(Interpreter& in, TensorValue* tensor) {
   return is_leaf_tensor(fake);
 }
 
-Value* read_data(Interpreter& in, TensorValue* tensor) {
-  return recorded(in, "data", {tensor});
-}
+Value* read_data(Interpreter& in, TensorValue* tensor) { return recorded(in, "data", {tensor}); }
 
 Value* read_is_leaf(Interpreter& in, TensorValue* tensor) { return in.boolean(is_leaf(in, tensor)); }
 
 Value* read_grad_fn(Interpreter& in, TensorValue* tensor) {
   if (is_leaf(in, tensor)) return in.none();
-  // Only that there is one is known; anything asked of it is an attribute of an unknown kind.
-  static PyTypeObject* const node = reinterpret_cast<PyTypeObject*>(known_object("torch.autograd.graph.Node"));
-  return in.arena.make<ObjectValue>(node);
+  return in.arena.make<OpaqueValue>("a node of autograd's graph");
 }
 
 Value* read_grad(Interpreter& in, TensorValue* tensor) {

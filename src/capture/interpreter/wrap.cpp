@@ -1,6 +1,7 @@
 // Outside objects become values here.
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 
@@ -238,14 +239,14 @@ Ref Interpreter::literal_of(Value* value) {
     }
     case Kind::Dict: {
       auto* dict = static_cast<DictValue*>(value);
-      realise(dict);
       if (dict->type != &PyDict_Type) return {};
       Ref made = Ref::steal(PyDict_New());
-      for (auto& entry : dict->entries) {
-        if (!entry.key) continue;
-        Ref key = literal_of(entry.key), part = key ? literal_of(entry.value) : Ref();
-        if (!part) return {};
-        PyDict_SetItem(made.get(), key.get(), part.get());
+      for (auto& [name, item] : mapping_items(*this, dict)) {
+        Ref key = literal_of(name), part = key ? literal_of(item) : Ref();
+        if (!part || PyDict_SetItem(made.get(), key.get(), part.get()) < 0) {
+          PyErr_Clear();
+          return {};
+        }
       }
       return made;
     }
@@ -303,6 +304,8 @@ PyTypeObject* Interpreter::type_of(Value* value) {
       return &PySuper_Type;
     case Kind::Iterator:
       return static_cast<IteratorValue*>(value)->type();
+    case Kind::Opaque:
+      throw Break{BreakId::unknown_object, std::string("the class of ") + static_cast<OpaqueValue*>(value)->what};
     case Kind::Null:
       break;
   }

@@ -29,6 +29,7 @@ enum class Kind : uint8_t {
   Cell,
   Super,
   Iterator,
+  Opaque,  // something that is there, and of which nothing else is known
 };
 
 struct Value {
@@ -179,6 +180,12 @@ struct SuperValue final : Value {
   PyTypeObject* start_type;
   Value* self;
   SuperValue(PyTypeObject* t, PyTypeObject* st, Value* s) : Value(kKind), type(t), start_type(st), self(s) {}
+};
+
+struct OpaqueValue final : Value {
+  static constexpr Kind kKind = Kind::Opaque;
+  const char* what;
+  explicit OpaqueValue(const char* w) : Value(kKind), what(w) {}
 };
 
 class Interpreter;
