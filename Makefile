@@ -19,7 +19,7 @@ export HF_HUB_OFFLINE := 1
 
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
 
-.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme conformance lint format asan clean help
+.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme conformance fuzz lint format asan clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,6 +79,9 @@ bench-readme: build  ## run all benchmarks and put the table into README.md
 
 conformance: build  ## the corpus beside torch.compile: correct, captured whole, what is left; ONLY=category,... runs some
 	@$(PY) tools/conformance.py --jobs $(TEST_JOBS) $(if $(ONLY),--only $(ONLY))
+
+fuzz: build  ## random programs, plain against compiled, for SECONDS (default 60); SEED=n repeats a run
+	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 asan: $(VENV_STAMP)  ## C++ tests under AddressSanitizer and UBSan
 	@cmake -S . -B build-asan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import io
 import logging
@@ -58,22 +57,25 @@ def names(category: str) -> list[str]:
 
 def run(category: str, name: str, compile_with: Compile | None = None, tracebacks: bool = True) -> list[dict[str, Any]]:
     """Every call of a program, in a module of its own, as it was seen. `compile_with` makes the compiled callable."""
-    with _state_kept():
-        torch.manual_seed(0)
+    with state_kept():
+        torch.default_generator.manual_seed(0)
         torch.utils.hooks.RemovableHandle.next_id = 0
         module, programs = load(category)
         this = programs[name]
         target = this.make()
         callable_ = target if compile_with is None else compile_with(target)
-        return [_observe(module, target, callable_, call, index, tracebacks) for index, call in enumerate(this.calls)]
+        return [
+            observe_call(module, target, callable_, call, index, tracebacks) for index, call in enumerate(this.calls)
+        ]
 
 
-def _observe(
-    module: types.ModuleType, target: Any, callable_: Any, call: Call, index: int, tracebacks: bool
+def observe_call(
+    module: types.ModuleType, target: Any, callable_: Any, call: Call, index: int, tracebacks: bool = True
 ) -> dict[str, Any]:
+    """Calls `callable_`, made of `target`, a function of `module`; gives all that was seen, gradients too."""
     if call.before is not None:
         call.before(target)
-    torch.manual_seed(index)
+    torch.default_generator.manual_seed(index)
     random.seed(index)
     numpy.random.seed(index)
     seen: dict[str, Any] = {}
@@ -127,11 +129,12 @@ def _lines(error: BaseException, file: str) -> list[str]:
     return [f"{frame.name}:{frame.lineno}" for frame in frames if frame.filename == file]
 
 
-def _random_state() -> dict[str, str]:
+def _random_state() -> dict[str, int]:
+    _, key, position, *_ = numpy.random.get_state()
     return {
-        "torch": hashlib.md5(bytes(torch.get_rng_state().numpy())).hexdigest(),
-        "random": hashlib.md5(repr(random.getstate()).encode()).hexdigest(),
-        "numpy": hashlib.md5(repr(numpy.random.get_state()[1:3]).encode()).hexdigest(),
+        "torch": hash(torch.get_rng_state().numpy().tobytes()),
+        "random": hash(random.getstate()),
+        "numpy": hash((key.tobytes(), position)),
     }
 
 
@@ -148,7 +151,7 @@ def _global_state() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _state_kept() -> Iterator[None]:
+def state_kept() -> Iterator[None]:
     """What a program, or a compiler that fails, leaves changed must not reach the next one."""
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
     deterministic, limit = torch.are_deterministic_algorithms_enabled(), sys.getrecursionlimit()
@@ -161,5 +164,6 @@ def _state_kept() -> Iterator[None]:
         torch.utils._device.CURRENT_DEVICE = device
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
-        torch.use_deterministic_algorithms(deterministic)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:
+            torch.use_deterministic_algorithms(deterministic)
         sys.setrecursionlimit(limit)

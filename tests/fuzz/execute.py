@@ -1,0 +1,80 @@
+"""Runs a program's text plain and compiled, and tells the first difference."""
+
+from __future__ import annotations
+
+import linecache
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tests.fuzz.grammar import Inputs
+from tests.python.parity.corpus.observe import difference
+from tests.python.parity.corpus.registry import Call
+from tests.python.parity.corpus.run import observe_call, state_kept
+
+FILE = "<fuzzed program>"
+
+
+def outcomes(source: str, calls: list[Inputs], compile_with: Callable | None = None) -> list[dict[str, Any]]:
+    """What was seen of every call, in a namespace of its own, with code that never ran before."""
+    code = compile(source, FILE, "exec", dont_inherit=True)
+    module = types.ModuleType("fuzzed")
+    module.__file__ = FILE
+    with state_kept(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(code, module.__dict__)
+        target = module.program
+        callable_ = target if compile_with is None else compile_with(target)
+        return [observe_call(module, target, callable_, arguments(module, call), call.seed) for call in calls]
+
+
+def arguments(module: types.ModuleType, call: Inputs) -> Call:
+    numbers = torch.Generator().manual_seed(call.seed)
+
+    def vector() -> torch.Tensor:
+        return torch.rand(3, generator=numbers) * 4 - 2
+
+    x = vector().requires_grad_(call.grad)
+    y = x if call.alias else vector()
+    xs = [vector() for _ in range(call.lengths[0])]
+    ns = list(range(call.lengths[1]))
+    return Call((x, y, call.n, call.flag, xs, ns, {"a": call.n, "b": 2}, module.Obj(call.n, vector())))
+
+
+def compare(source: str, calls: list[Inputs], compile_with: Callable | None = None) -> str | None:
+    """The first difference between the plain and the compiled program, or None."""
+    import stator
+
+    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+    expected = outcomes(source, calls)
+    stator.reset()
+    try:
+        return difference(outcomes(source, calls, compile_with or stator.compile), expected)
+    finally:
+        stator.reset()
+
+
+class Tally:
+    """Counts, over `with` blocks of one program each, how many were captured at all and without a break."""
+
+    def __init__(self) -> None:
+        self.programs = self.captured = self.whole = 0
+
+    def __enter__(self) -> None:
+        from stator import _C
+
+        self._records: list[dict] = []
+        self._before = _C.set_capture_listener(self._records.append)
+
+    def __exit__(self, *exc: object) -> None:
+        from stator import _C
+
+        _C.set_capture_listener(self._before)
+        graphs = any(record.get("graph") is not None for record in self._records)
+        breaks = any(record.get("break_reason") for record in self._records)
+        self.programs += 1
+        self.captured += graphs
+        self.whole += graphs and not breaks

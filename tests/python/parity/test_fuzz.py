@@ -1,0 +1,80 @@
+"""A bounded run of the fuzzer, the same every time; `make fuzz` goes on from there."""
+
+import hypothesis
+import pytest
+import torch
+
+from tests.fuzz.execute import Tally, compare
+from tests.fuzz.grammar import PRELUDE, Inputs, cases, random_case
+from tests.fuzz.known import AVOID
+from tests.fuzz.reduce import reduced
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@hypothesis.settings(
+    max_examples=120,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+@hypothesis.given(cases(AVOID))
+def test_drawn_programs(case):
+    source, calls = case
+    found = compare(source, calls)
+    assert found is None, f"{found}\n{source[len(PRELUDE) :]}\n{calls}"
+
+
+@pytest.mark.parametrize("first", range(0, 240, 60))
+def test_seeded_programs(first):
+    tally = Tally()
+    for seed in range(first, first + 60):
+        source, calls = random_case(seed, AVOID)
+        with tally:
+            found = compare(source, calls)
+        assert found is None, f"seed {seed}: {found}\n{source[len(PRELUDE) :]}\n{calls}"
+    assert tally.captured > 10, "hardly any program is captured: the comparison says little"
+
+
+CALLS = [Inputs(seed, 1, seed % 2 == 0, False, (1, 2), False) for seed in range(3)]
+
+
+def wrong_compiler(target):
+    """Loses the third value of a result."""
+
+    def call(*args):
+        first, second, _, *rest = target(*args)
+        return first, second, [], *rest
+
+    return call
+
+
+def test_a_difference_is_seen():
+    source = PRELUDE + "\ndef program(x, y, n, flag, xs, ns, d, obj):\n    return x, n, xs\n"
+    assert compare(source, CALLS, lambda target: target) is None
+    assert "result" in compare(source, CALLS, wrong_compiler)
+
+
+def test_failing_programs_are_made_small():
+    body = """
+def program(x, y, n, flag, xs, ns, d, obj):
+    v1 = x + 1
+    for i in range(2):
+        if flag:
+            v1 = v1 * 2
+        xs.append(v1)
+    try:
+        ns.append(3)
+    finally:
+        log.append(1)
+    return x, n, xs
+"""
+    small = reduced(PRELUDE + body, lambda source: "result" in (compare(source, CALLS, wrong_compiler) or ""))
+    assert small[small.index("def program") :].splitlines()[1:] == ["    return (x, n, xs)"]
