@@ -85,6 +85,7 @@ std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* argume
   number_slots(assembly);
   plan->steps = std::move(assembly.steps);
   plan->result = assembly.result;
+  plan->prepare();
   entry->ops = op_count(*graph);
   if (entry->ops > 0) {
     entry->graph = graph;

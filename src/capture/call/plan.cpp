@@ -1,13 +1,14 @@
 #include "capture/call/plan.h"
 
-#include <structmember.h>
+#include "capture/guards/literals.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
 
 struct Making {
   const CheckArray& guards;
-  std::vector<Ref>& outputs;
+  Ref* outputs;
   Ref* made;
   PyObject* at(int32_t index) const { return index < 0 ? nullptr : made[index].get(); }
 };
@@ -89,15 +90,17 @@ Ref make_bound(const Step& s, Making& m) {
 }
 
 Ref make_partial(const Step& s, Making& m) {
-  Ref functools = Ref::steal(PyImport_ImportModule("functools"));
-  Ref type = functools ? Ref::steal(PyObject_GetAttrString(functools.get(), "partial")) : Ref();
+  static PyObject* const type = [] {
+    Ref functools = Ref::steal(PyImport_ImportModule("functools"));
+    return functools ? PyObject_GetAttrString(functools.get(), "partial") : nullptr;
+  }();
   if (!type) return {};
   PyObject* bound = m.at(s.items[1]);
   Ref arguments = Ref::steal(PyTuple_New(1 + PyTuple_GET_SIZE(bound)));
   PyTuple_SET_ITEM(arguments.get(), 0, Ref::borrow(m.at(s.items[0])).release());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound); ++i)
     PyTuple_SET_ITEM(arguments.get(), i + 1, Ref::borrow(PyTuple_GET_ITEM(bound, i)).release());
-  return Ref::steal(PyObject_Call(type.get(), arguments.get(), m.at(s.items[2])));
+  return Ref::steal(PyObject_Call(type, arguments.get(), m.at(s.items[2])));
 }
 
 Ref make_function(const Step& s, Making& m) {
@@ -116,16 +119,49 @@ Ref make_function(const Step& s, Making& m) {
 
 Ref done() { return Ref::borrow(Py_None); }
 
-Ref set_attribute(const Step& s, Making& m) {
-  return PyObject_GenericSetAttr(m.at(s.a), s.object.get(), m.at(s.b)) < 0 ? Ref() : done();
+/// Storing what is there already changes nothing; a value that is overwritten soon need not be stored where dropping
+/// the present one runs no code.
+bool is_store_needless(const Step& s, PyObject* owner, PyObject* value) {
+  PyObject* on_class = _PyType_Lookup(Py_TYPE(owner), s.object.get());
+  if (on_class && Py_TYPE(on_class)->tp_descr_set) return false;
+  PyObject* present = stator_instance_value(owner, s.object.get());
+  return present && (present == value || (s.hint == StepHint::Overwritten && is_literal_type(Py_TYPE(present))));
 }
+
+Ref set_attribute(const Step& s, Making& m) {
+  if (s.hint == StepHint::Merged) return done();
+  PyObject *owner = m.at(s.a), *value = m.at(s.b);
+  if (value && is_store_needless(s, owner, value)) return done();
+  return PyObject_GenericSetAttr(owner, s.object.get(), value) < 0 ? Ref() : done();
+}
+
+Ref set_attributes(const Step& s, Making& m) {
+  PyObject* owner = m.at(s.a);
+  PyTypeObject* type = Py_TYPE(owner);
+  PyObject** place = type->tp_dictoffset > 0 ? _PyObject_GetDictPtr(owner) : nullptr;
+  PyObject *name, *ignored;
+  Py_ssize_t position = 0;
+  size_t next = 0;
+  // While the class is as it was when the plan was made, none of the names is a descriptor's.
+  if (place && !*place && stator_type_version(type) == s.number && s.number) {
+    Ref dict = Ref::steal(PyDict_Copy(s.object.get()));
+    while (dict && PyDict_Next(s.object.get(), &position, &name, &ignored))
+      if (PyDict_SetItem(dict.get(), name, m.at(s.items[next++])) < 0) return {};
+    *place = dict.release();
+    return *place ? done() : Ref();
+  }
+  while (PyDict_Next(s.object.get(), &position, &name, &ignored))
+    if (PyObject_GenericSetAttr(owner, name, m.at(s.items[next++])) < 0) return {};
+  return done();
+}
+
 Ref fill_dict(const Step& s, Making& m) {
   PyObject* dict = m.at(s.a);
-  if (PyODict_Check(dict)) {
+  if (s.hint != StepHint::Fresh && PyODict_Check(dict)) {
     // The built-in method, whatever a subclass makes of it.
     Ref clear = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyODict_Type), "clear"));
     if (!clear || !Ref::steal(PyObject_CallOneArg(clear.get(), dict))) return {};
-  } else {
+  } else if (s.hint != StepHint::Fresh) {
     PyDict_Clear(dict);
   }
   return fill(dict, s.items, m) ? done() : Ref();
@@ -149,40 +185,41 @@ Ref set_item(const Step& s, Making& m) {
 }
 
 constexpr StepFn kSteps[] = {
-    make_constant, make_slot,     make_output, make_tuple,  make_named_tuple, make_list,  make_dict,
-    make_set,      make_slice,    make_view,   make_object, make_cell,        make_bound, make_partial,
-    make_function, set_attribute, fill_dict,   fill_list,   call_method,      set_cell,   set_item,
+    make_constant, make_slot, make_output, make_tuple, make_named_tuple, make_list,      make_dict,     make_set,
+    make_slice,    make_view, make_object, make_cell,  make_bound,       make_partial,   make_function, set_attribute,
+    fill_dict,     fill_list, call_method, set_cell,   set_item,         set_attributes,
 };
-static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::SetItem) + 1);
+static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::SetAttributes) + 1);
 
 }  // namespace
 
 PyObject* Plan::run(const CheckArray& guards) const {
-  // Most plans are short: their row of objects needs no allocation.
-  constexpr size_t kInline = 8;
-  Ref inline_row[kInline];
-  std::vector<Ref> heap_row;
-  Ref* made = inline_row;
-  if (steps.size() > kInline) {
-    heap_row.resize(steps.size());
-    made = heap_row.data();
-  }
-  std::vector<Ref> outputs;
-  Making making{guards, outputs, made};
+  RefRow<32> made(steps.size());
+  RefRow<8> outputs(graph ? graph->output_count() : 0);
+  Making making{guards, outputs.data(), made.data()};
   // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
   for (size_t i = 0; i < steps.size(); ++i)
     if (steps[i].kind == StepKind::Slot) made[i] = make_slot(steps[i], making);
-  if (graph) {
-    std::vector<PyObject*> tensors(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) tensors[i] = guards.slot(inputs[i]);
-    if (!graph->run(tensors, outputs)) return nullptr;
-  }
+  if (graph && !run_graph(guards, {outputs.data(), outputs.size()})) return nullptr;
   for (size_t i = 0; i < steps.size(); ++i) {
     if (made[i]) continue;
     made[i] = kSteps[static_cast<size_t>(steps[i].kind)](steps[i], making);
     if (!made[i]) return nullptr;
   }
   return Ref(made[result]).release();
+}
+
+bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs) const {
+  constexpr size_t kInline = 64;
+  PyObject* inline_row[kInline];
+  std::unique_ptr<PyObject*[]> heap_row;
+  PyObject** tensors = inline_row;
+  if (inputs.size() > kInline) {
+    heap_row = std::make_unique<PyObject*[]>(inputs.size());
+    tensors = heap_row.get();
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) tensors[i] = guards.slot(inputs[i]);
+  return graph->run({tensors, inputs.size()}, outputs);
 }
 
 }  // namespace stator::capture

@@ -8,25 +8,36 @@
 namespace stator::capture {
 namespace {
 
+/// Lets other threads run Python meanwhile.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 class NativeRunner final : public GraphRunner {
  public:
   explicit NativeRunner(std::shared_ptr<const graph::Graph> graph)
-      : executable_(backend::compile_reference(std::move(graph))) {}
+      : GraphRunner(graph->outputs.size()), executable_(backend::compile_reference(std::move(graph))) {}
 
-  bool run(const std::vector<PyObject*>& tensors, std::vector<Ref>& outputs) const override {
+  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs) const override {
     HANDLE_TH_ERRORS
     std::vector<at::Tensor> inputs;
     inputs.reserve(tensors.size());
     for (PyObject* tensor : tensors) inputs.push_back(THPVariable_Unpack(tensor));
     std::vector<at::Tensor> results;
     {
-      pybind11::gil_scoped_release release;
+      WithoutGil released;
       results = executable_->run(std::move(inputs));
     }
-    outputs.reserve(results.size());
-    for (at::Tensor& result : results) {
-      outputs.push_back(Ref::steal(THPVariable_Wrap(std::move(result))));
-      if (!outputs.back()) return false;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i] = Ref::steal(THPVariable_Wrap(std::move(results[i])));
+      if (!outputs[i]) return false;
     }
     return true;
     END_HANDLE_TH_ERRORS_RET(false)
@@ -38,29 +49,29 @@ class NativeRunner final : public GraphRunner {
 
 class PythonRunner final : public GraphRunner {
  public:
-  PythonRunner(Ref callable, size_t outputs) : callable_(std::move(callable)), outputs_(outputs) {}
+  PythonRunner(Ref callable, size_t outputs) : GraphRunner(outputs), callable_(std::move(callable)) {}
 
-  bool run(const std::vector<PyObject*>& tensors, std::vector<Ref>& outputs) const override {
+  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs) const override {
     Ref result = Ref::steal(PyObject_Vectorcall(callable_.get(), tensors.data(), tensors.size(), nullptr));
     if (!result) return false;
-    if (THPVariable_Check(result.get()) && outputs_ == 1) {
-      outputs.push_back(std::move(result));
+    bool is_sequence = PyTuple_CheckExact(result.get()) || PyList_CheckExact(result.get());
+    if (!is_sequence && outputs.size() == 1 && THPVariable_Check(result.get())) {
+      outputs[0] = std::move(result);
       return true;
     }
     Ref sequence = Ref::steal(PySequence_Fast(result.get(), "a backend's function must return a sequence of tensors"));
     if (!sequence) return false;
-    if (static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.get())) != outputs_) {
+    if (static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.get())) != outputs.size()) {
       PyErr_Format(PyExc_RuntimeError, "a backend's function returned %zd values where the graph has %zu outputs",
-                   PySequence_Fast_GET_SIZE(sequence.get()), outputs_);
+                   PySequence_Fast_GET_SIZE(sequence.get()), outputs.size());
       return false;
     }
-    for (size_t i = 0; i < outputs_; ++i) outputs.push_back(Ref::borrow(PySequence_Fast_GET_ITEM(sequence.get(), i)));
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = Ref::borrow(PySequence_Fast_GET_ITEM(sequence.get(), i));
     return true;
   }
 
  private:
   Ref callable_;
-  size_t outputs_;
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <memory>
+#include <new>
 #include <utility>
 
 namespace stator {
@@ -38,6 +40,30 @@ class Ref {
  private:
   explicit Ref(PyObject* object) : object_(object) {}
   PyObject* object_ = nullptr;
+};
+
+/// A row of references whose length is known when it is made; a short one needs no allocation.
+template <size_t Inline>
+class RefRow {
+ public:
+  explicit RefRow(size_t size) : size_(size), data_(reinterpret_cast<Ref*>(inline_)) {
+    if (size > Inline) data_ = static_cast<Ref*>(::operator new(size * sizeof(Ref)));
+    std::uninitialized_value_construct_n(data_, size);
+  }
+  ~RefRow() {
+    std::destroy_n(data_, size_);
+    if (size_ > Inline) ::operator delete(data_);
+  }
+  RefRow(const RefRow&) = delete;
+  RefRow& operator=(const RefRow&) = delete;
+  Ref* data() { return data_; }
+  size_t size() const { return size_; }
+  Ref& operator[](size_t index) { return data_[index]; }
+
+ private:
+  size_t size_;
+  Ref* data_;
+  alignas(Ref) unsigned char inline_[Inline * sizeof(Ref)];
 };
 
 }  // namespace stator

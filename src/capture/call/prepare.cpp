@@ -1,0 +1,109 @@
+// What can be known of a plan's steps before they run.
+#include "capture/call/plan.h"
+#include "capture/pycompat/facts.h"
+
+namespace stator::capture {
+namespace {
+
+/// Steps that run no code of the program's and show nobody what was stored before them.
+bool is_quiet(const Step& step) {
+  switch (step.kind) {
+    case StepKind::Constant:
+    case StepKind::Slot:
+    case StepKind::Output:
+    case StepKind::Tuple:
+    case StepKind::List:
+    case StepKind::Slice:
+    case StepKind::NewCell:
+    case StepKind::SetAttribute:
+    case StepKind::SetCell:
+      return true;
+    case StepKind::Set:  // of literals
+    case StepKind::NewObject:
+      return step.items.empty();
+    case StepKind::SetItem:
+      return PyUnicode_CheckExact(step.object.get());
+    case StepKind::Dict:  // keys are hashed
+      return step.object.as<PyTypeObject>() == &PyDict_Type && step.items.empty();
+    default:
+      return false;
+  }
+}
+
+/// Whether making this value and dropping it goes unnoticed.
+bool is_plain_value(const Step& step) { return is_quiet(step) && step.kind != StepKind::NewObject; }
+
+bool is_store(const Step& step, int32_t owner) {
+  return step.kind == StepKind::SetAttribute && step.a == owner && step.b >= 0;
+}
+
+class Preparation {
+ public:
+  explicit Preparation(std::vector<Step>& steps) : steps_(steps) {}
+
+  void run() {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].kind == StepKind::NewObject) merge_stores(i);
+      if (steps_[i].kind == StepKind::FillDict && is_fresh(i)) steps_[i].hint = StepHint::Fresh;
+      if (is_store(steps_[i], steps_[i].a) && is_overwritten(i)) steps_[i].hint = StepHint::Overwritten;
+    }
+  }
+
+ private:
+  bool changes_outside(const Step& step) {
+    bool stores =
+        step.kind == StepKind::SetAttribute || step.kind == StepKind::SetCell || step.kind == StepKind::SetItem;
+    return stores && steps_[step.a].kind != StepKind::NewObject && steps_[step.a].kind != StepKind::NewCell;
+  }
+
+  /// The attributes that a new object gets are stored at once, where the last of them is.
+  void merge_stores(size_t object) {
+    auto* type = steps_[object].object.as<PyTypeObject>();
+    std::vector<size_t> stores;
+    for (size_t i = object + 1; i < steps_.size() && is_quiet(steps_[i]) && !changes_outside(steps_[i]); ++i)
+      if (is_store(steps_[i], static_cast<int32_t>(object))) stores.push_back(i);
+    if (stores.size() < 2) return;
+    Ref names = Ref::steal(PyDict_New());
+    std::vector<int32_t> values;
+    for (size_t i : stores) {
+      PyObject* name = steps_[i].object.get();
+      PyObject* on_class = _PyType_Lookup(type, name);
+      if ((on_class && Py_TYPE(on_class)->tp_descr_set) || PyDict_Contains(names.get(), name) != 0) return;
+      if (PyDict_SetItem(names.get(), name, Py_None) < 0) return PyErr_Clear();
+      values.push_back(steps_[i].b);
+    }
+    for (size_t i : stores) steps_[i].hint = StepHint::Merged;
+    Step& last = steps_[stores.back()];
+    last.kind = StepKind::SetAttributes;
+    last.object = std::move(names);
+    last.items = std::move(values);
+    last.number = stator_type_assign_version(type);
+  }
+
+  bool is_fresh(size_t fill) {
+    int32_t target = steps_[fill].a;
+    if (steps_[target].kind != StepKind::NewObject) return false;
+    for (size_t i = target + 1; i < fill; ++i) {
+      const Step& step = steps_[i];
+      if (!is_quiet(step) && step.kind != StepKind::SetAttributes && step.kind != StepKind::FillDict) return false;
+      if ((step.kind == StepKind::SetItem || step.kind == StepKind::FillDict) && step.a == target) return false;
+    }
+    return true;
+  }
+
+  bool is_overwritten(size_t store) {
+    const Step& step = steps_[store];
+    if (step.hint != StepHint::None || !is_plain_value(steps_[step.b])) return false;
+    for (size_t i = store + 1; i < steps_.size() && is_quiet(steps_[i]); ++i)
+      if (is_store(steps_[i], step.a) && PyUnicode_Compare(steps_[i].object.get(), step.object.get()) == 0) return true;
+    return false;
+  }
+
+  std::vector<Step>& steps_;
+};
+
+}  // namespace
+
+void Plan::prepare() { Preparation(steps).run(); }
+
+}  // namespace stator::capture
