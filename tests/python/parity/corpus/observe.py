@@ -24,12 +24,20 @@ DRAINED = (types.GeneratorType, map, filter, zip, enumerate, reversed, itertools
 DRAINED += tuple(type(iter(kind())) for kind in (list, tuple, dict, set, str))
 CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
+# Attributes that torch.compile leaves on what it compiled: the table is fair to it.
+MARKS = ("_dynamo", "_torchdynamo", "_is_torch_compile")
+
 
 class Bits:
-    """A tensor's data: equal when bit for bit equal, shown as numbers."""
+    """A tensor's data: equal when bit for bit equal, shown as numbers; `numbers` of inexact kinds may also be near."""
 
-    def __init__(self, data: bytes, text: str):
-        self.data, self.text = data, text
+    def __init__(self, data: bytes, text: str, numbers: torch.Tensor | None = None):
+        self.data, self.text, self.numbers = data, text, numbers
+
+    def near(self, other: Bits) -> bool:
+        if self.numbers is None or other.numbers is None or self.numbers.shape != other.numbers.shape:
+            return self == other
+        return torch.allclose(self.numbers, other.numbers, rtol=1e-4, atol=1e-5, equal_nan=True)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bits) and self.data == other.data
@@ -41,9 +49,10 @@ class Bits:
 
 
 class Walk:
-    """One description; objects met again are told by number."""
+    """One description; objects met again are told by number. Not `exact`: tuples have no identity."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = True) -> None:
+        self.exact = exact
         self.seen: dict[int, int] = {}
         self.kept: list[Any] = []  # so that no address is used twice within a walk
         self.memory: list[tuple[int, int]] = []
@@ -64,6 +73,8 @@ class Walk:
             return f"class {value.__qualname__}"
         if isinstance(value, types.ModuleType):
             return f"module {value.__name__}"
+        if kind is tuple and not self.exact:
+            return {"type": "tuple", **self.contents(value)}
         if id(value) in self.seen:
             return f"<{self.seen[id(value)]}>"
         number = self.seen[id(value)] = len(self.seen)
@@ -147,8 +158,7 @@ class Walk:
                         found[name] = slot.__get__(value)
                     except AttributeError:
                         found[name] = "unset"
-        # Marks of the other compiler, which the table is fair to.
-        found = {name: item for name, item in found.items() if not name.startswith(("_dynamo", "_torchdynamo"))}
+        found = {name: item for name, item in found.items() if not name.startswith(MARKS)}
         return {"attributes": {name: self.describe(item) for name, item in found.items()}} if found else {}
 
     def function(self, value: Any) -> dict[str, Any]:
@@ -211,7 +221,7 @@ class Walk:
             "shape": value.shape,
             "strides": value.strides,
             "writeable": value.flags.writeable,
-            "bits": Bits(value.tobytes(), str(value.tolist())),
+            "bits": Bits(value.tobytes(), str(value.tolist()), _inexact(value)),
             "memory": self.region(low, high - low if value.size else 0),
         }
 
@@ -226,12 +236,21 @@ class Walk:
         return len(self.memory) - 1
 
 
+def _inexact(value: numpy.ndarray) -> torch.Tensor | None:
+    return torch.from_numpy(value.astype(numpy.float64)) if value.dtype.kind == "f" else None
+
+
 def bits(value: torch.Tensor) -> Bits:
     flat = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).reshape(-1)
     shown = str(value.tolist()) if value.numel() <= 32 else f"{value.numel()} values, sum {value.double().sum().item()}"
     if value.dtype.is_complex:
         flat = torch.view_as_real(flat).reshape(-1)
-    return Bits(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"", shown)
+    data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    return Bits(data, shown, flat.double() if flat.is_floating_point() else None)
+
+
+def _gradient(value: torch.Tensor) -> dict[str, Any]:
+    return {"shape": tuple(value.shape), "dtype": str(value.dtype), "bits": bits(value)}
 
 
 def gradients(walk: Walk, result: Any) -> list[Any]:
@@ -249,26 +268,28 @@ def gradients(walk: Walk, result: Any) -> list[Any]:
     if total is None or not walk.leaves:
         return []
     found = torch.autograd.grad(total, walk.leaves, allow_unused=True)
-    return [None if item is None else {"shape": tuple(item.shape), "bits": bits(item.detach())} for item in found]
+    return [None if item is None else _gradient(item.detach()) for item in found]
 
 
-def difference(actual: Any, expected: Any, path: str = "") -> str | None:
-    """The first place where two descriptions differ, or None."""
+def difference(actual: Any, expected: Any, exact: bool = True, path: str = "") -> str | None:
+    """The first place where two descriptions differ, or None. Not `exact`: floating-point data may be near."""
     if type(actual) is not type(expected):
         return f"{path}: {shorten(actual)} for {shorten(expected)}"
     if isinstance(expected, dict):
         for key in expected:
             if key not in actual:
                 return f"{path}.{key}: missing"
-            if found := difference(actual[key], expected[key], f"{path}.{key}"):
+            if found := difference(actual[key], expected[key], exact, f"{path}.{key}"):
                 return found
         extra = [key for key in actual if key not in expected]
         return f"{path}: has {extra}" if extra else None
     if isinstance(expected, (list, tuple)):
         for index, (mine, theirs) in enumerate(zip(actual, expected)):
-            if found := difference(mine, theirs, f"{path}[{index}]"):
+            if found := difference(mine, theirs, exact, f"{path}[{index}]"):
                 return found
         return f"{path}: {len(actual)} items for {len(expected)}" if len(actual) != len(expected) else None
+    if isinstance(expected, Bits) and not exact and actual.near(expected):
+        return None
     return None if actual == expected else f"{path}: {shorten(actual)} for {shorten(expected)}"
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy
 import torch
 import torch.utils._device
+from torch._library.custom_ops import CustomOpDef
 
 from .observe import Walk, gradients
 from .registry import Call, Program, collecting
@@ -25,7 +26,7 @@ from .registry import Call, Program, collecting
 FOLDER = Path(__file__).parent
 PACKAGE = __name__.rpartition(".")[0]
 MACHINERY = {"__init__", "observe", "registry", "run"}
-HIDDEN = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, logging.Logger)
+HIDDEN = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, logging.Logger, CustomOpDef)
 
 Compile = Callable[[Any], Any]
 
@@ -55,7 +56,7 @@ def names(category: str) -> list[str]:
     return list(load(category)[1])
 
 
-def run(category: str, name: str, compile_with: Compile | None = None, tracebacks: bool = True) -> list[dict[str, Any]]:
+def run(category: str, name: str, compile_with: Compile | None = None, exact: bool = True) -> list[dict[str, Any]]:
     """Every call of a program, in a module of its own, as it was seen. `compile_with` makes the compiled callable."""
     with state_kept():
         torch.default_generator.manual_seed(0)
@@ -64,29 +65,29 @@ def run(category: str, name: str, compile_with: Compile | None = None, traceback
         this = programs[name]
         target = this.make()
         callable_ = target if compile_with is None else compile_with(target)
-        return [
-            observe_call(module, target, callable_, call, index, tracebacks) for index, call in enumerate(this.calls)
-        ]
+        return [observe_call(module, target, callable_, call, index, exact) for index, call in enumerate(this.calls)]
 
 
 def observe_call(
-    module: types.ModuleType, target: Any, callable_: Any, call: Call, index: int, tracebacks: bool = True
+    module: types.ModuleType, target: Any, callable_: Any, call: Call, index: int, exact: bool = True
 ) -> dict[str, Any]:
-    """Calls `callable_`, made of `target`, a function of `module`; gives all that was seen, gradients too."""
+    """Calls `callable_`, made of `target`, a function of `module`; gives all that was seen, gradients too. Not `exact`:
+    without tracebacks, globals that the program does not name, and the identity of tuples."""
     if call.before is not None:
         call.before(target)
     torch.default_generator.manual_seed(index)
     random.seed(index)
     numpy.random.seed(index)
-    seen: dict[str, Any] = {}
-    walk = Walk()
+    named = _data_of(module).keys()
+    seen: dict[str, Any] = {"raised": None}
+    walk = Walk(exact)
     result = None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:
             result = callable_(*call.args, **call.kwargs)
         except (Exception, SystemExit) as error:
             seen["raised"] = walk.describe(error)
-            if tracebacks:
+            if exact:
                 seen["traceback"] = _lines(error, module.__file__)
             error.__traceback__ = None
     seen["random"] = _random_state()
@@ -101,7 +102,8 @@ def observe_call(
         except RuntimeError as error:
             grads = f"backward raised {error}"
     seen["gradients"] = grads
-    seen["globals"] = {name: walk.describe(value) for name, value in _data_of(module).items()}
+    left = {name: value for name, value in _data_of(module).items() if exact or name in named}
+    seen["globals"] = {name: walk.describe(value) for name, value in left.items()}
     seen["printed"] = printed.getvalue()
     return seen
 
