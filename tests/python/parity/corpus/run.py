@@ -11,6 +11,7 @@ import random
 import sys
 import traceback
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def load(category: str) -> tuple[types.ModuleType, dict[str, Program]]:
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{category}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with collecting() as programs:
+    with collecting() as programs, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         exec(_code(category), module.__dict__)
     return module, programs
 
