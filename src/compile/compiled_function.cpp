@@ -217,14 +217,17 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
   if (mode == RunMode::Off || config().disable) return call_plain(self, args, nargsf, names);
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
   if (!*self->cache || (*self->cache)->code() != code || (*self->cache)->is_detached()) *self->cache = code_cache(code);
+  RawCall raw{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
+  if (std::shared_ptr<Entry> found = (*self->cache)->find(self->request->cache_key.get(), self->fn, raw))
+    return run_entry(self, *found, args, nargsf, names);
   std::shared_ptr<CodeCache> cache = *self->cache;
   if (!cache->decoded) cache->decoded = pycompat::decode(code);
   BoundArguments bound;
-  if (!cache->decoded || !bound.bind(*cache->decoded, self->fn, args, PyVectorcall_NARGS(nargsf), names)) {
+  if (!cache->decoded || !bound.bind(*cache->decoded, self->fn, args, raw.positional, names)) {
     PyErr_Clear();
     return call_plain(self, args, nargsf, names);
   }
-  GuardInput input{bound.data(), self->fn};
+  GuardInput input{bound.data(), self->fn, &raw};
   if (std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input))
     return run_entry(self, *found, args, nargsf, names);
   if (mode == RunMode::RunOnly || cache->skipped || GlobalState::obstacle()) {

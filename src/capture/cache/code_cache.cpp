@@ -40,15 +40,26 @@ std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, cons
       continue;
     }
     if (entry.offset == offset && entry.cache_key.get() == cache_key && entry.guards->run(input)) {
-      ++entry.hits;
-      ++hits;
-      std::shared_ptr<Entry> found = *it;
-      if (it != entries_.begin()) entries_.splice(entries_.begin(), entries_, it);
-      return found;
+      return hit(it);
     }
     ++it;
   }
   return nullptr;
+}
+
+std::shared_ptr<Entry> CodeCache::find(PyObject* cache_key, PyObject* function, const RawCall& call) {
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    Entry& entry = **it;
+    if (entry.offset == 0 && entry.cache_key.get() == cache_key && entry.guards->run(call, function)) return hit(it);
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Entry> CodeCache::hit(Entries::iterator at) {
+  ++(*at)->hits;
+  ++hits;
+  if (at != entries_.begin()) entries_.splice(entries_.begin(), entries_, at);
+  return *at;
 }
 
 void CodeCache::add(std::shared_ptr<Entry> entry) { entries_.push_front(std::move(entry)); }

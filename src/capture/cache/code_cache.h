@@ -17,6 +17,8 @@ class CodeCache {
 
   /// The entry whose guards hold, moved to the front; dead entries met on the way are dropped.
   std::shared_ptr<Entry> find(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// Likewise for a call from its first instruction, as far as that can be told before its arguments are laid out.
+  std::shared_ptr<Entry> find(PyObject* cache_key, PyObject* function, const RawCall& call);
   void add(std::shared_ptr<Entry> entry);
   /// Drops the least recently used entry of this backend.
   void evict(PyObject* cache_key);
@@ -39,9 +41,12 @@ class CodeCache {
   const pycompat::Code* decoded = nullptr;  // lives as long as the code object; null: not decoded yet
 
  private:
+  using Entries = std::list<std::shared_ptr<Entry>>;
+  std::shared_ptr<Entry> hit(Entries::iterator at);
+
   bool detached_ = false;
   PyCodeObject* code_;
-  std::list<std::shared_ptr<Entry>> entries_;
+  Entries entries_;
 };
 
 /// The cache of a code object; made on first use, gone when the code object dies.

@@ -7,10 +7,18 @@
 /// One guard as it runs: a function over a row of object slots.
 namespace stator::capture {
 
+/// A call as it comes, before its arguments are laid out. Borrowed.
+struct RawCall {
+  PyObject* const* args;  // positional arguments, then those given by name
+  size_t positional;
+  PyObject* names;  // tuple of the names of the latter, or null
+};
+
 /// What a call brings: the bound arguments by localsplus slot, and the function that runs.
 struct GuardInput {
   PyObject* const* arguments;
   PyObject* function;
+  const RawCall* raw = nullptr;  // where the arguments were bound from, if from a call
 };
 
 struct Check;
@@ -29,6 +37,7 @@ struct Check {
   CheckFn fn = nullptr;
   CheckGroup group = CheckGroup::Load;
   uint8_t kind = 0;            // SourceKind of a load, FactKind of a fact
+  bool bound_only = false;     // follows from the form of the call where that is known (raw_opening.h)
   int32_t slot = 0;            // what it looks at, or fills
   int32_t from = 0;            // loads: the parent's slot
   int32_t count = 0;           // an index or a number of checks, by kind
@@ -43,6 +52,7 @@ struct SlotInfo {
   bool fixed = false;    // always the same object: asserted by identity, or following from other guards
   bool pinned = false;   // not loaded
   bool leaf = true;      // nothing is loaded from it
+  bool read = false;     // a plan may read it
   bool related = false;  // compared with another slot
 };
 

@@ -83,6 +83,7 @@ struct CheckArray::Builder {
     SlotInfo info;
     info.pinned = s->kind == SourceKind::Pinned;
     info.fixed = has_known_identity(s);
+    info.read = s->loaded;
     array.slot_info_.push_back(info);
     for (Source* child : s->children) {
       if (!is_needed(child)) continue;
@@ -237,6 +238,15 @@ bool CheckArray::run(const GuardInput& input) {
   }
   if (!run_fully(input)) return false;
   consider_words(input);
+  return true;
+}
+
+bool CheckArray::run(const RawCall& call, PyObject* function) {
+  if (*dead_ || !words_.is_armed() || !words_.begin(call) || !globals_->matches()) return false;
+  if (words_.finish(call, function) != WordPass::Answer::Holds) return false;
+  ++uses_;
+  ++guard_counts().by_words;
+  current_ = words_.slots();
   return true;
 }
 

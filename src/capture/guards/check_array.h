@@ -20,6 +20,8 @@ class CheckArray {
   CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const GlobalState> globals);
 
   bool run(const GuardInput& input);
+  /// As above for a call whose arguments are not laid out yet. False says only that this could not be told quickly.
+  bool run(const RawCall& call, PyObject* function);
   /// The object that a loaded source held in the last successful run; borrowed.
   PyObject* slot(int32_t index) const { return current_[index]; }
   bool is_dead() const { return *dead_; }

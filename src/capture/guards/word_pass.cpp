@@ -11,19 +11,37 @@ GuardCounts& guard_counts() { return counts; }
 
 WordPass::Answer WordPass::run(const GuardInput& input) {
   PyObject** slots = slots_.data();
-  for (const Root& root : roots_) {
+  for (const RootSlot& root : roots_) {
     PyObject* seen = input.arguments[root.index];
     if (!seen || (root.wanted && seen != root.wanted)) return Answer::Fails;
     slots[root.slot] = seen;
   }
+  if (!root_tensors_.matches(slots)) return Answer::Fails;
   if (input.function != function_) return Answer::Unsure;
+  if (Answer answer = run_words(); answer != Answer::Holds) return answer;
+  CheckRun run{input, slots};
+  return run_checks(rest_.data(), rest_.data() + rest_.size(), run) ? Answer::Holds : Answer::Fails;
+}
+
+WordPass::Answer WordPass::finish(const RawCall& call, PyObject* function) {
+  if (function != function_) return Answer::Unsure;
+  if (Answer answer = run_words(); answer != Answer::Holds) return answer;
+  CheckRun run{{nullptr, function}, slots_.data()};
+  Check* end = rest_.data() + rest_.size();
+  for (Check* check = rest_.data(); check < end;) {
+    int step = check->bound_only ? 1 : check->fn(*check, run);
+    if (step == 0) return Answer::Fails;
+    check += step;
+  }
+  return Answer::Holds;
+}
+
+WordPass::Answer WordPass::run_words() {
   const Word* first = words_.data();
   const Word* end = first + words_.size();
   for (const Word* word = first; word != end; ++word)
     if (*word->at != word->wanted && !rearm(word - first)) return Answer::Unsure;
-  if (!tensors_.matches(slots)) return Answer::Fails;
-  CheckRun run{input, slots};
-  return run_checks(rest_.data(), rest_.data() + rest_.size(), run) ? Answer::Holds : Answer::Fails;
+  return tensors_.matches(slots_.data()) ? Answer::Holds : Answer::Fails;
 }
 
 /// Looks at the values of a changed dict again. What else was recorded of them stands by their addresses: those that
@@ -60,16 +78,18 @@ void WordPass::record(std::span<const Check> checks, std::span<const SlotInfo> i
   slots_.assign(seen, seen + info.size());
   function_ = input.function;
   literals_.clear();
-  WordRecorder(*this, checks, info).run();
+  WordRecorder(*this, checks, info).run(input);
   armed_ = true;
 }
 
 WordRecorder::WordRecorder(WordPass& pass, std::span<const Check> checks, std::span<const SlotInfo> info)
     : pass_(pass), checks_(checks), info_(info) {}
 
-void WordRecorder::run() {
+void WordRecorder::run(const GuardInput& input) {
   do record();
   while (exclude_uncertain_globals());
+  pass_.raw_.clear();
+  if (input.raw) open_raw(*input.raw);
   for (WordPass::Loaded& loaded : pass_.loaded_) {
     const SlotInfo& info = info_[loaded.slot];
     loaded.replaceable = info.leaf && !info.related && !states_[loaded.slot].worded;
@@ -85,6 +105,8 @@ void WordRecorder::record() {
   pass_.loaded_.clear();
   pass_.rest_.clear();
   pass_.tensors_.clear();
+  pass_.root_tensors_.clear();
+  root_tensors_.clear();
   known_.clear();
   states_.assign(info_.size(), {});
   for (size_t slot = 0; slot < info_.size(); ++slot)
@@ -134,6 +156,26 @@ bool WordRecorder::record_dict(std::span<const Check> block) {
 void WordRecorder::root(int32_t slot, int32_t index, PyObject* wanted) {
   pass_.roots_.push_back({slot, index, wanted});
   states_[slot].root = true;
+}
+
+void WordRecorder::tensor(int32_t slot, const TensorExpectation& expectation) {
+  (is_root(slot) ? pass_.root_tensors_ : pass_.tensors_).add(slot, expectation);
+  if (is_root(slot)) root_tensors_.push_back({slot, &expectation});
+}
+
+void WordRecorder::open_raw(const RawCall& call) {
+  RawBinding binding(call, pass_.function_);
+  // Which parameters are left to defaults follows from the form of the call; what the defaults are does not.
+  auto* function = reinterpret_cast<PyFunctionObject*>(pass_.function_);
+  if (binding.uses_defaults()) word(&function->func_defaults);
+  if (binding.uses_keyword_defaults()) {
+    const StatorWord* tag = stator_dict_tag_place(function->func_kwdefaults);
+    if (!tag) return;
+    word(&function->func_kwdefaults);
+    word(tag);
+  }
+  pass_.raw_.record(call, binding, {pass_.roots_, pass_.rest_, info_, pass_.slots_.data()});
+  for (auto& [slot, expectation] : root_tensors_) pass_.raw_.add_tensor(slot, *expectation);
 }
 
 void WordRecorder::word(const void* place, int32_t block) {

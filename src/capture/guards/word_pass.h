@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capture/guards/check.h"
+#include "capture/guards/raw_opening.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
 
@@ -55,6 +56,10 @@ class WordPass {
   void disarm() { armed_ = false; }
   /// Needs an armed pass, the GIL, and that no watched object has died.
   Answer run(const GuardInput& input);
+  /// The same in two parts for a call whose arguments are not laid out: whether its form and its tensors fit, and the
+  /// rest. `begin` comes just before `finish`.
+  bool begin(const RawCall& call) { return raw_.begin(call, slots_.data()); }
+  Answer finish(const RawCall& call, PyObject* function);
   PyObject* const* slots() const { return slots_.data(); }
 
   /// Takes the words from what a full pass over `checks` just saw with this input.
@@ -68,10 +73,6 @@ class WordPass {
     const StatorWord* at;
     uint64_t wanted;
   };
-  struct Root {
-    int32_t slot, index;
-    PyObject* wanted;  // null: any object
-  };
   struct Loaded {  // a slot that the block of a dict fills
     int32_t slot;
     bool replaceable;  // nothing else is recorded of the object there
@@ -83,11 +84,14 @@ class WordPass {
     int32_t next;  // another block of the same dict, or -1
   };
 
+  Answer run_words();
   bool rearm(size_t word);
 
   bool armed_ = false;
   PyObject* function_ = nullptr;  // compared only
-  std::vector<Root> roots_;
+  std::vector<RootSlot> roots_;
+  TensorRow root_tensors_;
+  RawOpening raw_;
   std::vector<Word> words_;
   std::vector<int32_t> word_blocks_;  // per word: index into blocks_, or -1
   std::vector<Block> blocks_;
@@ -104,7 +108,7 @@ class WordPass {
 class WordRecorder {
  public:
   WordRecorder(WordPass& pass, std::span<const Check> checks, std::span<const SlotInfo> info);
-  void run();
+  void run(const GuardInput& input);
 
   PyObject* at(int32_t slot) const { return pass_.slots_[slot]; }
   /// What stands in the slot follows from the words up to here.
@@ -120,7 +124,7 @@ class WordRecorder {
   /// The word at this place stays as it is now. `block`: what can be looked at anew when it does not.
   void word(const void* place, int32_t block = -1);
   void keep(PyObject* literal) { pass_.literals_.push_back(Ref::borrow(literal)); }
-  void tensor(int32_t slot, const TensorExpectation& expectation) { pass_.tensors_.add(slot, expectation); }
+  void tensor(int32_t slot, const TensorExpectation& expectation);
   void root(int32_t slot, int32_t index, PyObject* wanted);
 
  private:
@@ -132,12 +136,14 @@ class WordRecorder {
   bool record_dict(std::span<const Check> block);
   bool record_check(const Check& check);
   bool exclude_uncertain_globals();
+  void open_raw(const RawCall& call);
 
   WordPass& pass_;
   std::span<const Check> checks_;
   std::span<const SlotInfo> info_;
   std::vector<State> states_;
   std::vector<PyObject*> uncertain_;  // dicts that may be gone when the words are read
+  std::vector<std::pair<int32_t, const TensorExpectation*>> root_tensors_;
   std::unordered_map<const void*, size_t> known_;
   size_t written_ = 0;
 };
