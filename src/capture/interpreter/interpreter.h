@@ -12,6 +12,7 @@
 #include "capture/pycompat/code.h"
 #include "capture/values/source.h"
 #include "capture/values/value.h"
+#include "core/base/pointer_map.h"
 
 /// Walks bytecode with symbolic values. It never changes the program's own objects: mutations of outside objects go to
 /// an effect log. One instance serves one capture on one thread with the GIL held.
@@ -204,7 +205,7 @@ class Interpreter {
   std::vector<Ref> arguments_;
   std::unique_ptr<SourceTree> sources_;
   std::unordered_map<PyObject*, Value*> by_object_;  // identity of outside objects
-  std::unordered_map<PyObject*, TensorValue*> by_fake_;
+  PointerMap<TensorValue*> by_fake_;
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;
   bool unwinding_ = false;
   uint64_t steps_ = 0;

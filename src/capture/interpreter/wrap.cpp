@@ -155,12 +155,11 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
 Value* Interpreter::wrap_result(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (TorchTracer::is_tensor(object)) {
-    auto found = by_fake_.find(object);
-    if (found != by_fake_.end()) return found->second;
+    if (auto* found = by_fake_.find(object)) return *found;
     if (type != TorchTracer::tensor_type() || !torch.knows(object))
       throw Break{BreakId::torch_refused, "a tensor was made without an operator"};
     auto* tensor = arena.make<TensorValue>(Ref::borrow(object), type);
-    by_fake_[object] = tensor;
+    by_fake_.set(object, tensor);
     return tensor;
   }
   if (is_literal_type(type)) return constant(object);
@@ -196,7 +195,7 @@ PyObject* Interpreter::fake_of(TensorValue* tensor) {
     sources_->add_fact(tensor->source, std::move(fact));
     tensor->source->loaded = true;
     inputs.push_back(tensor);
-    by_fake_[tensor->fake.get()] = tensor;
+    by_fake_.set(tensor->fake.get(), tensor);
   }
   return tensor->fake.get();
 }

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <new>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "capture/pycompat/code.h"
@@ -209,21 +213,43 @@ inline SequenceValue* as_sequence(Value* value) {
 }
 inline bool is_null(const Value* value) { return !value || value->kind == Kind::Null; }
 
-/// Owns the values of one capture.
+/// Owns the values of one capture. They stand side by side in a few large blocks and die with it.
 class ValueArena {
  public:
+  ValueArena() = default;
+  ~ValueArena() {
+    for (Value* value : values_) value->~Value();
+  }
+  ValueArena(const ValueArena&) = delete;
+
   template <class T, class... Args>
   T* make(Args&&... args) {
-    auto owned = std::make_unique<T>(std::forward<Args>(args)...);
-    T* made = owned.get();
-    values_.push_back(std::move(owned));
+    static_assert(alignof(T) <= alignof(std::max_align_t));
+    T* made = new (place(sizeof(T))) T(std::forward<Args>(args)...);
+    values_.push_back(made);
     return made;
   }
   NullValue* null() { return &null_; }
 
  private:
+  static constexpr size_t kBlock = 1 << 14;
+
+  void* place(size_t size) {
+    size = (size + alignof(std::max_align_t) - 1) & ~(alignof(std::max_align_t) - 1);
+    if (size > left_) {
+      left_ = std::max(size, kBlock);
+      blocks_.push_back(std::make_unique<std::byte[]>(left_));
+      free_ = blocks_.back().get();
+    }
+    left_ -= size;
+    return std::exchange(free_, free_ + size);
+  }
+
   NullValue null_;
-  std::vector<std::unique_ptr<Value>> values_;
+  std::vector<Value*> values_;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* free_ = nullptr;
+  size_t left_ = 0;
 };
 
 }  // namespace stator::capture

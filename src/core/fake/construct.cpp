@@ -4,12 +4,36 @@
 #include <c10/core/TensorOptions.h>
 
 #include "core/fake/iterator.h"
+#include "core/fake/pool.h"
 #include "core/fake/rule.h"
 
 namespace stator::fake {
 
+namespace {
+
+/// A torch object whose memory comes from a pool; it is freed there, through its virtual destructor, wherever its last
+/// owner drops it.
+template <class Base>
+class Pooled final : public Base {
+ public:
+  using Base::Base;
+
+#if !defined(__SANITIZE_ADDRESS__)
+  static void* operator new(size_t) { return pool().allocate(); }
+  static void operator delete(void* object) noexcept { pool().free(object); }
+
+ private:
+  static Pool& pool() {
+    static Pool* pool = new Pool(sizeof(Pooled));
+    return *pool;
+  }
+#endif
+};
+
+}  // namespace
+
 c10::Storage make_storage(c10::SymInt bytes, c10::Device device) {
-  auto impl = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(bytes),
+  auto impl = c10::make_intrusive<Pooled<c10::StorageImpl>>(c10::StorageImpl::use_byte_size_t(), std::move(bytes),
                                                     at::DataPtr(nullptr, device), /*allocator=*/nullptr,
                                                     /*resizable=*/false);
   impl->release_data_and_set_meta_custom_data_ptr_error_msg_(kNoData);
@@ -22,7 +46,7 @@ c10::DispatchKeySet keys_for(c10::Device device) {
 }
 
 at::Tensor make_over(c10::Storage storage, c10::DispatchKeySet keys, at::ScalarType dtype) {
-  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, c10::scalarTypeToTypeMeta(dtype));
+  return at::detail::make_tensor<Pooled<c10::TensorImpl>>(std::move(storage), keys, c10::scalarTypeToTypeMeta(dtype));
 }
 
 void set_geometry(const at::Tensor& tensor, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
@@ -86,7 +110,7 @@ at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::Sym
                      const c10::SymInt& offset, std::optional<at::ScalarType> dtype) {
   const auto type = dtype ? c10::scalarTypeToTypeMeta(*dtype) : base.dtype();
   // The VIEW constructor keeps the base's keys, so that a view made in inference mode of a normal tensor is normal.
-  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+  at::Tensor view = at::detail::make_tensor<Pooled<c10::TensorImpl>>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
                                                              base.key_set(), type);
   set_geometry(view, sizes, strides, offset);
   return view;

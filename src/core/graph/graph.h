@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstdint>
 #include <memory>
@@ -50,15 +51,15 @@ struct STATOR_API Argument {
 /// `out=` argument, a no-op `to`) names the existing value again, and a replay stores the return there.
 struct Result {
   bool is_list = false;
-  std::vector<ValueId> values;  // exactly one unless is_list
+  c10::SmallVector<ValueId, 2> values;  // exactly one unless is_list
 };
 
 struct Node {
   c10::OperatorHandle op;
-  std::vector<Argument> args;   // one per schema argument, in order
-  std::vector<Result> results;  // one per schema return, in order
-  uint32_t state = 0;           // index into Graph::states
-  uint32_t location = 0;        // index into Graph::locations
+  std::vector<Argument> args;           // one per schema argument, in order
+  c10::SmallVector<Result, 1> results;  // one per schema return, in order
+  uint32_t state = 0;                   // index into Graph::states
+  uint32_t location = 0;                // index into Graph::locations
 };
 
 /// A line of the user's program, with the chain of inlined callers (0: none).

@@ -96,8 +96,8 @@ class Parser : LiteralParser {
     return place->second;
   }
 
-  std::vector<Result> results(uint32_t index) {
-    std::vector<Result> results;
+  c10::SmallVector<Result, 1> results(uint32_t index) {
+    c10::SmallVector<Result, 1> results;
     auto one = [&] {
       if (in_.accept_word("_")) return kNoValue;
       return define(index);

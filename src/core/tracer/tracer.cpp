@@ -1,13 +1,14 @@
 #include "core/tracer/tracer.h"
 
 #include <ATen/core/List.h>
-#include <c10/util/flat_hash_map.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/pointer_map.h"
 #include "core/graph/exec_state.h"
+#include "core/tracer/numbers.h"
 
 namespace stator::tracer {
 
@@ -46,8 +47,9 @@ const char* why_unknown(const at::Tensor& tensor) {
 struct Tracer::Impl {
   std::shared_ptr<graph::Graph> graph = std::make_shared<graph::Graph>();
   fake::FakeMode fakes;
-  ska::flat_hash_map<const at::TensorImpl*, ValueId> ids;
-  std::vector<at::Tensor> seen;  // every tensor whose address is or was in `ids`
+  PointerMap<ValueId> ids;       // by TensorImpl
+  std::vector<at::Tensor> kept;  // tensors whose address is or was in `ids` and that are no value of the graph
+  Numbers numbers;
   uint32_t location = 0;
   uint32_t state = 0;
   uint32_t region = 0;
@@ -57,14 +59,11 @@ struct Tracer::Impl {
     return state;
   }
 
-  void know(const at::Tensor& fake, ValueId id) {
-    seen.push_back(fake);
-    ids[fake.unsafeGetTensorImpl()] = id;
-  }
+  void know(const at::Tensor& fake, ValueId id) { ids.set(fake.unsafeGetTensorImpl(), id); }
 
   ValueId find(const at::Tensor& tensor) const {
-    auto found = ids.find(tensor.unsafeGetTensorImpl());
-    return found == ids.end() ? kNoValue : found->second;
+    const ValueId* found = ids.find(tensor.unsafeGetTensorImpl());
+    return found ? *found : kNoValue;
   }
 
   Argument argument(const c10::OperatorHandle& op, const c10::IValue& value);
@@ -80,7 +79,9 @@ Argument Tracer::Impl::tensor_argument(const c10::OperatorHandle& op, const at::
   if (!tensor.defined()) return Argument::of_constant(tensor);
   if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
   // A Python number in a tensor's place is passed as a fresh tensor that type promotion treats as a number.
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) return Argument::of_constant(tensor);
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
+    return Argument::of_constant(numbers.shared(tensor));
+  }
   refuse(op, why_unknown(tensor));
 }
 
@@ -110,14 +111,11 @@ Argument Tracer::Impl::argument(const c10::OperatorHandle& op, const c10::IValue
 
 ValueId Tracer::Impl::result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor) {
   if (!tensor.defined()) return kNoValue;
-  auto [place, fresh] = ids.emplace(tensor.unsafeGetTensorImpl(), kNoValue);
-  if (!fresh) return place->second;
-  if (!fake::is_fake(tensor)) {
-    ids.erase(place);
-    refuse(op, "a result that is not a fake tensor");
-  }
-  seen.push_back(tensor);
-  return place->second = graph->add_result_value(node, tensor);
+  if (auto id = find(tensor); id != kNoValue) return id;
+  if (!fake::is_fake(tensor)) refuse(op, "a result that is not a fake tensor");
+  auto id = graph->add_result_value(node, tensor);
+  know(tensor, id);
+  return id;
 }
 
 void Tracer::Impl::record(const c10::OperatorHandle& op, std::vector<Argument> args, const torch::jit::Stack& stack) {
@@ -181,6 +179,7 @@ void Tracer::Impl::rollback(size_t mark) {
         // An in-place result names an older value, which stays.
         if (id == kNoValue || values[id].producer != n) continue;
         ids.erase(values[id].fake.unsafeGetTensorImpl());
+        kept.push_back(std::move(values[id].fake));
         // Inputs added later keep their ids, so this one stays as a hole.
         values[id] = {};
       }
@@ -261,6 +260,7 @@ bool Tracer::adopt(const at::Tensor& fake) {
           made.sizes() != fake.sizes() || made.strides() != fake.strides() || made.dtype() != fake.dtype() ||
           made.storage_offset() != fake.storage_offset() || made.requires_grad() != fake.requires_grad())
         continue;
+      impl_->kept.push_back(fake);
       impl_->know(fake, id);
       return true;
     }

@@ -15,8 +15,8 @@ namespace stator::tracer {
 STATOR_API std::string install();
 
 /// Records every operator call made on fakes inside a `TraceScope` into one graph, at the level above autograd
-/// (composites whole). One tracer serves one capture on one thread. Keeps every tensor it has seen alive until
-/// it dies, so that addresses identify tensors.
+/// (composites whole). One tracer serves one capture on one thread. Every tensor it has seen stays alive as long as it
+/// and its graph have their fakes, so that addresses identify tensors.
 class STATOR_API Tracer {
  public:
   explicit Tracer(std::string graph_name);

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace stator {
+
+/// From addresses to small plain values, flat in memory: one probe of one array for the usual look-up. Null is no key.
+/// Pointers into it hold until the next insertion or removal.
+template <class Value>
+class PointerMap {
+ public:
+  size_t size() const { return used_; }
+
+  /// Null when there is none.
+  const Value* find(const void* key) const {
+    if (slots_.empty()) return nullptr;
+    for (size_t i = home(key);; i = next(i)) {
+      if (slots_[i].first == key) return &slots_[i].second;
+      if (slots_[i].first == nullptr) return nullptr;
+    }
+  }
+
+  /// The value under `key`, put there now if there was none; and whether it was.
+  std::pair<Value*, bool> insert(const void* key, Value value) {
+    if ((used_ + 1) * 3 > slots_.size() * 2) grow();
+    size_t i = home(key);
+    for (; slots_[i].first != nullptr; i = next(i)) {
+      if (slots_[i].first == key) return {&slots_[i].second, false};
+    }
+    slots_[i] = {key, std::move(value)};
+    ++used_;
+    return {&slots_[i].second, true};
+  }
+
+  void set(const void* key, Value value) { *insert(key, value).first = value; }
+
+  void erase(const void* key) {
+    if (slots_.empty()) return;
+    size_t hole = home(key);
+    for (; slots_[hole].first != key; hole = next(hole)) {
+      if (slots_[hole].first == nullptr) return;
+    }
+    // Later entries of the same run move up when the hole lies between their home and their place.
+    for (size_t i = next(hole); slots_[i].first != nullptr; i = next(i)) {
+      size_t from_home = (i - home(slots_[i].first)) & (slots_.size() - 1);
+      size_t from_hole = (i - hole) & (slots_.size() - 1);
+      if (from_home < from_hole) continue;
+      slots_[hole] = std::move(slots_[i]);
+      hole = i;
+    }
+    slots_[hole] = {};
+    --used_;
+  }
+
+ private:
+  size_t home(const void* key) const {
+    return (reinterpret_cast<uintptr_t>(key) * 0x9E3779B97F4A7C15ull) >> (64 - std::countr_zero(slots_.size()));
+  }
+  size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
+
+  void grow() {
+    std::vector<std::pair<const void*, Value>> old(slots_.empty() ? 16 : slots_.size() * 2);
+    old.swap(slots_);
+    used_ = 0;
+    for (auto& [key, value] : old) {
+      if (key != nullptr) insert(key, std::move(value));
+    }
+  }
+
+  std::vector<std::pair<const void*, Value>> slots_;  // a power of two
+  size_t used_ = 0;
+};
+
+}  // namespace stator
