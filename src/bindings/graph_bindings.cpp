@@ -240,6 +240,11 @@ PyObject* graph_outputs(PyObject* object, void*) { return ids_object(graph_of(ob
 PyObject* graph_num_nodes(PyObject* object, void*) { return PyLong_FromSize_t(graph_of(object).nodes.size()); }
 PyObject* graph_name(PyObject* object, void*) { return PyUnicode_FromString(graph_of(object).name.c_str()); }
 
+PyObject* graph_aten(PyObject* object, void*) {
+  if (auto below = graph_of(object).below) return wrap_graph(std::move(below));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS, "The text form."},
     {"parts", graph_parts, METH_NOARGS, "The text form and the tensors that are too big for it."},
@@ -260,6 +265,7 @@ PyGetSetDef graph_properties[] = {
     {"outputs", graph_outputs, nullptr, "Values, in order.", nullptr},
     {"num_nodes", graph_num_nodes, nullptr, nullptr, nullptr},
     {"name", graph_name, nullptr, nullptr, nullptr},
+    {"aten", graph_aten, nullptr, "The same trace below autograd, or None where it was not recorded.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

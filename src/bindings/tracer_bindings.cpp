@@ -36,14 +36,18 @@ bool check_tensor(PyObject* object) {
 PyObject* tracer_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   HANDLE_TH_ERRORS
   const char* name = "graph";
-  static const char* names[] = {"name", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s:Tracer", const_cast<char**>(names), &name)) return nullptr;
+  int below = 0;
+  static const char* names[] = {"name", "aten", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s$p:Tracer", const_cast<char**>(names), &name, &below)) {
+    return nullptr;
+  }
   if (auto reason = fake::install() + tracer::install(); !reason.empty()) {
     return PyErr_Format(PyExc_RuntimeError, "cannot trace: %s", reason.c_str());
   }
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   new (&self_of(object)->tracer) std::optional<tracer::Tracer>(std::in_place, name);
+  if (below) self_of(object)->tracer->record_below();
   return object;
   END_HANDLE_TH_ERRORS
 }
@@ -125,16 +129,13 @@ PyObject* tracer_finish(PyObject* object, PyObject* outputs) {
   if (tracer == nullptr) return nullptr;
   auto sequence = Ref::steal(PySequence_Fast(outputs, "finish takes a sequence of tensors"));
   if (!sequence) return nullptr;
-  auto graph = tracer->share_graph();
+  std::vector<at::Tensor> tensors;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(sequence.get(), i);
     if (!check_tensor(item)) return nullptr;
-    auto id = tracer->value_of(THPVariable_Unpack(item));
-    if (id == graph::kNoValue) {
-      return PyErr_Format(PyExc_ValueError, "output %zd was not made by this tracer", i);
-    }
-    graph->outputs.push_back(id);
+    tensors.push_back(THPVariable_Unpack(item));
   }
+  auto graph = tracer->finish(tensors);
   self_of(object)->tracer.reset();
   return wrap_graph(std::move(graph));
   END_HANDLE_TH_ERRORS

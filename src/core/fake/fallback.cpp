@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/fake/construct.h"
+#include "core/fake/observer.h"
 #include "core/fake/rule.h"
 #include "core/fake/tiers.h"
 
@@ -27,12 +28,16 @@ std::unordered_map<std::string, Rows>& tables() {
 PythonTier python_tier = nullptr;
 bool (*python_serves)(const c10::OperatorHandle&) = nullptr;
 
+thread_local Observer* observer = nullptr;
+
 /// How one operator is answered; made at its first call and kept.
 struct Plan {
   const c10::FunctionSchema* schema;
   Tier tier;
   Rule rule;
   std::string reason;
+  /// A composite that autograd knows only by its parts. It comes whole where autograd is off (inference mode).
+  bool only_parts = false;
   /// Positions that may hold tensors (bit 31: this and all later ones), so that the check for real tensors
   /// looks at nothing else.
   uint32_t tensor_args = 0;
@@ -63,7 +68,7 @@ class PlanCache {
   }
 
   void forget(const c10::FunctionSchema* schema) {
-    static const Plan tombstone{nullptr, Tier::Refused, nullptr, {}, 0, 0};
+    static const Plan tombstone{nullptr, Tier::Refused, nullptr, {}, false, 0, 0};
     std::lock_guard lock(mutex_);
     for (size_t i = slot(schema);; i = (i + 1) % kSlots) {
       const Plan* plan = slots_[i].load(std::memory_order_relaxed);
@@ -139,6 +144,7 @@ Plan make_plan(const c10::OperatorHandle& op) {
             Tier::Refused,
             nullptr,
             {},
+            false,
             tensor_positions(op.schema()),
             static_cast<uint32_t>(op.schema().arguments().size())};
   const Rows rows = find_rows(op.operator_name());
@@ -149,6 +155,7 @@ Plan make_plan(const c10::OperatorHandle& op) {
     plan.reason = rows.refused;
   } else if (is_composite(op)) {
     plan.tier = Tier::Composite;
+    plan.only_parts = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   } else if (rows.meta) {
     plan.tier = Tier::CppMeta;
     plan.rule = rows.meta;
@@ -201,13 +208,7 @@ void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  const Plan& plan = plan_for(op);
-  if (has_foreign(plan, *stack)) [[unlikely]] {
-    count_tier(Tier::Refused);
-    refuse(op, "a real tensor that the capture does not know");
-  }
-  count_tier(plan.tier);
+void answer(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   switch (plan.tier) {
     case Tier::Own:
     case Tier::CppMeta:
@@ -223,6 +224,25 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   refuse(op, plan.reason.c_str());
 }
 
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const Plan& plan = plan_for(op);
+  if (has_foreign(plan, *stack)) [[unlikely]] {
+    count_tier(Tier::Refused);
+    refuse(op, "a real tensor that the capture does not know");
+  }
+  count_tier(plan.tier);
+  if (observer != nullptr && !plan.only_parts) [[unlikely]] {
+    observer->before(op, *stack);
+    Observer* seer = observer;
+    {
+      ObserverScope inside(nullptr);
+      answer(plan, op, stack);
+    }
+    return seer->after(op, *stack);
+  }
+  answer(plan, op, stack);
+}
+
 void add_row(const char* name, Rule Rows::*member, Rule rule) {
   Rule& slot = tables()[name].*member;
   STATOR_CHECK(!slot || slot == rule, "two rules for ", name);
@@ -230,6 +250,9 @@ void add_row(const char* name, Rule Rows::*member, Rule rule) {
 }
 
 }  // namespace
+
+ObserverScope::ObserverScope(Observer* next) : previous_(observer) { observer = next; }
+ObserverScope::~ObserverScope() { observer = previous_; }
 
 void add_rules(c10::ArrayRef<RuleRow> rows) {
   for (const auto& row : rows) add_row(row.name, &Rows::own, row.rule);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/graph/uses.h"
 
 namespace stator::graph {
 
@@ -54,14 +55,40 @@ uint32_t Graph::add_location(Location location) {
   return static_cast<uint32_t>(locations.size() - 1);
 }
 
+std::shared_ptr<const TensorMeta> meta_of(const at::Tensor& tensor) {
+  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return nullptr;
+  bool strided = tensor.layout() == at::kStrided;
+  return std::make_shared<const TensorMeta>(TensorMeta{tensor.scalar_type(), tensor.device(), tensor.sizes().vec(),
+                                                       strided ? tensor.strides().vec() : std::vector<int64_t>{},
+                                                       tensor.requires_grad()});
+}
+
 std::shared_ptr<const TensorMeta> Graph::meta(ValueId value) const {
   const auto& info = values.at(value);
-  const auto& fake = info.fake;
-  if (!fake.defined() || fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return info.meta;
-  bool strided = fake.layout() == at::kStrided;
-  return std::make_shared<const TensorMeta>(TensorMeta{fake.scalar_type(), fake.device(), fake.sizes().vec(),
-                                                       strided ? fake.strides().vec() : std::vector<int64_t>{},
-                                                       fake.requires_grad()});
+  auto fresh = info.fake.defined() ? meta_of(info.fake) : nullptr;
+  return fresh ? fresh : info.meta;
+}
+
+std::vector<uint32_t> Graph::drop_unused_inputs() {
+  std::vector<bool> used(inputs.size(), false);
+  auto look_at = [&](const Graph& list) {
+    auto last = last_uses(list);
+    for (size_t i = 0; i < used.size(); ++i) used[i] = used[i] || last[list.inputs[i]] != kNever;
+  };
+  look_at(*this);
+  if (below) look_at(*below);
+  std::vector<uint32_t> kept;
+  for (uint32_t i = 0; i < used.size(); ++i) {
+    if (used[i]) kept.push_back(i);
+  }
+  auto select = [&](Graph& list) {
+    std::vector<ValueId> left;
+    for (uint32_t i : kept) left.push_back(list.inputs[i]);
+    list.inputs = std::move(left);
+  };
+  select(*this);
+  if (below) select(*below);
+  return kept;
 }
 
 void Graph::drop_fakes() {

@@ -80,6 +80,9 @@ struct TensorMeta {
   bool operator==(const TensorMeta&) const = default;
 };
 
+/// Of a tensor; null when its sizes are symbolic.
+STATOR_API std::shared_ptr<const TensorMeta> meta_of(const at::Tensor& tensor);
+
 struct ValueInfo {
   std::string name;                        // empty: derived from the producer when asked for, see names.h
   at::Tensor fake;                         // metadata, as the last in-place op left it; undefined after drop_fakes()
@@ -96,6 +99,8 @@ class STATOR_API Graph {
   std::vector<Node> nodes;
   std::vector<ExecState> states;       // states[0] is the state at entry
   std::vector<Location> locations{1};  // locations[0] is "unknown"
+  /// The same trace seen below autograd, where that was recorded: same inputs and outputs, for use without autograd.
+  std::shared_ptr<Graph> below;
 
   ValueId add_input(std::string name, at::Tensor fake);
   /// Appends a node without arguments and results; the reference holds until the next call.
@@ -107,6 +112,9 @@ class STATOR_API Graph {
 
   /// Of the fake when there is one, else as stored; null when nothing is known or sizes are symbolic.
   std::shared_ptr<const TensorMeta> meta(ValueId value) const;
+
+  /// Removes the inputs that no node reads and that are no outputs, here and in `below`; the positions of the others.
+  std::vector<uint32_t> drop_unused_inputs();
 
   /// Lets go of all fake tensors; the graph stays runnable and printable without shapes.
   void drop_fakes();

@@ -1,18 +1,15 @@
 #include "core/tracer/tracer.h"
 
-#include <ATen/core/List.h>
 #include <torch/library.h>
 
-#include <algorithm>
-
 #include "core/base/check.h"
-#include "core/base/pointer_map.h"
+#include "core/fake/observer.h"
 #include "core/graph/exec_state.h"
-#include "core/tracer/numbers.h"
+#include "core/tracer/below.h"
+#include "core/tracer/recorder.h"
 
 namespace stator::tracer {
 
-using graph::Argument;
 using graph::kNoValue;
 using graph::ValueId;
 
@@ -21,176 +18,69 @@ namespace {
 constexpr auto kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 thread_local Tracer* current = nullptr;
 
-[[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& why) {
-  auto reason = c10::toString(op.operator_name()) + ": " + why;
-  fake::poison(reason);
-  throw fake::Unsupported(reason);
-}
-
-bool is_plain_constant(const c10::IValue& v) {
-  return v.isInt() || v.isNone() || v.isBool() || v.isDouble() || v.isIntList() || v.isString() || v.isDevice() ||
-         v.isComplexDouble() || v.isDoubleList() || v.isBoolList() || v.isComplexDoubleList();
-}
-
-const char* why_unknown(const at::Tensor& tensor) {
-  auto keys = tensor.key_set();
-  if (keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper) ||
-      keys.has(c10::DispatchKey::Functionalize)) {
-    return "a functorch or functionalization wrapper as argument";
-  }
-  if (fake::is_fake(tensor)) return "a fake tensor that no recorded op made";
-  return "a tensor that is not an input of the graph";
-}
-
 }  // namespace
 
 struct Tracer::Impl {
-  std::shared_ptr<graph::Graph> graph = std::make_shared<graph::Graph>();
+  AboveRecorder above;
+  std::unique_ptr<BelowRecorder> below;  // null unless asked for
+  std::vector<size_t> below_starts;      // by node of the list above: where its part of the list below begins
   fake::FakeMode fakes;
-  PointerMap<ValueId> ids;       // by TensorImpl
-  std::vector<at::Tensor> kept;  // tensors whose address is or was in `ids` and that are no value of the graph
-  Numbers numbers;
   uint32_t location = 0;
   uint32_t state = 0;
   uint32_t region = 0;
 
-  uint32_t current_state() {
-    if (!is_current(graph->states[state])) state = graph->intern_state(graph::current_state(region));
-    return state;
+  explicit Impl(std::string graph_name) : above(std::move(graph_name)) { enter_state(); }
+
+  void enter_state() { state = above.graph().intern_state(graph::current_state(region)); }
+
+  Place current_place() {
+    if (!is_current(above.graph().states[state])) enter_state();
+    return {state, location};
   }
 
-  void know(const at::Tensor& fake, ValueId id) { ids.set(fake.unsafeGetTensorImpl(), id); }
-
-  ValueId find(const at::Tensor& tensor) const {
-    const ValueId* found = ids.find(tensor.unsafeGetTensorImpl());
-    return found ? *found : kNoValue;
-  }
-
-  Argument argument(const c10::OperatorHandle& op, const c10::IValue& value);
-  Argument tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor);
-  ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  void record(const c10::OperatorHandle& op, std::vector<Argument> args, const torch::jit::Stack& stack);
-  void record_results(const c10::OperatorHandle& op, uint32_t index, at::ArrayRef<c10::IValue> returns);
+  void call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void rollback(size_t mark);
 };
-
-Argument Tracer::Impl::tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor) {
-  if (!tensor.defined()) return Argument::of_constant(tensor);
-  if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
-  // A Python number in a tensor's place is passed as a fresh tensor that type promotion treats as a number.
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
-    return Argument::of_constant(numbers.shared(tensor));
-  }
-  refuse(op, why_unknown(tensor));
-}
-
-Argument Tracer::Impl::argument(const c10::OperatorHandle& op, const c10::IValue& value) {
-  if (value.isTensor()) return tensor_argument(op, value.toTensor());
-  if (is_plain_constant(value)) return Argument::of_constant(value);
-  if (value.isTensorList()) {
-    std::vector<Argument> items;
-    auto list = value.toTensorList();
-    items.reserve(list.size());
-    for (size_t i = 0; i < list.size(); ++i) items.push_back(tensor_argument(op, list.get(i)));
-    return Argument::of_list(std::move(items));
-  }
-  if (value.isOptionalTensorList()) {
-    std::vector<Argument> items;
-    for (const c10::IValue& item : value.toListRef()) {
-      items.push_back(item.isNone() ? Argument::of_constant(item) : tensor_argument(op, item.toTensor()));
-    }
-    return Argument::of_list(std::move(items));
-  }
-  if (value.isList()) {
-    auto items = value.toListRef();
-    if (std::all_of(items.begin(), items.end(), is_plain_constant)) return Argument::of_constant(value);
-  }
-  refuse(op, "an argument of kind " + value.tagKind());
-}
-
-ValueId Tracer::Impl::result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor) {
-  if (!tensor.defined()) return kNoValue;
-  if (auto id = find(tensor); id != kNoValue) return id;
-  if (!fake::is_fake(tensor)) refuse(op, "a result that is not a fake tensor");
-  auto id = graph->add_result_value(node, tensor);
-  know(tensor, id);
-  return id;
-}
-
-void Tracer::Impl::record(const c10::OperatorHandle& op, std::vector<Argument> args, const torch::jit::Stack& stack) {
-  const auto& schema = op.schema();
-  auto returns = torch::jit::last(stack, schema.returns().size());
-  auto is_tensors = [](const c10::IValue& v) { return v.isTensor() || v.isTensorList(); };
-  // A question about metadata: the answer is a constant of the trace.
-  if (!returns.empty() && std::none_of(returns.begin(), returns.end(), is_tensors) && !schema.is_mutable()) return;
-
-  auto index = static_cast<uint32_t>(graph->nodes.size());
-  auto& node = graph->add_node(op);
-  node.args = std::move(args);
-  node.state = current_state();
-  node.location = location;
-  try {
-    record_results(op, index, returns);
-  } catch (...) {
-    rollback(index);
-    throw;
-  }
-}
-
-void Tracer::Impl::record_results(const c10::OperatorHandle& op, uint32_t index, at::ArrayRef<c10::IValue> returns) {
-  auto& results = graph->nodes[index].results;
-  results.reserve(returns.size());
-  for (const auto& value : returns) {
-    auto& result = results.emplace_back();
-    if (value.isTensor()) {
-      result.values.push_back(result_value(op, index, value.toTensor()));
-    } else if (value.isTensorList()) {
-      result.is_list = true;
-      for (const at::Tensor& tensor : value.toTensorVector()) {
-        result.values.push_back(result_value(op, index, tensor));
-      }
-    } else {
-      result.values.push_back(kNoValue);
-    }
-  }
-}
 
 void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (op.operator_name().name.starts_with("profiler::")) return op.redispatchBoxed(keys, stack);
   if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) {
     refuse(op, "called under a functorch transform");
   }
-  std::vector<Argument> args;
-  auto given = torch::jit::last(*stack, op.schema().arguments().size());
-  args.reserve(given.size());
-  for (const auto& value : given) args.push_back(argument(op, value));
+  if (below) return call_both(op, keys, stack);
+  auto args = above.arguments(op, *stack);
   op.redispatchBoxed(keys, stack);
-  record(op, std::move(args), *stack);
+  above.set_place(current_place());
+  above.record(op, std::move(args), *stack);
+}
+
+void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const size_t start = below->mark();
+  auto args = above.arguments(op, *stack);
+  try {
+    below->set_place({0, location});
+    {
+      fake::ObserverScope seen(below.get());
+      op.redispatchBoxed(keys, stack);
+    }
+    above.set_place(current_place());
+    if (above.record(op, std::move(args), *stack)) {
+      below_starts.push_back(start);
+    } else {
+      below->rollback(start);
+    }
+  } catch (...) {
+    below->rollback(start);
+    throw;
+  }
 }
 
 void Tracer::Impl::rollback(size_t mark) {
-  auto& nodes = graph->nodes;
-  auto& values = graph->values;
-  STATOR_CHECK(mark <= nodes.size(), "cannot roll back to node ", mark);
-  for (size_t n = mark; n < nodes.size(); ++n) {
-    for (const auto& result : nodes[n].results) {
-      for (ValueId id : result.values) {
-        // An in-place result names an older value, which stays.
-        if (id == kNoValue || values[id].producer != n) continue;
-        ids.erase(values[id].fake.unsafeGetTensorImpl());
-        kept.push_back(std::move(values[id].fake));
-        // Inputs added later keep their ids, so this one stays as a hole.
-        values[id] = {};
-      }
-    }
-  }
-  nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(mark), nodes.end());
-  auto is_hole = [&] {
-    auto last = static_cast<ValueId>(values.size() - 1);
-    return values[last].producer == UINT32_MAX && (graph->inputs.empty() || graph->inputs.back() != last);
-  };
-  while (!values.empty() && is_hole()) values.pop_back();
+  above.rollback(mark);
+  if (!below || mark >= below_starts.size()) return;
+  below->rollback(below_starts[mark]);
+  below_starts.resize(mark);
 }
 
 /// What the dispatcher calls for every op while the mode key is in TLS.
@@ -218,16 +108,19 @@ std::string install() {
   return problem;
 }
 
-Tracer::Tracer(std::string graph_name) : impl_(std::make_unique<Impl>()) {
-  impl_->graph->name = std::move(graph_name);
-  impl_->state = impl_->graph->intern_state(graph::current_state(impl_->region));
-}
+Tracer::Tracer(std::string graph_name) : impl_(std::make_unique<Impl>(std::move(graph_name))) {}
 
 Tracer::~Tracer() = default;
 
+void Tracer::record_below() {
+  STATOR_CHECK(impl_->above.graph().values.empty(), "the list below begins with the trace");
+  impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name);
+}
+
 at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) {
   auto fake = impl_->fakes.from_real(real);
-  impl_->know(fake, impl_->graph->add_input(std::move(name), fake));
+  if (impl_->below) impl_->below->add_input(name, fake);
+  impl_->above.add_input(std::move(name), fake);
   return fake;
 }
 
@@ -235,33 +128,34 @@ at::Tensor Tracer::add_constant(const at::Tensor& data) {
   STATOR_CHECK(!fake::is_fake(data) && !data.requires_grad() && data.is_non_overlapping_and_dense() &&
                    !data.is_conj() && !data.is_neg(),
                "a constant is plain, dense data");
-  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   auto fake = impl_->fakes.from_real(data);
-  auto index = static_cast<uint32_t>(impl_->graph->nodes.size());
-  auto& node = impl_->graph->add_node(clone);
-  node.args = {Argument::of_constant(data), Argument::of_constant({})};
-  node.state = impl_->current_state();
-  node.location = impl_->location;
-  auto id = impl_->graph->add_result_value(index, fake);
-  node.results.push_back({false, {id}});
-  impl_->know(fake, id);
+  impl_->above.set_place(impl_->current_place());
+  impl_->above.add_constant(data, fake);
+  if (impl_->below) {
+    impl_->below_starts.push_back(impl_->below->mark());
+    impl_->below->set_place({0, impl_->location});
+    impl_->below->add_constant(data, fake);
+  }
   return fake;
 }
 
-ValueId Tracer::value_of(const at::Tensor& fake) const { return fake.defined() ? impl_->find(fake) : kNoValue; }
+ValueId Tracer::value_of(const at::Tensor& fake) const { return fake.defined() ? impl_->above.find(fake) : kNoValue; }
 
 bool Tracer::adopt(const at::Tensor& fake) {
-  if (impl_->graph->nodes.empty() || !fake::is_fake(fake)) return false;
-  for (const auto& result : impl_->graph->nodes.back().results)
+  const auto& made_by = impl_->above.graph().nodes;
+  if (made_by.empty() || !fake::is_fake(fake)) return false;
+  for (const auto& result : made_by.back().results)
     for (ValueId id : result.values) {
       if (id == kNoValue) continue;
-      const at::Tensor& made = impl_->graph->values[id].fake;
+      const at::Tensor& made = impl_->above.graph().values[id].fake;
       if (made.storage().unsafeGetStorageImpl() != fake.storage().unsafeGetStorageImpl() ||
           made.sizes() != fake.sizes() || made.strides() != fake.strides() || made.dtype() != fake.dtype() ||
           made.storage_offset() != fake.storage_offset() || made.requires_grad() != fake.requires_grad())
         continue;
-      impl_->kept.push_back(fake);
-      impl_->know(fake, id);
+      impl_->above.adopt(fake, id);
+      if (impl_->below) {
+        if (auto same = impl_->below->find(made); same != kNoValue) impl_->below->adopt(fake, same);
+      }
       return true;
     }
   return false;
@@ -271,16 +165,34 @@ void Tracer::autocast_ended() {
   if (graph::in_autocast_block()) return;
   ++impl_->region;
   // The next node under autocast must not take over a state of the region before.
-  impl_->state = impl_->graph->intern_state(graph::current_state(impl_->region));
+  impl_->enter_state();
 }
 
 void Tracer::set_location(uint32_t location) { impl_->location = location; }
 
-graph::Graph& Tracer::graph() { return *impl_->graph; }
+graph::Graph& Tracer::graph() { return impl_->above.graph(); }
 
-std::shared_ptr<graph::Graph> Tracer::share_graph() { return impl_->graph; }
+std::shared_ptr<graph::Graph> Tracer::share_graph() { return impl_->above.share_graph(); }
 
-size_t Tracer::mark() const { return impl_->graph->nodes.size(); }
+std::shared_ptr<graph::Graph> Tracer::finish(c10::ArrayRef<at::Tensor> outputs) {
+  auto graph = impl_->above.share_graph();
+  for (const auto& output : outputs) {
+    auto id = value_of(output);
+    TORCH_CHECK_VALUE(id != kNoValue, "output ", graph->outputs.size(), " was not made by this tracer");
+    graph->outputs.push_back(id);
+  }
+  if (!impl_->below) return graph;
+  graph->below = impl_->below->share_graph();
+  graph->below->locations = graph->locations;
+  for (const auto& output : outputs) {
+    auto id = impl_->below->output(output);
+    STATOR_CHECK(id != kNoValue, "an output that no operator below autograd made");
+    graph->below->outputs.push_back(id);
+  }
+  return graph;
+}
+
+size_t Tracer::mark() const { return impl_->above.mark(); }
 
 void Tracer::rollback(size_t mark) { impl_->rollback(mark); }
 

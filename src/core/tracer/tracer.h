@@ -15,12 +15,15 @@ namespace stator::tracer {
 STATOR_API std::string install();
 
 /// Records every operator call made on fakes inside a `TraceScope` into one graph, at the level above autograd
-/// (composites whole). One tracer serves one capture on one thread. Every tensor it has seen stays alive as long as it
+/// (composites whole) and, where asked for, at the level below it (`Graph::below`). One tracer serves one capture on one thread. Every tensor it has seen stays alive as long as it
 /// and its graph have their fakes, so that addresses identify tensors.
 class STATOR_API Tracer {
  public:
   explicit Tracer(std::string graph_name);
   ~Tracer();
+
+  /// Also keeps the list below autograd, which costs about as much again. To be asked for before anything is added.
+  void record_below();
 
   /// A fake for a real input tensor; becomes the next graph input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
@@ -41,6 +44,9 @@ class STATOR_API Tracer {
   graph::Graph& graph();
   /// The same graph, to be kept beyond the tracer.
   std::shared_ptr<graph::Graph> share_graph();
+  /// That graph with its outputs, and with `below` where it was asked for. The trace ends here. Throws for a tensor that
+  /// is no value of the graph.
+  std::shared_ptr<graph::Graph> finish(c10::ArrayRef<at::Tensor> outputs);
   /// Number of nodes so far; `rollback(n)` forgets the nodes from the n-th on (their values must be unused). Inputs
   /// added since stay. What in-place ops did to the metadata of older fakes is not undone.
   size_t mark() const;

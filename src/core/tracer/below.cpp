@@ -1,0 +1,105 @@
+#include "core/tracer/below.h"
+
+#include <algorithm>
+
+#include "core/fake/fake_tensor.h"
+
+namespace stator::tracer {
+
+using graph::Argument;
+using graph::kNoValue;
+using graph::ValueId;
+
+namespace {
+
+c10::DispatchKeySet lazy_bits(const at::Tensor& tensor) {
+  return tensor.key_set() & c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+}
+
+}  // namespace
+
+BelowRecorder::BelowRecorder(std::string graph_name) : Recorder(std::move(graph_name)) {
+  graph::ExecState plain;
+  plain.grad_mode = false;
+  graph().states.push_back(plain);
+}
+
+void BelowRecorder::before(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  pending_ = arguments(op, stack);
+}
+
+void BelowRecorder::after(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  record(op, std::move(pending_), stack);
+}
+
+void BelowRecorder::adopt(const at::Tensor& fake, ValueId id) {
+  held_.emplace_back(fake.getIntrusivePtr());
+  know(fake, id);
+}
+
+ValueId BelowRecorder::output(const at::Tensor& fake) {
+  if (auto id = find(fake); id != kNoValue) return id;
+  static const auto alias = c10::Dispatcher::singleton().findSchemaOrThrow("aten::alias", "");
+  return resolve(alias, fake);
+}
+
+ValueId BelowRecorder::resolve(const c10::OperatorHandle&, const at::Tensor& tensor) {
+  auto id = same_head(tensor);
+  if (id == kNoValue) return kNoValue;
+  static const auto alias = c10::Dispatcher::singleton().findSchemaOrThrow("aten::alias", "");
+  auto index = static_cast<uint32_t>(graph().nodes.size());
+  add_node(alias, {Argument::of_value(id)});
+  auto copy = add_value(index, tensor);
+  graph().nodes[index].results.push_back({false, {copy}});
+  return copy;
+}
+
+ValueId BelowRecorder::same_head(const at::Tensor& tensor) const {
+  if (!fake::is_fake(tensor) || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return kNoValue;
+  auto found = by_storage_.find(tensor.storage().unsafeGetStorageImpl());
+  if (found == by_storage_.end()) return kNoValue;
+  for (auto id = found->second.rbegin(); id != found->second.rend(); ++id) {
+    const auto& meta = const_cast<BelowRecorder*>(this)->graph().values[*id].meta;
+    const auto& known = known_[*id];
+    if (meta && meta->dtype == tensor.scalar_type() && tensor.sizes() == meta->sizes &&
+        tensor.strides() == meta->strides && tensor.storage_offset() == known.offset &&
+        lazy_bits(tensor) == known.bits) {
+      return *id;
+    }
+  }
+  return kNoValue;
+}
+
+graph::ValueInfo BelowRecorder::describe(ValueId id, const at::Tensor& fake) {
+  held_.emplace_back(fake.getIntrusivePtr());
+  remember(id, fake);
+  return {{}, {}, UINT32_MAX, graph::meta_of(fake)};
+}
+
+void BelowRecorder::remember(ValueId id, const at::Tensor& fake) {
+  if (known_.size() <= id) known_.resize(id + 1);
+  bool symbolic = fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  known_[id] = {fake.unsafeGetTensorImpl(), fake.storage(), symbolic ? 0 : fake.storage_offset(), lazy_bits(fake)};
+  by_storage_[fake.storage().unsafeGetStorageImpl()].push_back(id);
+}
+
+void BelowRecorder::leave_storage(ValueId id) {
+  auto found = by_storage_.find(known_[id].storage.unsafeGetStorageImpl());
+  if (found != by_storage_.end()) std::erase(found->second, id);
+}
+
+void BelowRecorder::returned(ValueId id, const at::Tensor& fake) {
+  // In place: the operator may have given it another geometry, or another storage.
+  graph().values[id].meta = graph::meta_of(fake);
+  if (known_[id].impl != fake.unsafeGetTensorImpl()) return;
+  leave_storage(id);
+  remember(id, fake);
+}
+
+void BelowRecorder::forget(ValueId id) {
+  unknow(known_[id].impl);
+  leave_storage(id);
+  known_[id] = {};
+}
+
+}  // namespace stator::tracer

@@ -1,0 +1,211 @@
+#include "core/tracer/recorder.h"
+
+#include <ATen/core/List.h>
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/fake/fake_tensor.h"
+
+namespace stator::tracer {
+
+using graph::Argument;
+using graph::kNoValue;
+using graph::ValueId;
+
+namespace {
+
+bool is_plain_constant(const c10::IValue& v) {
+  return v.isInt() || v.isNone() || v.isBool() || v.isDouble() || v.isIntList() || v.isString() || v.isDevice() ||
+         v.isComplexDouble() || v.isDoubleList() || v.isBoolList() || v.isComplexDoubleList();
+}
+
+const char* why_unknown(const at::Tensor& tensor) {
+  auto keys = tensor.key_set();
+  if (keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper) ||
+      keys.has(c10::DispatchKey::Functionalize)) {
+    return "a functorch or functionalization wrapper as argument";
+  }
+  if (fake::is_fake(tensor)) return "a fake tensor that no recorded op made";
+  return "a tensor that is not an input of the graph";
+}
+
+}  // namespace
+
+void refuse(const c10::OperatorHandle& op, const std::string& why) {
+  auto reason = c10::toString(op.operator_name()) + ": " + why;
+  fake::poison(reason);
+  throw fake::Unsupported(reason);
+}
+
+Recorder::Recorder(std::string graph_name) { graph_->name = std::move(graph_name); }
+
+ValueId Recorder::find(const at::Tensor& tensor) const {
+  const ValueId* found = ids_.find(tensor.unsafeGetTensorImpl());
+  return found ? *found : kNoValue;
+}
+
+ValueId Recorder::add_input(std::string name, const at::Tensor& fake) {
+  auto id = static_cast<ValueId>(graph_->values.size());
+  auto info = describe(id, fake);
+  info.name = std::move(name);
+  graph_->values.push_back(std::move(info));
+  graph_->inputs.push_back(id);
+  know(fake, id);
+  return id;
+}
+
+void Recorder::add_constant(const at::Tensor& data, const at::Tensor& fake) {
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  auto index = static_cast<uint32_t>(graph_->nodes.size());
+  add_node(clone, {Argument::of_constant(data), Argument::of_constant({})});
+  auto id = add_value(index, fake);
+  graph_->nodes[index].results.push_back({false, {id}});
+}
+
+graph::Node& Recorder::add_node(const c10::OperatorHandle& op, std::vector<Argument> args) {
+  auto& node = graph_->add_node(op);
+  node.args = std::move(args);
+  node.state = place_.state;
+  node.location = place_.location;
+  return node;
+}
+
+ValueId Recorder::add_value(uint32_t node, const at::Tensor& fake) {
+  auto id = static_cast<ValueId>(graph_->values.size());
+  graph_->values.push_back(describe(id, fake));
+  graph_->values.back().producer = node;
+  know(fake, id);
+  return id;
+}
+
+Argument Recorder::tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor) {
+  if (!tensor.defined()) return Argument::of_constant(tensor);
+  if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
+  // A Python number in a tensor's place is passed as a fresh tensor that type promotion treats as a number.
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
+    return Argument::of_constant(numbers_.shared(tensor));
+  }
+  if (auto id = resolve(op, tensor); id != kNoValue) return Argument::of_value(id);
+  refuse(op, why_unknown(tensor));
+}
+
+Argument Recorder::argument(const c10::OperatorHandle& op, const c10::IValue& value) {
+  if (value.isTensor()) return tensor_argument(op, value.toTensor());
+  if (is_plain_constant(value)) return Argument::of_constant(value);
+  if (value.isTensorList()) {
+    std::vector<Argument> items;
+    auto list = value.toTensorList();
+    items.reserve(list.size());
+    for (size_t i = 0; i < list.size(); ++i) items.push_back(tensor_argument(op, list.get(i)));
+    return Argument::of_list(std::move(items));
+  }
+  if (value.isOptionalTensorList()) {
+    std::vector<Argument> items;
+    for (const c10::IValue& item : value.toListRef()) {
+      items.push_back(item.isNone() ? Argument::of_constant(item) : tensor_argument(op, item.toTensor()));
+    }
+    return Argument::of_list(std::move(items));
+  }
+  if (value.isList()) {
+    auto items = value.toListRef();
+    if (std::all_of(items.begin(), items.end(), is_plain_constant)) return Argument::of_constant(value);
+  }
+  refuse(op, "an argument of kind " + value.tagKind());
+}
+
+std::vector<Argument> Recorder::arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  std::vector<Argument> args;
+  auto given = torch::jit::last(stack, op.schema().arguments().size());
+  args.reserve(given.size());
+  for (const auto& value : given) args.push_back(argument(op, value));
+  return args;
+}
+
+bool Recorder::record(const c10::OperatorHandle& op, std::vector<Argument> args, const torch::jit::Stack& stack) {
+  const auto& schema = op.schema();
+  auto returns = torch::jit::last(stack, schema.returns().size());
+  auto is_tensors = [](const c10::IValue& v) { return v.isTensor() || v.isTensorList(); };
+  if (!returns.empty() && std::none_of(returns.begin(), returns.end(), is_tensors) && !schema.is_mutable()) {
+    return false;
+  }
+  auto index = static_cast<uint32_t>(graph_->nodes.size());
+  add_node(op, std::move(args));
+  try {
+    record_results(op, index, returns);
+  } catch (...) {
+    rollback(index);
+    throw;
+  }
+  return true;
+}
+
+void Recorder::record_results(const c10::OperatorHandle& op, uint32_t node, at::ArrayRef<c10::IValue> returns) {
+  auto& results = graph_->nodes[node].results;
+  results.reserve(returns.size());
+  for (const auto& value : returns) {
+    auto& result = results.emplace_back();
+    if (value.isTensor()) {
+      result.values.push_back(result_value(op, node, value.toTensor()));
+    } else if (value.isTensorList()) {
+      result.is_list = true;
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        result.values.push_back(result_value(op, node, tensor));
+      }
+    } else {
+      result.values.push_back(kNoValue);
+    }
+  }
+}
+
+ValueId Recorder::result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor) {
+  if (!tensor.defined()) return kNoValue;
+  if (auto id = find(tensor); id != kNoValue) {
+    returned(id, tensor);
+    return id;
+  }
+  if (!fake::is_fake(tensor)) refuse(op, "a result that is not a fake tensor");
+  return add_value(node, tensor);
+}
+
+void Recorder::rollback(size_t mark) {
+  auto& nodes = graph_->nodes;
+  auto& values = graph_->values;
+  STATOR_CHECK(mark <= nodes.size(), "cannot roll back to node ", mark);
+  for (size_t n = mark; n < nodes.size(); ++n) {
+    for (const auto& result : nodes[n].results) {
+      for (ValueId id : result.values) {
+        // An in-place result names an older value, which stays.
+        if (id == kNoValue || values[id].producer != n) continue;
+        forget(id);
+        // Inputs added later keep their ids, so this one stays as a hole.
+        values[id] = {};
+      }
+    }
+  }
+  nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(mark), nodes.end());
+  auto is_hole = [&] {
+    auto last = static_cast<ValueId>(values.size() - 1);
+    return values[last].producer == UINT32_MAX && (graph_->inputs.empty() || graph_->inputs.back() != last);
+  };
+  while (!values.empty() && is_hole()) values.pop_back();
+}
+
+void AboveRecorder::adopt(const at::Tensor& fake, ValueId id) {
+  kept_.push_back(fake);
+  know(fake, id);
+}
+
+ValueId AboveRecorder::resolve(const c10::OperatorHandle&, const at::Tensor&) { return kNoValue; }
+
+graph::ValueInfo AboveRecorder::describe(ValueId, const at::Tensor& fake) {
+  return {{}, fake, UINT32_MAX, nullptr};
+}
+
+void AboveRecorder::forget(ValueId id) {
+  auto& fake = graph().values[id].fake;
+  unknow(fake.unsafeGetTensorImpl());
+  kept_.push_back(std::move(fake));
+}
+
+}  // namespace stator::tracer
