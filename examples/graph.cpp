@@ -1,4 +1,5 @@
-// Builds a small network as a graph, prints it, reads it back and runs it: all without Python.
+// Builds a small network as a graph, prints it, reads it back and runs it; then traces the same network and shows what
+// happens below autograd: all without Python.
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
@@ -10,6 +11,7 @@
 #include "core/backend/backend.h"
 #include "core/graph/text.h"
 #include "core/graph/verify.h"
+#include "core/tracer/tracer.h"
 
 using namespace stator;
 
@@ -22,6 +24,23 @@ graph::ValueId call(graph::Graph& graph, const char* op, std::vector<graph::Argu
   auto result = graph.add_result_value(index, {});
   node.results.push_back({false, {result}});
   return result;
+}
+
+/// The network called on fakes: what the operators of the graph above become below autograd.
+bool show_trace(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!fake::install().empty() || !tracer::install().empty()) return false;
+  tracer::Tracer tracer("traced");
+  tracer.record_below();
+  auto x = tracer.add_input(input, "x"), w = tracer.add_input(weight, "weight"), b = tracer.add_input(bias, "bias");
+  at::Tensor result;
+  {
+    tracer::TraceScope recording(tracer);
+    result = at::relu(at::linear(x, w, b));
+  }
+  auto graph = tracer.finish({result});
+  std::cout << graph::to_text(*graph->below);
+  auto output = backend::compile_reference(graph->below)->run({input, weight, bias})[0];
+  return at::equal(output, at::relu(at::linear(input, weight, bias)));
 }
 
 }  // namespace
@@ -51,5 +70,5 @@ int main() {
   bool same = at::equal(output, at::relu(at::linear(input, w, b)));
   std::cout << "output " << output.sizes() << (same ? " equals" : " differs from") << " eager's; gradient of the bias "
             << b.grad().sizes() << "\n";
-  return same && b.grad().defined() ? 0 : 1;
+  return same && b.grad().defined() && show_trace(input, w, b) ? 0 : 1;
 }

@@ -26,6 +26,7 @@ SETTINGS: dict[str, Setting] = {
     "suppress_errors": Setting(bool, "A backend or capture that fails runs the frame eager, with a warning."),
     "verbose": Setting(bool, "Errors keep the frames of Stator and of the backend in their tracebacks."),
     "disable": Setting(bool, "Every compiled function runs its plain Python function."),
+    "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),
 }
 
 

@@ -14,7 +14,14 @@ from . import _C
 from .fx_export import ExportedGraphModule, export_graph
 from .fx_import import ImportedGraph, import_graph_module
 
-__all__ = ["GraphModule", "ImportedGraph", "from_graph_module", "lazy_graph_module", "to_graph_module"]
+__all__ = [
+    "GraphModule",
+    "ImportedGraph",
+    "aten_graph",
+    "from_graph_module",
+    "lazy_graph_module",
+    "to_graph_module",
+]
 
 GraphModule = ExportedGraphModule
 
@@ -22,6 +29,17 @@ GraphModule = ExportedGraphModule
 def to_graph_module(graph: _C.Graph) -> ExportedGraphModule:
     """An ordinary GraphModule that does what the graph does: it runs, prints, pickles and copies."""
     return export_graph(graph)
+
+
+def aten_graph(gm: torch.nn.Module) -> _C.Graph:
+    """The operators below autograd of a module that a backend got: same inputs and outputs, to be run without autograd.
+
+    There is one when `stator.config.aten_graphs` was set at the capture.
+    """
+    graph = gm.__dict__["_native"].aten if "_native" in gm.__dict__ else gm.__dict__.get("_aten")
+    if graph is None:
+        raise ValueError("no list below autograd was recorded: set stator.config.aten_graphs before the capture")
+    return graph
 
 
 def from_graph_module(gm: torch.nn.Module, example_inputs: Any) -> ImportedGraph:
@@ -83,9 +101,12 @@ class LazyGraphModule(ExportedGraphModule):
 
 
 def _materialize(lazy: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    made = export_graph(lazy.__dict__["_native"])
+    native = lazy.__dict__["_native"]
+    made = export_graph(native)
     lazy.__dict__.clear()
     lazy.__dict__.update(made.__dict__)
+    if native.aten is not None:
+        lazy.__dict__["_aten"] = native.aten
     object.__setattr__(lazy, "__class__", type(made))
     # The fx graph knows the module that owns it.
     made.graph.owning_module = lazy

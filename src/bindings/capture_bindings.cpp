@@ -29,6 +29,7 @@ constexpr SettingRow kSettings[] = {
     {"suppress_errors", &Config::suppress_errors, nullptr},
     {"verbose", &Config::verbose, nullptr},
     {"disable", &Config::disable, nullptr},
+    {"aten_graphs", &Config::aten_graphs, nullptr},
 };
 
 const SettingRow* find_setting(PyObject* name) {

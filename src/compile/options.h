@@ -13,6 +13,7 @@ struct Config {
   bool suppress_errors = false;
   bool verbose = false;
   bool disable = false;
+  bool aten_graphs = false;
 };
 Config& config();
 

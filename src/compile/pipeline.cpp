@@ -50,6 +50,7 @@ std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* argume
   observe::Stopwatch watch;
   StateKeeper state;
   Interpreter interpreter(function, code, arguments, graph_name);
+  if (config().aten_graphs) interpreter.torch.record_below();
   auto plan = std::make_unique<Plan>();
   Assembly assembly;
   std::shared_ptr<graph::Graph> graph;

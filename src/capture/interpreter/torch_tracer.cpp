@@ -113,30 +113,15 @@ void TorchTracer::use_location(uint32_t location) { impl_->tracer.set_location(l
 
 size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
 
-static void mark_used(const graph::Argument& argument, std::vector<bool>& used) {
-  if (argument.kind == graph::Argument::Kind::Value) used[argument.value] = true;
-  for (const graph::Argument& item : argument.items) mark_used(item, used);
-}
+void TorchTracer::record_below() { impl_->tracer.record_below(); }
 
 std::shared_ptr<graph::Graph> TorchTracer::finish(const std::vector<PyObject*>& outputs, std::vector<uint32_t>& kept) {
-  graph::Graph& traced = impl_->tracer.graph();
-  for (PyObject* output : outputs) {
-    graph::ValueId value = impl_->tracer.value_of(THPVariable_Unpack(output));
-    STATOR_CHECK(value != graph::kNoValue, "a graph output that the tracer never saw");
-    traced.outputs.push_back(value);
-  }
-  std::vector<bool> used(traced.values.size(), false);
-  for (const graph::Node& node : traced.nodes)
-    for (const graph::Argument& argument : node.args) mark_used(argument, used);
-  for (graph::ValueId output : traced.outputs) used[output] = true;
-  std::vector<graph::ValueId> inputs;
-  for (uint32_t i = 0; i < traced.inputs.size(); ++i)
-    if (used[traced.inputs[i]]) {
-      inputs.push_back(traced.inputs[i]);
-      kept.push_back(i);
-    }
-  traced.inputs = std::move(inputs);
-  return std::make_shared<graph::Graph>(std::move(traced));
+  std::vector<at::Tensor> fakes;
+  fakes.reserve(outputs.size());
+  for (PyObject* output : outputs) fakes.push_back(THPVariable_Unpack(output));
+  auto graph = impl_->tracer.finish(fakes);
+  kept = graph->drop_unused_inputs();
+  return graph;
 }
 
 bool TorchTracer::is_plain_tensor(PyObject* object) {

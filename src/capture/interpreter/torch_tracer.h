@@ -20,6 +20,9 @@ class TorchTracer {
   explicit TorchTracer(const std::string& graph_name);
   ~TorchTracer();
 
+  /// The graph also gets the list below autograd. To be called before anything else.
+  void record_below();
+
   /// The fake that stands for a real tensor; it becomes graph input `input_count() - 1`.
   /// Null (with `failure()` telling why) for tensors that have no fake.
   Ref add_input(PyObject* real, const std::string& name);

@@ -251,5 +251,55 @@ TEST_F(TracerTest, RandomOpsTouchNoGeneratorWhileTraced) {
   EXPECT_FALSE(at::equal(replay({})[0], replay({})[0]));
 }
 
+TEST_F(TracerTest, BothListsComeFromOneTrace) {
+  tracer_.record_below();
+  auto x = at::rand({2, 3}), w = at::rand({4, 3}).requires_grad_(), b = at::rand({4}).requires_grad_();
+  auto fx = tracer_.add_input(x, "x"), fw = tracer_.add_input(w, "w"), fb = tracer_.add_input(b, "b");
+  auto unused = tracer_.add_input(at::rand({1}), "unused");
+  at::Tensor y;
+  {
+    TraceScope scope(tracer_);
+    y = at::linear(fx, fw, fb).mul(2.5);
+    EXPECT_THROW(at::linear(fw, fb, fx), std::exception);
+    (void)fake::take_poison();
+  }
+  auto graph = tracer_.finish({y});
+  EXPECT_EQ(graph->drop_unused_inputs(), (std::vector<uint32_t>{0, 1, 2}));
+  ASSERT_EQ(num_nodes(), 2u);
+  ASSERT_TRUE(graph->below);
+  const auto& below = *graph->below;
+  std::vector<std::string> names;
+  for (const auto& node : below.nodes) names.push_back(c10::toString(node.op.operator_name()));
+  EXPECT_EQ(names, (std::vector<std::string>{"aten::t", "aten::addmm", "aten::mul.Scalar"}));
+  EXPECT_EQ(graph::find_problem(below), "");
+  EXPECT_EQ(below.meta(below.outputs[0])->sizes, (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(graph::to_text(*graph::from_text(graph::to_text(below))), graph::to_text(below));
+  graph->drop_fakes();
+  auto out = backend::compile_reference(graph->below)->run({x, w, b})[0];
+  EXPECT_FALSE(out.requires_grad());
+  EXPECT_TRUE(at::equal(out, at::linear(x, w, b).mul(2.5)));
+}
+
+TEST_F(TracerTest, RollbackTakesBothListsBack) {
+  tracer_.record_below();
+  auto x = at::ones({2});
+  auto fx = tracer_.add_input(x, "x");
+  at::Tensor kept, again, data = at::ones({2});
+  {
+    TraceScope scope(tracer_);
+    kept = fx.add(1);
+    auto mark = tracer_.mark();
+    auto dropped = at::linear(kept, fx);
+    auto constant = tracer_.add_constant(data);
+    tracer_.rollback(mark);
+    again = kept.mul(3);
+  }
+  auto graph = tracer_.finish({again});
+  EXPECT_EQ(graph->nodes.size(), 2u);
+  ASSERT_EQ(graph->below->nodes.size(), 2u);
+  EXPECT_EQ(graph::find_problem(*graph->below), "");
+  EXPECT_TRUE(at::equal(backend::compile_reference(graph->below)->run({x})[0], at::full({2}, 6.)));
+}
+
 }  // namespace
 }  // namespace stator::tracer

@@ -4,9 +4,11 @@ import copy
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 import stator
 from benchmarks import models
+from stator import _C, fx
 from tests.python.helpers import assert_same, captures, run_program
 
 CASES = pytest.mark.parametrize("case", models.ALL, ids=lambda case: case.name)
@@ -61,6 +63,44 @@ def test_training_step(case):
         for optimizer in optimizers:
             optimizer.step()
     assert captures() == 1
+
+
+def leaves(output):
+    return [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+
+
+@CASES
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
+def test_operators_below_autograd(case, training, grad):
+    """The list below autograd, recorded with and without autograd at work, computes what eager computes."""
+    model = case.build().train(training)
+    twin = copy.deepcopy(model)
+    lists = []
+
+    def backend(gm, example_inputs):
+        aten = fx.aten_graph(gm)
+        lists.append(aten)
+
+        def run(*inputs):
+            with torch.no_grad():
+                return aten(*inputs)
+
+        return run
+
+    with stator.config.patch(aten_graphs=True):
+        compiled = stator.compile(model, fullgraph=True, backend=backend)
+        for seed in range(2):
+            with torch.set_grad_enabled(grad):
+                got = leaves(run_seeded(compiled, case.inputs(seed), seed))
+                wanted = leaves(run_seeded(twin, case.inputs(seed), seed))
+            assert_same([leaf.detach() for leaf in got], [leaf.detach() for leaf in wanted])
+        for (name, mine), theirs in zip(model.named_buffers(), twin.buffers(), strict=True):
+            assert torch.equal(mine, theirs), f"buffer {name}"
+    (aten,) = lists
+    assert aten.num_nodes > 0
+    assert all("aten::linear" != node[0] for node in aten.nodes())
+    assert _C.Graph.parse(*aten.parts()).text() == aten.text()
 
 
 @CASES
