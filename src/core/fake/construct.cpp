@@ -34,8 +34,8 @@ class Pooled final : public Base {
 
 c10::Storage make_storage(c10::SymInt bytes, c10::Device device) {
   auto impl = c10::make_intrusive<Pooled<c10::StorageImpl>>(c10::StorageImpl::use_byte_size_t(), std::move(bytes),
-                                                    at::DataPtr(nullptr, device), /*allocator=*/nullptr,
-                                                    /*resizable=*/false);
+                                                            at::DataPtr(nullptr, device), /*allocator=*/nullptr,
+                                                            /*resizable=*/false);
   impl->release_data_and_set_meta_custom_data_ptr_error_msg_(kNoData);
   return c10::Storage(std::move(impl));
 }
@@ -110,8 +110,8 @@ at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::Sym
                      const c10::SymInt& offset, std::optional<at::ScalarType> dtype) {
   const auto type = dtype ? c10::scalarTypeToTypeMeta(*dtype) : base.dtype();
   // The VIEW constructor keeps the base's keys, so that a view made in inference mode of a normal tensor is normal.
-  at::Tensor view = at::detail::make_tensor<Pooled<c10::TensorImpl>>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
-                                                             base.key_set(), type);
+  at::Tensor view = at::detail::make_tensor<Pooled<c10::TensorImpl>>(
+      c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(), type);
   set_geometry(view, sizes, strides, offset);
   return view;
 }

@@ -7,8 +7,8 @@
 
 namespace stator::fake {
 
-/// Sees the operators that reach the `Fake` key, which is below autograd: composite operators that autograd knows only by
-/// their parts are seen as those parts, all others whole. What a shape function calls for itself is not seen.
+/// Sees the operators that reach the `Fake` key, which is below autograd: composite operators that autograd knows only
+/// by their parts are seen as those parts, all others whole. What a shape function calls for itself is not seen.
 class STATOR_API Observer {
  public:
   virtual ~Observer() = default;

@@ -18,7 +18,7 @@ constexpr size_t round_up(size_t size) { return (size + kAlign - 1) & ~(kAlign -
 struct Pool::Chunk {
   Chunk* next = nullptr;
   Chunk* previous = nullptr;
-  void* freed = nullptr;  // slots given back: each begins with the address of the next
+  void* freed = nullptr;                   // slots given back: each begins with the address of the next
   size_t fresh = round_up(sizeof(Chunk));  // where the slots begin that were never used
   size_t live = 0;
 

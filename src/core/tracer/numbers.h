@@ -7,8 +7,8 @@
 
 namespace stator::tracer {
 
-/// Python numbers in the place of tensors come as a fresh tensor for each call. Equal ones (same dtype, same bits) share
-/// one here, so that a graph holds each number once.
+/// Python numbers in the place of tensors come as a fresh tensor for each call. Equal ones (same dtype, same bits)
+/// share one here, so that a graph holds each number once.
 class Numbers {
  public:
   /// `number` itself, or the equal one that came first. It must be real.

@@ -198,9 +198,7 @@ void AboveRecorder::adopt(const at::Tensor& fake, ValueId id) {
 
 ValueId AboveRecorder::resolve(const c10::OperatorHandle&, const at::Tensor&) { return kNoValue; }
 
-graph::ValueInfo AboveRecorder::describe(ValueId, const at::Tensor& fake) {
-  return {{}, fake, UINT32_MAX, nullptr};
-}
+graph::ValueInfo AboveRecorder::describe(ValueId, const at::Tensor& fake) { return {{}, fake, UINT32_MAX, nullptr}; }
 
 void AboveRecorder::forget(ValueId id) {
   auto& fake = graph().values[id].fake;

@@ -15,8 +15,9 @@ namespace stator::tracer {
 STATOR_API std::string install();
 
 /// Records every operator call made on fakes inside a `TraceScope` into one graph, at the level above autograd
-/// (composites whole) and, where asked for, at the level below it (`Graph::below`). One tracer serves one capture on one thread. Every tensor it has seen stays alive as long as it
-/// and its graph have their fakes, so that addresses identify tensors.
+/// (composites whole) and, where asked for, at the level below it (`Graph::below`). One tracer serves one capture on
+/// one thread. Every tensor it has seen stays alive as long as it and its graph have their fakes, so that addresses
+/// identify tensors.
 class STATOR_API Tracer {
  public:
   explicit Tracer(std::string graph_name);
@@ -44,8 +45,8 @@ class STATOR_API Tracer {
   graph::Graph& graph();
   /// The same graph, to be kept beyond the tracer.
   std::shared_ptr<graph::Graph> share_graph();
-  /// That graph with its outputs, and with `below` where it was asked for. The trace ends here. Throws for a tensor that
-  /// is no value of the graph.
+  /// That graph with its outputs, and with `below` where it was asked for. The trace ends here. Throws for a tensor
+  /// that is no value of the graph.
   std::shared_ptr<graph::Graph> finish(c10::ArrayRef<at::Tensor> outputs);
   /// Number of nodes so far; `rollback(n)` forgets the nodes from the n-th on (their values must be unused). Inputs
   /// added since stay. What in-place ops did to the metadata of older fakes is not undone.
