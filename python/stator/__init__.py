@@ -37,6 +37,7 @@ from .errors import (
     Unsupported,
 )
 from .modes import disable, run
+from .skipfiles import default_skipped_files
 from .user import graph_break, is_compiling
 
 __version__ = "0.1.0"
@@ -54,6 +55,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'stator' has no attribute {name!r}")
 
 
+_C.set_skipped_files(default_skipped_files())
 _C.set_error_types(Unsupported, InternalError, RecompileLimitExceeded, BackendCompilerFailed, SkipFrame)
 
 __all__ = [

@@ -8,7 +8,9 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
 #include "compile/compiled_function.h"
+#include "compile/frame_compiler.h"
 #include "compile/options.h"
+#include "compile/reports.h"
 #include "core/fake/fake_tensor.h"
 #include "core/observe/counters.h"
 #include "core/tracer/tracer.h"
@@ -30,6 +32,7 @@ constexpr SettingRow kSettings[] = {
     {"verbose", &Config::verbose, nullptr},
     {"disable", &Config::disable, nullptr},
     {"aten_graphs", &Config::aten_graphs, nullptr},
+    {"break_after", nullptr, &Config::break_after},
 };
 
 const SettingRow* find_setting(PyObject* name) {
@@ -134,6 +137,19 @@ PyObject* set_run_mode(PyObject*, PyObject* state) {
   return PyLong_FromLong(static_cast<long>(before));
 }
 
+PyObject* set_skipped_files(PyObject*, PyObject* prefixes) {
+  Ref list = Ref::steal(PySequence_Fast(prefixes, "path prefixes are needed"));
+  if (!list) return nullptr;
+  std::vector<std::string> fresh;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list.get()); ++i) {
+    const char* text = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(list.get(), i));
+    if (!text) return nullptr;
+    fresh.emplace_back(text);
+  }
+  skipped_files() = std::move(fresh);
+  Py_RETURN_NONE;
+}
+
 PyObject* is_compiling(PyObject*, PyObject*) { Py_RETURN_FALSE; }
 
 PyMethodDef methods[] = {
@@ -145,6 +161,7 @@ PyMethodDef methods[] = {
     {"cache_entries", cache_entries, METH_O, nullptr},
     {"set_capture_listener", set_listener, METH_O, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},
+    {"set_skipped_files", set_skipped_files, METH_O, nullptr},
     {"is_compiling_flag", is_compiling, METH_NOARGS, nullptr},
     {},
 };

@@ -2,14 +2,12 @@
 
 #include <structmember.h>
 
-#include <mutex>
-
-#include "capture/cache/code_cache.h"
 #include "capture/call/bind.h"
 #include "capture/guards/global_state.h"
-#include "capture/interpreter/known_types.h"
 #include "capture/pycompat/facts.h"
+#include "compile/frame_compiler.h"
 #include "compile/options.h"
+#include "compile/reports.h"
 #include "core/observe/counters.h"
 
 namespace stator {
@@ -27,81 +25,9 @@ struct CompiledFunction {
   PyObject* name;                     // keeps the backend's name for repr
 };
 
-Ref& listener() {
-  static Ref* made = new Ref;
-  return *made;
-}
-GraphWrapper graph_wrapper = nullptr;
-
-std::string text_of(PyObject* object) {
-  const char* chars = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
-  return chars ? chars : "?";
-}
-
-void put(PyObject* dict, const char* key, Ref value) {
-  if (!value) {
-    PyErr_Clear();
-    value = Ref::borrow(Py_None);
-  }
-  PyDict_SetItemString(dict, key, value.get());
-}
-Ref text(const std::string& value) { return Ref::steal(PyUnicode_FromStringAndSize(value.data(), value.size())); }
-Ref number(double value) { return Ref::steal(PyFloat_FromDouble(value)); }
-Ref whole(uint64_t value) { return Ref::steal(PyLong_FromUnsignedLongLong(value)); }
-Ref texts(const std::vector<std::string>& values) {
-  Ref list = Ref::steal(PyList_New(0));
-  for (const std::string& value : values) PyList_Append(list.get(), text(value).get());
-  return list;
-}
-
-Ref describe_phases(const Phases& phases) {
-  Ref dict = Ref::steal(PyDict_New());
-  put(dict.get(), "interpret", number(phases.interpret));
-  put(dict.get(), "guards", number(phases.guards));
-  put(dict.get(), "backend", number(phases.backend));
-  put(dict.get(), "total", number(phases.total()));
-  return dict;
-}
-
-void tell_listener(CompiledFunction* self, const Entry& entry, const std::string& recompile_reason) {
-  if (!listener()) return;
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
-  Ref record = Ref::steal(PyDict_New());
-  put(record.get(), "function", text(text_of(code->co_qualname)));
-  put(record.get(), "file", text(text_of(code->co_filename)));
-  put(record.get(), "line", whole(code->co_firstlineno));
-  put(record.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
-  put(record.get(), "ops", whole(entry.ops));
-  put(record.get(), "guards", texts(entry.guards->describe()));
-  put(record.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
-  put(record.get(), "phases", describe_phases(entry.phases));
-  put(record.get(), "compile_id", text(entry.id()));
-  put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
-  Ref kept = listener();
-  Ref told = Ref::steal(PyObject_CallOneArg(kept.get(), record.get()));
-  if (!told) PyErr_WriteUnraisable(kept.get());
-}
-
 PyObject* call_plain(CompiledFunction* self, PyObject* const* args, size_t nargsf, PyObject* names) {
   return PyObject_Vectorcall(self->fn, args, nargsf, names);
 }
-
-/// One capture at a time; waiting releases the GIL so that calls go on meanwhile.
-class CaptureLock {
- public:
-  CaptureLock() {
-    if (mutex().try_lock()) return;
-    Py_BEGIN_ALLOW_THREADS mutex().lock();
-    Py_END_ALLOW_THREADS
-  }
-  ~CaptureLock() { mutex().unlock(); }
-
- private:
-  static std::recursive_mutex& mutex() {
-    static auto* made = new std::recursive_mutex;
-    return *made;
-  }
-};
 
 PyObject* raise_unsupported(const BreakReason& reason) {
   Ref record = describe_break(reason);
@@ -110,105 +36,36 @@ PyObject* raise_unsupported(const BreakReason& reason) {
   return nullptr;
 }
 
-bool warn_limit(CompiledFunction* self, CodeCache& cache, const std::string& which, int64_t limit,
-                const std::string& reason) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
-  std::string message = text_of(code->co_qualname) + " (" + text_of(code->co_filename) + ":" +
-                        std::to_string(code->co_firstlineno) + ") was captured " + std::to_string(limit) +
-                        " times, which is " + which + "; further misses run as plain Python. The last miss: " + reason +
-                        ". Keep what that guard looks at constant, or raise stator.config." + which + ".";
-  if (config().fail_on_recompile_limit_hit || self->request->fullgraph) {
-    Ref error = Ref::steal(PyObject_CallFunction(error_types().recompile_limit.get(), "s", message.c_str()));
-    if (error) PyErr_SetObject(error_types().recompile_limit.get(), error.get());
-    return false;
+PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const* args, size_t nargsf, PyObject* names) {
+  if (entry.broke && self->request->fullgraph) return raise_unsupported(*entry.broke);
+  if (!entry.plan) {
+    FrameCompiler compiler(*self->request);
+    return call_watched(compiler, self->fn, args, nargsf, names);
   }
-  if (cache.warned) return true;
-  cache.warned = true;
-  return PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) == 0;
-}
-
-/// The backend failed: the error is the user's, unless they asked for it to be suppressed.
-PyObject* after_failure(CompiledFunction* self, CodeCache& cache, PyObject* const* args, size_t nargsf,
-                        PyObject* names) {
-  if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // interrupts pass
-  if (PyErr_ExceptionMatches(error_types().skip_frame.get())) {
+  Outcome outcome;
+  bool ran;
+  {
+    FramesAside aside;
+    ran = entry.plan->run(*entry.guards, outcome);
+  }
+  if (!ran) {
+    if (!outcome.operator_failed) return nullptr;
+    // Nothing has happened yet: the program itself raises it, at its own line and into its own handlers.
     PyErr_Clear();
-    cache.skipped = true;
-    observe::count("frames.ok");
+    observe::count("plans.failed");
     return call_plain(self, args, nargsf, names);
   }
-  if (!config().suppress_errors) return nullptr;
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  Ref shown = Ref::steal(value ? PyObject_Str(value) : nullptr);
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
-  std::string message = text_of(code->co_qualname) + " (" + text_of(code->co_filename) + ":" +
-                        std::to_string(code->co_firstlineno) + ") runs as plain Python: " + text_of(shown.get());
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
-  cache.skipped = true;
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) < 0) return nullptr;
-  return call_plain(self, args, nargsf, names);
+  if (entry.plan->frames.empty()) return outcome.result.release();
+  FrameCompiler compiler(*self->request);
+  return go_on(compiler, self->fn, *entry.plan, std::move(outcome));
 }
 
-PyObject* run_entry(CompiledFunction* self, Entry& entry, PyObject* const* args, size_t nargsf, PyObject* names) {
-  if (entry.plan) return entry.plan->run(*entry.guards);
-  if (self->request->fullgraph) return raise_unsupported(*entry.broke);
-  return call_plain(self, args, nargsf, names);
-}
-
-/// Nothing cached fits: capture, publish, run.
-PyObject* on_miss(CompiledFunction* self, CodeCache& cache, const BoundArguments& bound, PyObject* const* args,
+PyObject* on_miss(CompiledFunction* self, CodeCache& cache, PyObject* const* bound, PyObject* const* args,
                   size_t nargsf, PyObject* names) {
-  GuardInput input{bound.data(), self->fn};
-  CaptureLock lock;
-  PyObject* key = self->request->cache_key.get();
-  // Another thread may have captured just this while we waited.
-  if (std::shared_ptr<Entry> found = cache.find(0, key, input)) return run_entry(self, *found, args, nargsf, names);
-  if (cache.skipped) return call_plain(self, args, nargsf, names);
-  observe::count("cache.misses");
-
-  std::string reason;
-  if (cache.count(key) > 0) {
-    std::vector<std::string> reasons = cache.failures(0, key, input);
-    if (!reasons.empty()) reason = reasons.front();
-    observe::count("recompiles.total");
-  }
-  int64_t limit = config().recompile_limit;
-  bool local = static_cast<int64_t>(cache.count_for(key, input)) >= limit;
-  bool accumulated = static_cast<int64_t>(cache.next_compile_id) >= config().accumulated_recompile_limit;
-  if (local || accumulated) {
-    observe::count("recompiles.limit_hit");
-    const char* which = local ? "recompile_limit" : "accumulated_recompile_limit";
-    if (!warn_limit(self, cache, which, local ? limit : config().accumulated_recompile_limit, reason)) return nullptr;
-    return call_plain(self, args, nargsf, names);
-  }
-
-  observe::count("frames.total");
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
-  std::shared_ptr<Entry> entry = compile_frame(self->fn, bound.data(), *self->request, text_of(code->co_name));
-  if (!entry) return after_failure(self, cache, args, nargsf, names);
-  entry->frame_id = cache.frame_id;
-  entry->compile_id = cache.next_compile_id++;
-  cache.add(entry);
-  observe::count("frames.ok");
-  if (entry->plan) {
-    observe::count("captures.total");
-    observe::count("captures.ops", entry->ops);
-    if (entry->ops) observe::count("captures.graphs");
-    observe::count("captures.guards", entry->guards->size());
-  } else {
-    observe::count(std::string("breaks.") + break_name(entry->broke->id));
-  }
-  tell_listener(self, *entry, reason);
-  // The guards give the plan its inputs, so they run once more even for the call that made them.
-  if (entry->plan && !entry->guards->run(input)) {
-    observe::count("guards.unstable");
-    return call_plain(self, args, nargsf, names);
-  }
-  return run_entry(self, *entry, args, nargsf, names);
+  FrameCompiler compiler(*self->request);
+  std::shared_ptr<Entry> entry = compiler.capture(cache, {self->fn, cache.decoded, 0, bound, 0});
+  if (entry) return run_entry(self, *entry, args, nargsf, names);
+  return PyErr_Occurred() ? nullptr : call_plain(self, args, nargsf, names);
 }
 
 PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -230,13 +87,14 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
   GuardInput input{bound.data(), self->fn, &raw};
   if (std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input))
     return run_entry(self, *found, args, nargsf, names);
-  if (mode == RunMode::RunOnly || cache->skipped || GlobalState::obstacle()) {
+  if (mode == RunMode::RunOnly || cache->skipped || stator_is_tracing(PyThreadState_Get()) ||
+      GlobalState::obstacle()) {
     if (const char* why = GlobalState::obstacle(); why && mode == RunMode::Compile)
       observe::count(std::string("skips.") + why);
     return call_plain(self, args, nargsf, names);
   }
   if (Py_EnterRecursiveCall(" in a compiled function")) return nullptr;
-  PyObject* result = on_miss(self, *cache, bound, args, nargsf, names);
+  PyObject* result = on_miss(self, *cache, bound.data(), args, nargsf, names);
   Py_LeaveRecursiveCall();
   return result;
 }
@@ -351,52 +209,10 @@ ErrorTypes& error_types() {
   return *types;
 }
 
-RunMode& run_mode() {
-  static thread_local RunMode mode = RunMode::Compile;
-  return mode;
-}
-
 PyTypeObject* compiled_function_type() {
   static PyTypeObject* type = nullptr;
   if (!type) type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   return type;
-}
-
-Ref set_capture_listener(Ref fresh) { return std::exchange(listener(), std::move(fresh)); }
-void set_graph_wrapper(GraphWrapper wrapper) { graph_wrapper = wrapper; }
-
-Ref describe_break(const BreakReason& reason) {
-  Ref dict = Ref::steal(PyDict_New());
-  put(dict.get(), "id", text(break_name(reason.id)));
-  std::string cause = break_title(reason.id);
-  if (!reason.detail.empty()) cause += ": " + reason.detail;
-  put(dict.get(), "text", text(cause));
-  put(dict.get(), "hint", text(break_hint(reason.id)));
-  Ref stack = Ref::steal(PyList_New(0));
-  for (const StackLine& line : reason.stack) {
-    Ref row = Ref::steal(Py_BuildValue("(sis)", line.file.c_str(), line.line, line.function.c_str()));
-    PyList_Append(stack.get(), row.get());
-  }
-  if (!reason.stack.empty()) {
-    put(dict.get(), "file", text(reason.stack.back().file));
-    put(dict.get(), "line", whole(reason.stack.back().line));
-    put(dict.get(), "function", text(reason.stack.back().function));
-  }
-  put(dict.get(), "stack", std::move(stack));
-  return dict;
-}
-
-Ref describe_entry(const Entry& entry) {
-  Ref dict = Ref::steal(PyDict_New());
-  put(dict.get(), "id", text(entry.id()));
-  put(dict.get(), "guards", texts(entry.guards->describe()));
-  put(dict.get(), "hits", whole(entry.hits));
-  put(dict.get(), "backend", text(entry.backend));
-  put(dict.get(), "ops", whole(entry.ops));
-  put(dict.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
-  put(dict.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
-  put(dict.get(), "phases", describe_phases(entry.phases));
-  return dict;
 }
 
 }  // namespace stator

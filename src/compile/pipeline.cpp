@@ -36,64 +36,140 @@ class StateKeeper {
   std::shared_ptr<const GlobalState> before_;
 };
 
-static void number_slots(Assembly& assembly) {
+namespace {
+
+void number_slots(Assembly& assembly) {
   for (Step& step : assembly.steps)
     if (step.kind == StepKind::Slot) step.a = assembly.slots[step.a]->slot;
 }
 
-std::shared_ptr<Entry> compile_frame(PyObject* function, PyObject* const* arguments, const CompileRequest& request,
-                                     const std::string& graph_name) {
-  auto entry = std::make_shared<Entry>();
-  entry->cache_key = request.cache_key;
-  entry->backend = request.backend;
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  observe::Stopwatch watch;
-  StateKeeper state;
-  Interpreter interpreter(function, code, arguments, graph_name);
-  if (config().aten_graphs) interpreter.torch.record_below();
-  auto plan = std::make_unique<Plan>();
+/// One walk over the bytecode: to the frame's end, or to the instruction it was told to stop before.
+struct Walk {
+  std::unique_ptr<Interpreter> interpreter;
   Assembly assembly;
   std::shared_ptr<graph::Graph> graph;
-  std::vector<uint32_t> kept;
+  std::vector<uint32_t> kept;  // graph inputs that are used
+  std::shared_ptr<const GlobalState> state_at_end;
+  std::optional<BreakReason> broke;
+  bool stopped = false;
+  uint64_t retry = 0;  // a step to stop before instead
+};
 
+Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& state, uint64_t stop_before) {
+  Walk w;
+  w.interpreter = std::make_unique<Interpreter>(start, graph_name);
+  Interpreter& in = *w.interpreter;
+  if (config().aten_graphs) in.torch.record_below();
+  in.stop_before = stop_before;
+  auto note_state = [&] {
+    if (!state.is_changed()) return;
+    if (!state.before()->can_be_restored()) throw Break{BreakId::global_state, ""};
+    w.state_at_end = GlobalState::current();
+  };
+  in.at_stop = [&] {
+    if (uint64_t step = in.resumable_step(); step != stop_before) throw StopEarlier{step};
+    w.assembly = assemble_break(in);
+    note_state();
+  };
   try {
-    Value* result = interpreter.run();
-    if (state.is_changed()) throw Break{BreakId::global_state, ""};
-    assembly = assemble(interpreter, result);
-    graph = interpreter.torch.finish(assembly.outputs, kept);
+    Value* result = in.run();
+    w.assembly = assemble(in, result);
+    note_state();
+  } catch (const Stopped&) {
+    w.stopped = true;
+  } catch (const StopEarlier& earlier) {
+    w.retry = earlier.step;
+    w.broke = BreakReason{BreakId::raises, "an exception is alive", in.end_stack};
   } catch (const Break& broke) {
-    entry->broke = BreakReason{broke.id, broke.detail, interpreter.end_stack};
+    w.broke = BreakReason{broke.id, broke.detail, in.end_stack};
   } catch (const Raise& raised) {
-    entry->broke = BreakReason{BreakId::raises, exception_text(interpreter, raised.exception), interpreter.end_stack};
+    w.broke = BreakReason{BreakId::raises, exception_text(in, raised.exception), in.end_stack};
   } catch (const std::exception& error) {
-    entry->broke = BreakReason{BreakId::internal, error.what(), interpreter.end_stack};
+    w.broke = BreakReason{BreakId::internal, error.what(), in.end_stack};
   }
+  try {
+    if (!w.broke) w.graph = in.torch.finish(w.assembly.outputs, w.kept);
+  } catch (const std::exception& error) {
+    w.broke = BreakReason{BreakId::internal, error.what(), in.end_stack};
+    w.stopped = false;
+  }
+  state.before()->restore();
+  return w;
+}
+
+constexpr int kMaxRestarts = 3;
+
+/// The walk to just before the break that ended `first`; its `broke` is set when there is no way to stop there.
+Walk walk_to_break(const Start& start, const std::string& graph_name, const StateKeeper& state, const Walk& first) {
+  uint64_t stop = first.retry ? first.retry : first.interpreter->end_step, outer = first.interpreter->outer_step;
+  Walk w;
+  for (int restarts = 0; restarts < kMaxRestarts && stop > 0; ++restarts) {
+    observe::count("captures.restarts");
+    w = walk(start, graph_name, state, stop);
+    if (w.stopped || PyErr_Occurred()) return w;
+    // An exception that is alive is raised again for real; what cannot be rebuilt in an inlined frame need not be when the
+    // break moves out to the call.
+    uint64_t next = w.retry ? w.retry : outer;
+    if (next >= stop) break;
+    stop = next;
+  }
+  if (!w.broke) w.broke = BreakReason{BreakId::internal, "the second walk took another way", {}};
+  return w;
+}
+
+}  // namespace
+
+std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& request, const std::string& graph_name) {
+  auto entry = std::make_shared<Entry>();
+  entry->offset = start.offset;
+  entry->cache_key = request.cache_key;
+  entry->backend = request.backend;
+  observe::Stopwatch watch;
+  StateKeeper state;
+
+  uint64_t fuel = static_cast<uint64_t>(config().break_after);
+  Walk w = walk(start, graph_name, state, fuel ? fuel + 1 : 0);
+  entry->broke = w.broke;
+  if (w.stopped) entry->broke = BreakReason{BreakId::fuel, "", w.interpreter->end_stack};
   // Only a signal handler's exception is left set: it is the user's.
   if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return nullptr;
+  if (w.broke && !request.fullgraph) {
+    Walk second = walk_to_break(start, graph_name, state, w);
+    if (PyErr_Occurred()) return nullptr;
+    entry->runs_plain = !second.stopped;
+    if (second.stopped) w = std::move(second);
+  }
   entry->phases.interpret = watch.lap();
 
+  Interpreter& interpreter = *w.interpreter;
   std::vector<PyObject*> example_inputs;
   std::vector<Source*> input_sources;
-  for (uint32_t input : kept) {
+  for (uint32_t input : w.kept) {
     input_sources.push_back(interpreter.inputs[input]->source);
     example_inputs.push_back(interpreter.inputs[input]->real.get());
   }
+  entry->bound = interpreter.bound_places();
   entry->guards = std::make_unique<CheckArray>(interpreter.take_sources(), state.before());
   entry->phases.guards = watch.lap();
-  if (entry->broke) return entry;
+  if (w.broke || (w.stopped && interpreter.stop_before == 1)) return entry;
 
+  auto plan = std::make_unique<Plan>();
   for (Source* source : input_sources) plan->inputs.push_back(source->slot);
-  number_slots(assembly);
-  plan->steps = std::move(assembly.steps);
-  plan->result = assembly.result;
+  number_slots(w.assembly);
+  plan->steps = std::move(w.assembly.steps);
+  plan->result = w.assembly.result;
+  plan->frames = std::move(w.assembly.frames);
+  plan->state_at_end = w.state_at_end;
+  plan->is_cut = entry->broke && entry->broke->id == BreakId::fuel;
   plan->prepare();
-  entry->ops = op_count(*graph);
+  entry->ops = op_count(*w.graph);
   if (entry->ops > 0) {
-    entry->graph = graph;
-    plan->graph = request.compiler ? backend_call(graph, example_inputs, request) : make_native_runner(graph);
+    entry->graph = w.graph;
+    plan->repeatable = !request.compiler && is_repeatable(*w.graph);
+    plan->graph = request.compiler ? backend_call(w.graph, example_inputs, request) : make_native_runner(w.graph);
     if (!plan->graph) return nullptr;
   }
-  drop_fakes(*graph);
+  drop_fakes(*w.graph);
   entry->plan = std::move(plan);
   entry->phases.backend = watch.lap();
   return entry;

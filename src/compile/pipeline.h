@@ -5,6 +5,10 @@
 
 #include "capture/cache/entry.h"
 
+namespace stator::capture {
+struct Start;
+}
+
 namespace stator {
 
 /// What one `stator.compile` call asked for.
@@ -15,11 +19,12 @@ struct CompileRequest {
   bool fullgraph = false;
 };
 
-/// Captures the frame that `function` would run with these arguments: bytecode, values, guards, graph, backend, plan.
-/// The entry has a plan, or tells in `broke` why the frame runs as plain Python. Null with a Python error set when the
-/// backend failed or the user interrupted. GIL held; global state is as before afterwards, also on failure.
-std::shared_ptr<capture::Entry> compile_frame(PyObject* function, PyObject* const* arguments,
-                                              const CompileRequest& request, const std::string& graph_name);
+/// Captures from one place of a frame on: bytecode, values, guards, graph, backend, plan. The entry has a plan, which ends
+/// the frame or stops at a break that `broke` tells of; without one the next instruction, or all of the frame, runs as
+/// plain Python. Null with a Python error set when the backend failed or the user interrupted. GIL held; global state is
+/// as before afterwards, also on failure.
+std::shared_ptr<capture::Entry> compile_frame(const capture::Start& start, const CompileRequest& request,
+                                              const std::string& graph_name);
 
 /// Set once by the bindings: hands a graph to a Python backend; null with a Python error set when it failed.
 using BackendCall = std::unique_ptr<capture::GraphRunner> (*)(std::shared_ptr<graph::Graph> graph,

@@ -39,7 +39,8 @@ std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, cons
       it = entries_.erase(it);
       continue;
     }
-    if (entry.offset == offset && entry.cache_key.get() == cache_key && entry.guards->run(input)) {
+    if (entry.offset == offset && entry.cache_key.get() == cache_key && entry.fits(input.arguments) &&
+        entry.guards->run(input)) {
       return hit(it);
     }
     ++it;
@@ -79,19 +80,21 @@ std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key
   std::vector<std::string> reasons;
   for (auto& entry : entries_)
     if (entry->offset == offset && entry->cache_key.get() == cache_key)
-      reasons.push_back(entry->id() + ": " + entry->guards->failure(input));
+      reasons.push_back(entry->id() + ": " +
+                        (entry->fits(input.arguments) ? entry->guards->failure(input) : "other variables are bound"));
   return reasons;
 }
 
-size_t CodeCache::count(PyObject* cache_key) const {
+size_t CodeCache::count(int32_t offset, PyObject* cache_key) const {
   size_t n = 0;
-  for (auto& entry : entries_) n += entry->cache_key.get() == cache_key;
+  for (auto& entry : entries_) n += entry->offset == offset && entry->cache_key.get() == cache_key;
   return n;
 }
 
-size_t CodeCache::count_for(PyObject* cache_key, const GuardInput& input) const {
+size_t CodeCache::count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const {
   size_t n = 0;
-  for (auto& entry : entries_) n += entry->cache_key.get() == cache_key && entry->guards->same_identities(input);
+  for (auto& entry : entries_)
+    n += entry->offset == offset && entry->cache_key.get() == cache_key && entry->guards->same_identities(input);
   return n;
 }
 

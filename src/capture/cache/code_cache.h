@@ -2,6 +2,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,16 +25,18 @@ class CodeCache {
   void evict(PyObject* cache_key);
   /// Why none of the entries holds: one line per entry, newest first.
   std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  size_t count(PyObject* cache_key) const;
+  size_t count(int32_t offset, PyObject* cache_key) const;
   /// Entries whose identity-guarded objects fit this call: those are what a recompile limit counts.
-  size_t count_for(PyObject* cache_key, const GuardInput& input) const;
+  size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
   const std::list<std::shared_ptr<Entry>>& entries() const { return entries_; }
   void clear();
 
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
   bool warned = false;   // about the recompile limit
-  bool skipped = false;  // a backend asked to leave this code alone
+  bool skipped = false;  // left alone: a backend asked for it, or nothing was gained
+  size_t entries_made = 0, ops_made = 0;
+  std::optional<bool> candidate;  // whether its frames may be captured when a break runs them
   /// A reset dropped it: whoever holds it looks the code up again.
   bool is_detached() const { return detached_; }
 

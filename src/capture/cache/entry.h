@@ -29,13 +29,21 @@ struct Entry {
   std::string backend;
   uint64_t frame_id = 0, compile_id = 0;
   std::unique_ptr<CheckArray> guards;
-  std::unique_ptr<Plan> plan;  // null: the frame runs as plain Python
+  std::unique_ptr<Plan> plan;  // null: the instruction at `offset` runs for real, or all of the frame does
+  bool runs_plain = false;     // the latter
   std::optional<BreakReason> broke;
+  std::vector<bool> bound;  // which slots and stack places hold something; empty at offset 0
   std::shared_ptr<graph::Graph> graph;
   size_t ops = 0;
   Phases phases;
   uint64_t hits = 0;
 
+  /// Whether just the same places hold something.
+  bool fits(PyObject* const* values) const {
+    for (size_t i = 0; i < bound.size(); ++i)
+      if (bound[i] != (values[i] != nullptr)) return false;
+    return true;
+  }
   std::string id() const { return std::to_string(frame_id) + "/" + std::to_string(compile_id); }
 };
 

@@ -3,6 +3,8 @@
 #include "capture/guards/literals.h"
 #include "capture/pycompat/facts.h"
 
+#include "capture/pycompat/frame.h"
+
 namespace stator::capture {
 namespace {
 
@@ -184,29 +186,78 @@ Ref set_item(const Step& s, Making& m) {
   return failed < 0 ? Ref() : done();
 }
 
+bool take(PyObject* iterator, int32_t count) {
+  if (count <= 0) return true;
+  for (int32_t i = 0; i < count; ++i) {
+    Ref item = Ref::steal(PyIter_Next(iterator));
+    if (!item) break;
+  }
+  return !PyErr_Occurred();
+}
+
+Ref call_object(const Step& s, Making& m) {
+  std::vector<PyObject*> args;
+  for (int32_t item : s.items) args.push_back(m.at(item));
+  size_t names = s.extra ? PyTuple_GET_SIZE(s.extra.get()) : 0;
+  Ref made = Ref::steal(PyObject_Vectorcall(s.object.get(), args.data(), args.size() - names, s.extra.get()));
+  return made && take(made.get(), s.a) ? std::move(made) : Ref();
+}
+
+Ref make_generator(const Step& s, Making& m) {
+  PyObject* function = m.at(s.items[0]);
+  if (s.a < 0) return Ref::steal(PyObject_Call(function, m.at(s.items[1]), m.at(s.items[2])));
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  std::vector<PyObject*> placeholders(code->co_argcount + code->co_kwonlyargcount, Py_None);
+  Ref names = code->co_kwonlyargcount
+                  ? Ref::steal(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
+                                                code->co_argcount + code->co_kwonlyargcount))
+                  : Ref();
+  Ref generator = Ref::steal(PyObject_Vectorcall(function, placeholders.data(), code->co_argcount, names.get()));
+  if (!generator) return {};
+  std::vector<PyObject*> values;
+  for (size_t i = 1; i < s.items.size(); ++i) values.push_back(Ref::borrow(m.at(s.items[i])).release());
+  StatorFrameState state{values.data(), values.data() + s.a, static_cast<int>(values.size()) - s.a, s.b};
+  int failed = stator_generator_fill(generator.get(), &state);
+  for (PyObject* left : values) Py_XDECREF(left);
+  return failed ? Ref() : generator;
+}
+
 constexpr StepFn kSteps[] = {
     make_constant, make_slot, make_output, make_tuple, make_named_tuple, make_list,      make_dict,     make_set,
     make_slice,    make_view, make_object, make_cell,  make_bound,       make_partial,   make_function, set_attribute,
-    fill_dict,     fill_list, call_method, set_cell,   set_item,         set_attributes,
+    fill_dict,     fill_list, call_method, set_cell,   set_item,         set_attributes, call_object,   make_generator,
 };
-static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::SetAttributes) + 1);
+static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Generator) + 1);
 
 }  // namespace
 
-PyObject* Plan::run(const CheckArray& guards) const {
-  RefRow<32> made(steps.size());
+bool Plan::run(const CheckArray& guards, Outcome& outcome) const {
+  if (frames.empty()) {
+    RefRow<32> made(steps.size());
+    return make_all(guards, made.data(), outcome);
+  }
+  outcome.made.resize(steps.size());
+  return make_all(guards, outcome.made.data(), outcome);
+}
+
+bool Plan::make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const {
   RefRow<8> outputs(graph ? graph->output_count() : 0);
-  Making making{guards, outputs.data(), made.data()};
+  Making making{guards, outputs.data(), made};
   // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
   for (size_t i = 0; i < steps.size(); ++i)
     if (steps[i].kind == StepKind::Slot) made[i] = make_slot(steps[i], making);
-  if (graph && !run_graph(guards, {outputs.data(), outputs.size()})) return nullptr;
+  if (graph && !run_graph(guards, {outputs.data(), outputs.size()})) {
+    outcome.operator_failed = repeatable;
+    return false;
+  }
   for (size_t i = 0; i < steps.size(); ++i) {
     if (made[i]) continue;
     made[i] = kSteps[static_cast<size_t>(steps[i].kind)](steps[i], making);
-    if (!made[i]) return nullptr;
+    if (!made[i]) return false;
   }
-  return Ref(made[result]).release();
+  if (state_at_end) state_at_end->restore();
+  if (frames.empty()) outcome.result = made[result];
+  return true;
 }
 
 bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs) const {

@@ -48,7 +48,12 @@ enum class StepKind : uint8_t {
   SetCell,        // a: cell, b: value
   SetItem,        // a: dict, b: value (-1: delete); object: key
   SetAttributes,  // a: an object that this plan made, items: values; object: a dict with the names, in order
+  Call,           // object: the callable; items: arguments, extra: names of the last of them, if any; a: how many
+                  // items to take from the iterator that it gives
+  Generator,      // items: function, then (a < 0, not started) args tuple and keywords, or slots and stack; a: how
+                  // many slots, b: code unit of the yield it waits at
 };
+
 
 /// What is known of a step beforehand; found by `Plan::prepare`.
 enum class StepHint : uint8_t {
@@ -58,6 +63,13 @@ enum class StepHint : uint8_t {
   Merged,       // SetAttribute: a later SetAttributes does it
 };
 
+/// How an instruction goes on when the call it made returns.
+enum class Continuation : uint8_t {
+  Opaque,   // code of another kind stands between: it cannot be resumed
+  Push,     // the result is pushed
+  Discard,  // the result is dropped: what is to be seen is on the stack already
+};
+
 struct Step {
   StepKind kind;
   int32_t a = -1, b = -1;
@@ -65,6 +77,24 @@ struct Step {
   std::vector<int32_t> items;
   StepHint hint = StepHint::None;
   uint64_t number = 0;  // SetAttributes: the class's version for which the names are plain attributes
+  Ref extra;
+};
+
+/// A frame as a plan leaves it at a break. Numbers refer to steps; -1 is NULL.
+struct FrameImage {
+  int32_t function = -1;  // -1: the frame that the plan began in
+  std::vector<int32_t> slots, stack;
+  int32_t offset = 0;  // of the instruction that breaks, or (all but the last image) of the call that is under way
+  int32_t unit = 0;    // its code unit, as f_lasti shows it
+  int32_t next = 0;    // where the frame goes on after that call
+  Continuation continuation = Continuation::Opaque;  // of that call
+};
+
+/// Where a plan ended: a result, or frames to go on in, outermost first, whose values are in `made`.
+struct Outcome {
+  Ref result;
+  std::vector<Ref> made;
+  bool operator_failed = false;  // the graph raised, and nothing that the program can see has happened yet
 };
 
 /// What is done when the guards of an entry hold: gather inputs, run the graph, make the results, replay the effects.
@@ -74,14 +104,19 @@ class Plan {
   std::unique_ptr<GraphRunner> graph;  // null: no operator was captured
   std::vector<Step> steps;
   int32_t result = -1;
+  std::vector<FrameImage> frames;                    // empty: the frame returns `result`
+  std::shared_ptr<const GlobalState> state_at_end;  // ambient state that the program goes on in, if it is another one
+  bool is_cut = false;      // the frames end before an instruction that does not break: only the capture was cut
+  bool repeatable = false;  // the graph changes nothing outside: after a failure the program itself may run
 
   /// Looks through the steps for what can be done together or left out. Once, when the plan is whole.
   void prepare();
-  /// New reference, or null with a Python error set. The guards must just have held on this thread.
-  PyObject* run(const CheckArray& guards) const;
+  /// False with a Python error set. The guards must just have held on this thread.
+  bool run(const CheckArray& guards, Outcome& outcome) const;
 
  private:
   bool run_graph(const CheckArray& guards, std::span<Ref> outputs) const;
+  bool make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const;
 };
 
 }  // namespace stator::capture

@@ -42,6 +42,8 @@ class Snapshot final : public GlobalState {
     autocast_cpu_ = at::autocast::get_autocast_dtype(at::kCPU);
     autocast_cuda_ = at::autocast::get_autocast_dtype(at::kCUDA);
     autocast_cache_ = at::autocast::is_autocast_cache_enabled();
+    autocast_nesting_ = at::autocast::increment_nesting() - 1;
+    at::autocast::decrement_nesting();
     function_modes_ = at::impl::PythonTorchFunctionTLS::stack_len();
     function_state_ = at::impl::PythonTorchFunctionTLS::get_disabled_state();
   }
@@ -58,7 +60,8 @@ class Snapshot final : public GlobalState {
            at::autocast::is_autocast_cache_enabled() == autocast_cache_ &&
            at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
            at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_ &&
-           c10::impl::TorchDispatchModeTLS::stack_len() == 0;
+           c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+           at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
   }
 
   std::string mismatch() const override {
@@ -83,6 +86,12 @@ class Snapshot final : public GlobalState {
     return out.str();
   }
 
+  bool can_be_restored() const override {
+    return c10::get_default_dtype() == default_dtype_ &&
+           context_flags() == flags_ && at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
+           at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_;
+  }
+
   void restore() const override {
     c10::AutogradState::set_tls_state(autograd_);
     c10::impl::PODLocalDispatchKeySet keys;
@@ -92,6 +101,10 @@ class Snapshot final : public GlobalState {
     at::autocast::set_autocast_dtype(at::kCPU, autocast_cpu_);
     at::autocast::set_autocast_dtype(at::kCUDA, autocast_cuda_);
     at::autocast::set_autocast_cache_enabled(autocast_cache_);
+    // The depth can only be counted up and down.
+    int nesting = at::autocast::increment_nesting();
+    while (nesting > autocast_nesting_) nesting = at::autocast::decrement_nesting();
+    while (nesting < autocast_nesting_) nesting = at::autocast::increment_nesting();
   }
 
  private:
@@ -101,6 +114,7 @@ class Snapshot final : public GlobalState {
   caffe2::TypeMeta default_dtype_;
   uint32_t flags_, threads_;
   at::ScalarType autocast_cpu_, autocast_cuda_;
+  int autocast_nesting_;
   int64_t function_modes_;
   at::impl::TorchFunctionDisabledState function_state_;
 };
@@ -112,6 +126,8 @@ std::shared_ptr<const GlobalState> GlobalState::current() { return std::make_sha
 const char* GlobalState::obstacle() {
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return "a torch-dispatch mode is active";
   if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) return "a torch-function mode is active";
+  // They see each tensor that an operator saves, in the operators' order.
+  if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return "saved-tensor hooks are active";
   auto included = c10::impl::tls_local_dispatch_key_set().included_;
   if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return "a functorch transform is active";
   if (included.has(c10::DispatchKey::Tracer)) return "torch.jit.trace is active";

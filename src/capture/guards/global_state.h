@@ -12,6 +12,8 @@ class GlobalState {
   virtual ~GlobalState() = default;
   virtual bool matches() const = 0;
   virtual std::string mismatch() const = 0;
+  /// Whether `restore` would bring all of it back from the state of this moment.
+  virtual bool can_be_restored() const = 0;
   /// Puts grad mode, inference-independent flags and autocast back to this snapshot (after a capture).
   virtual void restore() const = 0;
   static std::shared_ptr<const GlobalState> current();

@@ -21,7 +21,34 @@ class Assembler {
     return std::move(out_);
   }
 
+  Assembly run_break() {
+    for (const Effect& effect : in_.effects) emit_effect(effect);
+    for (Frame* frame = in_.frame; frame; frame = frame->caller) {
+      if (frame->handled) throw StopEarlier{in_.raise_step(frame->handled)};
+      out_.frames.insert(out_.frames.begin(), image_of(*frame));
+    }
+    for (GeneratorValue* generator : in_.generators)
+      if (generator->has_cleanup() && !known_.count(generator))
+        throw Break{BreakId::generator, "a generator is dropped before its cleanup ran"};
+    return std::move(out_);
+  }
+
  private:
+  FrameImage image_of(Frame& frame) {
+    FrameImage image;
+    if (frame.caller) image.function = emit(frame.function);
+    for (size_t i = 0; i < frame.locals.size(); ++i) {
+      Source* unread = frame.unread.empty() ? nullptr : frame.unread[i];
+      image.slots.push_back(frame.locals[i] ? emit(frame.locals[i]) : unread ? emit_slot(unread) : -1);
+    }
+    for (Value* value : frame.stack) image.stack.push_back(is_null(value) ? -1 : emit(value));
+    image.offset = frame.instr().offset;
+    image.unit = frame.instr().unit;
+    if (&frame != in_.frame) image.next = frame.code->instrs[frame.pc].offset;
+    image.continuation = frame.continuation;
+    return image;
+  }
+
   int32_t add(Step step) {
     out_.steps.push_back(std::move(step));
     return static_cast<int32_t>(out_.steps.size()) - 1;
@@ -103,6 +130,15 @@ class Assembler {
         }
         return made;
       }
+      case Kind::Super: {
+        auto* super = static_cast<SuperValue*>(value);
+        Step step{StepKind::Call, 0, -1, Ref::borrow(reinterpret_cast<PyObject*>(&PySuper_Type))};
+        step.items = {emit(in_.constant(reinterpret_cast<PyObject*>(super->type))), emit(super->self)};
+        return add(std::move(step));
+      }
+      case Kind::Iterator:
+        if (auto* generator = dynamic_cast<GeneratorValue*>(value)) return emit_generator(generator);
+        return emit_iterator(static_cast<IteratorValue*>(value));
       default:
         throw Break{BreakId::reconstruct, std::string("a ") + in_.type_of(value)->tp_name};
     }
@@ -122,6 +158,53 @@ class Assembler {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(wanted.get()); ++i)
       if (PyList_GET_ITEM(wanted.get(), i) != PyList_GET_ITEM(made.get(), i))
         throw Break{BreakId::reconstruct, "a set whose order cannot be rebuilt"};
+    return add(std::move(step));
+  }
+
+  int32_t emit_iterator(IteratorValue* iterator) {
+    Rebuild how = iterator->rebuild(in_);
+    if (!how.callable) throw Break{BreakId::reconstruct, std::string("a ") + iterator->type()->tp_name};
+    Step step{StepKind::Call, static_cast<int32_t>(how.taken), -1, Ref::borrow(how.callable)};
+    emit_all(how.args, step.items);
+    if (!how.keywords.empty()) {
+      step.extra = Ref::steal(PyTuple_New(how.keywords.size()));
+      for (size_t i = 0; i < how.keywords.size(); ++i) {
+        PyTuple_SET_ITEM(step.extra.get(), i, PyUnicode_InternFromString(how.keywords[i].first));
+        step.items.push_back(emit(how.keywords[i].second));
+      }
+    }
+    return add(std::move(step));
+  }
+
+  int32_t emit_generator(GeneratorValue* generator) {
+    Frame& frame = *generator->frame;
+    if (generator->finished) throw Break{BreakId::reconstruct, "a generator that has ended"};
+    if (frame.handled) throw StopEarlier{in_.raise_step(frame.handled)};
+    Step step{StepKind::Generator};
+    step.items.push_back(emit(frame.function));
+    if (generator->started) {
+      FrameImage image = image_of(frame);
+      step.a = static_cast<int32_t>(image.slots.size());
+      step.b = image.unit;
+      step.items.insert(step.items.end(), image.slots.begin(), image.slots.end());
+      step.items.insert(step.items.end(), image.stack.begin(), image.stack.end());
+      return add(std::move(step));
+    }
+    // Its call again, with the arguments as they were bound.
+    const pycompat::Code& code = *frame.code;
+    SequenceValue* args = in_.tuple({frame.locals.begin(), frame.locals.begin() + code.argcount});
+    size_t rest = code.argcount + code.kwonlyargcount;
+    if (code.has_varargs())
+      for (Value* item : in_.unpack(frame.locals[rest++])) args->items.push_back(item);
+    DictValue* keywords = in_.dict();
+    for (int i = 0; i < code.kwonlyargcount; ++i) {
+      PyObject* name = PyTuple_GET_ITEM(code.localsplus_names, code.argcount + i);
+      in_.dict_set(keywords, in_.constant(name), frame.locals[code.argcount + i]);
+    }
+    if (code.has_varkeywords())
+      for (auto& [key, value] : mapping_items(in_, frame.locals[rest])) in_.dict_set(keywords, key, value);
+    step.items.push_back(emit(args));
+    step.items.push_back(emit(keywords));
     return add(std::move(step));
   }
 
@@ -148,8 +231,9 @@ class Assembler {
     auto type = Ref::borrow(reinterpret_cast<PyObject*>(object->type));
     PyTypeObject* native = native_base(object->type);
     bool is_exception = is_exception_class(object->type);
+    // Each run of the program has an exception of its own, with its own traceback: the real raise makes it.
     if (is_exception && (object->raised || object->cause || object->context))
-      throw Break{BreakId::reconstruct, "an exception that was raised"};
+      throw StopEarlier{in_.raise_step(object)};
     if (is_exception || native == &PyTuple_Type) {
       Step step{is_exception ? StepKind::NewObject : StepKind::NamedTuple, -1, -1, std::move(type)};
       auto* items = as_sequence(object->base);
@@ -267,5 +351,6 @@ class Assembler {
 }  // namespace
 
 Assembly assemble(Interpreter& in, Value* result) { return Assembler(in).run(result); }
+Assembly assemble_break(Interpreter& in) { return Assembler(in).run_break(); }
 
 }  // namespace stator::capture

@@ -242,8 +242,8 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyInstanceMethod_Type)
     return self ? static_cast<Value*>(arena.make<MethodValue>(constant(descriptor), self)) : constant(descriptor);
   if (type == &PyClassMethodDescr_Type) {
-    Ref bound = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(owner), name));
-    return constant(std::move(bound));
+    // By the descriptor and not by name: super() found it behind another one.
+    return constant(Ref::steal(type->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))));
   }
   if (PyCFunction_Check(descriptor)) return constant(descriptor);
   if (!type->tp_descr_get) return pinned(descriptor);

@@ -131,10 +131,13 @@ Value* call_cached(Interpreter& in, ConstantValue* callee, CallArgs args) {
   return result;
 }
 
-Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args) {
+Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
   if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
-  if (PyType_Check(callable)) return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
+  if (PyType_Check(callable)) {
+    in.continuation = how;
+    return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
+  }
   switch (kind_of_callable(callable)) {
     case CallableKind::Torch:
       return in.call_torch(callable, args);
@@ -184,27 +187,35 @@ Value* Interpreter::call_method(Value* self, const char* name, std::vector<Value
 }
 
 Value* Interpreter::call(Value* callee, CallArgs args) {
+  // Only a call whose result is the instruction's own is handed on; every other call stands below unknown code.
+  Continuation how = std::exchange(continuation, Continuation::Opaque);
   switch (callee->kind) {
     case Kind::Function:
+      continuation = how;
       return call_function(static_cast<FunctionValue*>(callee), std::move(args));
     case Kind::Method: {
       auto* method = static_cast<MethodValue*>(callee);
       args.positional.insert(args.positional.begin(), method->self);
+      continuation = how;
       return call(method->function, std::move(args));
     }
     case Kind::Constant:
-      return call_constant(*this, static_cast<ConstantValue*>(callee), std::move(args));
+      return call_constant(*this, static_cast<ConstantValue*>(callee), std::move(args), how);
     case Kind::Object: {
       auto* object = static_cast<ObjectValue*>(callee);
       if (object->type == partial_type()) return call_partial(*this, object, std::move(args));
       if (is_transparent(object->type)) {
         static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
-        return call(get_attr(object, wrapped), std::move(args));
+        Value* inner = get_attr(object, wrapped);
+        continuation = how;
+        return call(inner, std::move(args));
       }
       if (object->object && kind_of_callable(object->object.get()) == CallableKind::Torch)
         return call_torch(object->object.get(), args);
       static PyObject* const call_name = PyUnicode_InternFromString("__call__");
-      return call(type_method(*this, callee, call_name), std::move(args));
+      Value* method = type_method(*this, callee, call_name);
+      continuation = how;
+      return call(method, std::move(args));
     }
     case Kind::Tensor:
       raise(PyExc_TypeError, "'Tensor' object is not callable");
@@ -235,6 +246,7 @@ void Interpreter::open_closure(FunctionValue* function) {
 }
 
 Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
+  Continuation how = std::exchange(continuation, Continuation::Opaque);
   if (function->function) {
     if (const ModelRow* row = model_of(function->function.get())) return call_model(*this, *row, args);
     if (kind_of_callable(function->function.get()) == CallableKind::Torch)
@@ -257,6 +269,8 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
     throw Break{BreakId::internal, "bytecode of an unknown version"};
   }
   auto inner = std::make_unique<Frame>();
+  inner->owner = this;
+  inner->continuation = how;
   inner->code = code;
   inner->function = function;
   inner->globals = function->globals;
@@ -267,7 +281,11 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   inner->caller = frame;
   inner->line = function->code->co_firstlineno;
   bind(*this, function, *code, args, *inner);
-  if (code->flags & CO_GENERATOR) return make_generator(*this, std::move(inner));
+  if (code->flags & CO_GENERATOR) {
+    // Whoever asks it for items stands above it, not this call.
+    inner->continuation = Continuation::Opaque;
+    return make_generator(*this, std::move(inner));
+  }
   if (code->is_generator_like()) throw Break{BreakId::generator, "a coroutine"};
   return run_frame(*inner);
 }

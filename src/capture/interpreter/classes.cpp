@@ -71,6 +71,7 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
 }
 
 Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
+  Continuation how = std::exchange(continuation, Continuation::Opaque);
   static PyObject* const new_name = PyUnicode_InternFromString("__new__");
   static PyObject* const init_name = PyUnicode_InternFromString("__init__");
   static PyObject* const object_init = known_object("builtins.object.__init__");
@@ -106,7 +107,14 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
       raise(PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
     return made;
   }
-  call(bind_descriptor(init, type, made, init_name), std::move(args));
+  Value* bound = bind_descriptor(init, type, made, init_name);
+  // The new object is the call's result already while its __init__ runs.
+  frame->push(made);
+  if (how == Continuation::Push) continuation = Continuation::Discard;
+  Value* nothing = call(bound, std::move(args));
+  frame->pop();
+  if (!is_same(nothing, none()))
+    raise(PyExc_TypeError, std::string("__init__() should return None, not '") + type_of(nothing)->tp_name + "'");
   return made;
 }
 

@@ -213,6 +213,7 @@ void on_contains(Interpreter& in, Frame& f, const Instr& i) {
 std::vector<Value*> pop_many(Frame& f, int count) {
   std::vector<Value*> items(f.stack.end() - count, f.stack.end());
   f.stack.resize(f.stack.size() - count);
+  for (Value*& item : items) item = f.read(item);
   return items;
 }
 void on_build_tuple(Interpreter& in, Frame& f, const Instr& i) { f.push(in.tuple(pop_many(f, i.arg))); }
@@ -249,32 +250,44 @@ void on_build_string(Interpreter& in, Frame& f, const Instr& i) {
   }
   f.push(in.constant(std::move(text)));
 }
-void on_list_append(Interpreter&, Frame& f, const Instr& i) {
+// The container may be an outside one where the frame is captured from its middle.
+void on_list_append(Interpreter& in, Frame& f, const Instr& i) {
   Value* item = f.pop();
-  as_sequence(f.top(i.arg))->items.push_back(item);
+  Value* list = f.top(i.arg);
+  in.mutated(list);
+  as_sequence(list)->items.push_back(item);
 }
 void on_list_extend(Interpreter& in, Frame& f, const Instr& i) {
   Value* more = f.pop();
   auto items = in.unpack(more);
-  auto& to = as_sequence(f.top(i.arg))->items;
+  Value* list = f.top(i.arg);
+  in.mutated(list);
+  auto& to = as_sequence(list)->items;
   to.insert(to.end(), items.begin(), items.end());
 }
 void on_list_to_tuple(Interpreter& in, Frame& f, const Instr&) {
   Value* list = f.pop();
-  f.push(in.tuple(as_sequence(list)->items));
+  f.push(in.tuple(in.unpack(list)));
 }
 void on_set_add(Interpreter& in, Frame& f, const Instr& i) {
   Value* item = f.pop();
-  set_insert(in, as<SetValue>(f.top(i.arg)), item);
+  auto* set = as<SetValue>(f.top(i.arg));
+  if (set->source) in.replay_method(set, "add", {item});
+  set_insert(in, set, item);
 }
 void on_set_update(Interpreter& in, Frame& f, const Instr& i) {
   Value* more = f.pop();
-  set_merge(in, as<SetValue>(f.top(i.arg)), more);
+  auto* set = as<SetValue>(f.top(i.arg));
+  Value* items = in.tuple(in.unpack(more));
+  if (set->source) in.replay_method(set, "update", {items});
+  set_merge(in, set, items);
 }
 void on_map_add(Interpreter& in, Frame& f, const Instr& i) {
   Value* value = f.pop();
   Value* key = f.pop();
-  in.dict_set(as<DictValue>(f.top(i.arg)), key, value);
+  Value* dict = f.top(i.arg);
+  in.mutated(dict);
+  in.dict_set(as<DictValue>(dict), key, value);
 }
 void merge_into(Interpreter& in, DictValue* to, Value* from, bool refuse_doubles) {
   for (auto& [key, value] : mapping_items(in, from)) {
@@ -284,11 +297,15 @@ void merge_into(Interpreter& in, DictValue* to, Value* from, bool refuse_doubles
 }
 void on_dict_update(Interpreter& in, Frame& f, const Instr& i) {
   Value* from = f.pop();
-  merge_into(in, as<DictValue>(f.top(i.arg)), from, false);
+  Value* dict = f.top(i.arg);
+  in.mutated(dict);
+  merge_into(in, as<DictValue>(dict), from, false);
 }
 void on_dict_merge(Interpreter& in, Frame& f, const Instr& i) {
   Value* from = f.pop();
-  merge_into(in, as<DictValue>(f.top(i.arg)), from, true);
+  Value* dict = f.top(i.arg);
+  in.mutated(dict);
+  merge_into(in, as<DictValue>(dict), from, true);
 }
 void on_unpack_sequence(Interpreter& in, Frame& f, const Instr& i) {
   std::vector<Value*> items = in.unpack(f.pop());
@@ -338,6 +355,7 @@ void on_call(Interpreter& in, Frame& f, const Instr& i) {
   args.positional.insert(args.positional.end(), items.begin(), items.end() - keywords);
   for (size_t k = 0; k < keywords; ++k)
     args.keywords.emplace_back(Ref::borrow(PyTuple_GET_ITEM(names, k)), items[items.size() - keywords + k]);
+  in.continuation = Continuation::Push;
   f.push(in.call(callee, std::move(args)));
 }
 void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
@@ -351,6 +369,7 @@ void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
   args.positional = in.unpack(f.pop());
   Value* callee = f.pop();
   f.pop();  // NULL
+  in.continuation = Continuation::Push;
   f.push(in.call(callee, std::move(args)));
 }
 void on_make_function(Interpreter& in, Frame& f, const Instr& i) {
@@ -359,7 +378,7 @@ void on_make_function(Interpreter& in, Frame& f, const Instr& i) {
   function->globals = f.globals;
   function->globals_source = f.globals_source;
   if (i.arg & 8)
-    for (Value* cell : as_sequence(f.pop())->items) function->closure.push_back(as<CellValue>(cell));
+    for (Value* cell : in.unpack(f.pop())) function->closure.push_back(as<CellValue>(cell));
   if (i.arg & 4) function->annotations = f.pop();
   if (i.arg & 2) function->kwdefaults = f.pop();
   if (i.arg & 1) function->defaults = f.pop();
@@ -462,6 +481,7 @@ void on_before_with(Interpreter& in, Frame& f, const Instr&) {
   Value* on_enter = type_method(in, manager, enter);
   Value* on_exit = type_method(in, manager, exit);
   f.push(on_exit);
+  in.continuation = Continuation::Push;
   f.push(in.call(on_enter, {}));
 }
 void on_with_except_start(Interpreter& in, Frame& f, const Instr&) {
@@ -469,6 +489,7 @@ void on_with_except_start(Interpreter& in, Frame& f, const Instr&) {
   Value* on_exit = f.top(4);
   CallArgs args;
   args.positional = {in.constant(reinterpret_cast<PyObject*>(in.type_of(exception))), exception, unseen_traceback(in)};
+  in.continuation = Continuation::Push;
   f.push(in.call(on_exit, std::move(args)));
 }
 void on_push_exc_info(Interpreter& in, Frame& f, const Instr&) {

@@ -9,12 +9,19 @@ namespace stator::capture {
 
 constexpr int kMaxDepth = 180;
 
-Interpreter::Interpreter(PyObject* function, PyCodeObject* code, PyObject* const* arguments, std::string graph_name)
-    : torch(graph_name), function_(Ref::borrow(function)), code_(code), sources_(std::make_unique<SourceTree>(code)) {
-  const pycompat::Code* decoded = pycompat::decode(code);
-  int count =
-      decoded ? decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() + decoded->has_varkeywords() : 0;
-  for (int i = 0; i < count; ++i) arguments_.push_back(Ref::borrow(arguments[i]));
+Interpreter::Interpreter(const Start& start, std::string graph_name)
+    : torch(graph_name),
+      function_(Ref::borrow(start.function)),
+      code_(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(start.function))),
+      offset_(start.offset),
+      depth_(start.depth),
+      sources_(std::make_unique<SourceTree>(code_)) {
+  const pycompat::Code* decoded = pycompat::decode(code_);
+  int count = !decoded      ? 0
+              : offset_ > 0 ? decoded->nlocalsplus + depth_
+                            : decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() +
+                                  decoded->has_varkeywords();
+  for (int i = 0; i < count; ++i) values_.push_back(Ref::borrow(start.values[i]));
   none_ = constant(Py_None);
   true_ = constant(Py_True);
   false_ = constant(Py_False);
@@ -62,22 +69,61 @@ Value* Interpreter::run() {
   function->guarded = true;
   open_closure(function);
   Frame top;
+  top.owner = this;
   top.code = code;
   top.function = function;
   top.globals = function->globals;
   top.globals_source = function->globals_source;
   top.builtins = PyEval_GetBuiltins();
-  top.locals.assign(code->nlocalsplus, nullptr);
-  top.unread.assign(code->nlocalsplus, nullptr);
   top.line = code->code->co_firstlineno;
   frame = &top;
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (!arguments_[i]) continue;
-    Source* source = sources_->argument(static_cast<int>(i), arguments_[i].get());
-    if (!source->key) source->key = Ref::borrow(PyTuple_GET_ITEM(code->localsplus_names, i));
-    top.unread[i] = source;
-  }
+  struct Leave {
+    Frame*& running;
+    ~Leave() { running = nullptr; }
+  } leave{frame};
+  open_start(top, *code);
   return run_frame(top);
+}
+
+void Interpreter::open_start(Frame& top, const pycompat::Code& code) {
+  top.locals.assign(code.nlocalsplus, nullptr);
+  top.unread.assign(code.nlocalsplus, nullptr);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    bool on_stack = i >= static_cast<size_t>(code.nlocalsplus);
+    if (!values_[i]) {
+      if (on_stack) top.push(arena.null());
+      continue;
+    }
+    Source* source = sources_->argument(static_cast<int>(i), values_[i].get());
+    if (on_stack) {
+      if (!source->key) source->key = Ref::steal(PyUnicode_FromFormat("<stack %d>", static_cast<int>(i)));
+      top.push(arena.make<UnreadValue>(source));
+      continue;
+    }
+    if (!source->key) source->key = Ref::borrow(PyTuple_GET_ITEM(code.localsplus_names, i));
+    // Cells are what the slots of cell and free variables hold once the prologue ran; looking at one looks at nothing.
+    if (offset_ > 0 && (code.slot_kinds[i] & (pycompat::kSlotCell | pycompat::kSlotFree)) &&
+        PyCell_Check(values_[i].get()))
+      top.locals[i] = wrap(values_[i].get(), source);
+    else
+      top.unread[i] = source;
+  }
+  if (offset_ == 0) return;
+  int index = code.index_of(offset_);
+  if (index < 0) throw Break{BreakId::internal, "an offset inside of an instruction"};
+  top.pc = static_cast<size_t>(index);
+}
+
+std::vector<bool> Interpreter::bound_places() const {
+  std::vector<bool> bound;
+  if (offset_ > 0)
+    for (const Ref& value : values_) bound.push_back(static_cast<bool>(value));
+  return bound;
+}
+
+Value* Frame::read(Value* value) const {
+  if (value->kind != Kind::Unread) return value;
+  return owner->wrap(value->source->object.get(), value->source);
 }
 
 Value* Interpreter::local(Frame& current, int slot) {
@@ -102,18 +148,27 @@ Value* Interpreter::run_frame(Frame& current) {
       while (!current.returned && !current.yielded) {
         const pycompat::Instr& instr = instrs[current.pc++];
         current.line = instr.line;
+        current.step = ++steps_;
+        if (steps_ == stop_before) {
+          at_stop();
+          throw Stopped{};
+        }
         // CPython polls for signals between instructions; a capture does now and then.
-        if ((++steps_ & 0xFFF) == 0 && PyErr_CheckSignals() < 0) throw Break{BreakId::internal, "interrupted"};
+        if ((steps_ & 0xFFF) == 0 && PyErr_CheckSignals() < 0) throw Break{BreakId::internal, "interrupted"};
         handler_of(instr.op)(*this, current, instr);
       }
     } catch (const Raise& raised) {
+      raise_steps_.try_emplace(raised.exception, resumable_step());
       // CPython's own table decides where an exception goes.
       int at = static_cast<int>(current.pc) - 1;
       const pycompat::ExceptionEntry* handler = nullptr;
       for (const pycompat::ExceptionEntry& entry : current.code->exceptions)
         if (entry.start <= at && at < entry.end) handler = &entry;
       if (!handler) {
-        if (raised.exception != last_raised_) end_stack = stack_lines();
+        if (raised.exception != last_raised_) {
+          end_stack = stack_lines();
+          note_end();
+        }
         last_raised_ = raised.exception;
         frame = previous;
         --depth;
@@ -126,7 +181,10 @@ Value* Interpreter::run_frame(Frame& current) {
       current.pc = handler->target;
     } catch (...) {
       // A break ends the capture: the frames are gone when it is reported.
-      if (!unwinding_) end_stack = stack_lines();
+      if (!unwinding_) {
+        end_stack = stack_lines();
+        note_end();
+      }
       unwinding_ = true;
       frame = previous;
       --depth;
@@ -136,6 +194,25 @@ Value* Interpreter::run_frame(Frame& current) {
   frame = previous;
   --depth;
   return current.result;
+}
+
+uint64_t Interpreter::raise_step(Value* exception) const {
+  auto found = raise_steps_.find(exception);
+  // One that was made and not raised yet: it cannot be told where.
+  return found == raise_steps_.end() ? 0 : found->second;
+}
+
+void Interpreter::note_end() {
+  end_step = resumable_step();
+  for (const Frame* f = frame; f; f = f->caller) outer_step = f->step;
+}
+
+uint64_t Interpreter::resumable_step() const {
+  // Where code of another kind stands between two frames, the break moves out to the instruction that led there.
+  uint64_t step = frame->step;
+  for (const Frame* f = frame; f->caller; f = f->caller)
+    if (f->continuation == Continuation::Opaque) step = f->caller->step;
+  return step;
 }
 
 uint32_t Interpreter::location_of(Frame& current) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "capture/call/break.h"
+#include "capture/call/plan.h"
 #include "capture/interpreter/torch_tracer.h"
 #include "capture/pycompat/code.h"
 #include "capture/values/source.h"
@@ -18,8 +20,19 @@
 /// an effect log. One instance serves one capture on one thread with the GIL held.
 namespace stator::capture {
 
+class Interpreter;
+
+/// Where a capture begins: a place in a frame's code, and what its slots and stack hold there.
+struct Start {
+  PyObject* function;
+  int32_t offset = 0;                    // code unit
+  PyObject* const* values = nullptr;     // localsplus slots (at offset 0 only the parameters), then the stack
+  int32_t depth = 0;                     // of the stack
+};
+
 /// One activation: the captured frame itself, an inlined call, or a generator half-way through.
 struct Frame {
+  Interpreter* owner = nullptr;
   const pycompat::Code* code = nullptr;
   FunctionValue* function = nullptr;
   PyObject* globals = nullptr;
@@ -37,15 +50,27 @@ struct Frame {
   bool returned = false, yielded = false;
   Value* handled = nullptr;  // exception being handled
   Value* thrown = nullptr;   // generators: raised at the `yield` when the frame goes on
+  uint64_t step = 0;         // number of the instruction that runs, over the whole capture
+  Continuation continuation = Continuation::Opaque;  // how the caller goes on with the result
 
   Value* pop() {
-    Value* top = stack.back();
+    Value* top = read(stack.back());
     stack.pop_back();
     return top;
   }
   void push(Value* value) { stack.push_back(value); }
-  Value*& top(size_t depth = 1) { return stack[stack.size() - depth]; }
+  Value*& top(size_t depth = 1) {
+    Value*& place = stack[stack.size() - depth];
+    place = read(place);
+    return place;
+  }
+  /// The value itself, in place of one that nobody looked at yet.
+  Value* read(Value* value) const;
+  const pycompat::Instr& instr() const { return code->instrs[pc - 1]; }
 };
+
+/// Ends a run at the instruction it was told to stop before, when the state has been taken.
+struct Stopped {};
 
 /// Arguments of a call in the program: positional, then keywords by name.
 struct CallArgs {
@@ -79,11 +104,26 @@ struct GeneratorValue;
 
 class Interpreter {
  public:
-  Interpreter(PyObject* function, PyCodeObject* code, PyObject* const* arguments, std::string graph_name);
+  Interpreter(const Start& start, std::string graph_name);
   ~Interpreter();
 
-  /// Interprets the whole frame and gives its result. Throws Break.
+  /// Interprets from the start to the frame's end and gives its result. Throws Break, or Raise for an exception that
+  /// leaves the frame; `end_step` is then the step to stop before in a second run that ends in a state map.
   Value* run();
+  /// The instruction to stop before (0: none): `at_stop` is called with all frames in place, then Stopped thrown.
+  uint64_t stop_before = 0;
+  std::function<void()> at_stop;
+  uint64_t end_step = 0;
+  /// The step to stop before so that every frame that stands now, or stands then, can be gone on in.
+  uint64_t resumable_step() const;
+  /// The step of the outermost frame's instruction at that moment.
+  uint64_t outer_step = 0;
+  /// Which places of the start hold something, for a start in the middle of a frame.
+  std::vector<bool> bound_places() const;
+  /// The step that raised an exception of this capture, as one that can be stopped before.
+  uint64_t raise_step(Value* exception) const;
+  /// How the instruction that runs uses the result of the call it makes last; taken by the call that is inlined.
+  Continuation continuation = Continuation::Opaque;
 
   // ---- making values
   ValueArena arena;
@@ -200,9 +240,13 @@ class Interpreter {
  private:
   Value* wrap_fresh(PyObject* object, Source* source);
 
+  void note_end();
+  void open_start(Frame& top, const pycompat::Code& code);
+
   Ref function_;
   PyCodeObject* code_;
-  std::vector<Ref> arguments_;
+  int32_t offset_, depth_;
+  std::vector<Ref> values_;  // of the start: slots, then stack
   std::unique_ptr<SourceTree> sources_;
   std::unordered_map<PyObject*, Value*> by_object_;  // identity of outside objects
   PointerMap<TensorValue*> by_fake_;
@@ -210,6 +254,7 @@ class Interpreter {
   bool unwinding_ = false;
   uint64_t steps_ = 0;
   Value* last_raised_ = nullptr;
+  std::unordered_map<Value*, uint64_t> raise_steps_;
   Value* none_ = nullptr;
   Value* true_ = nullptr;
   Value* false_ = nullptr;

@@ -126,6 +126,49 @@ Value* ItemIterator::next(Interpreter& in) {
   }
 }
 
+// ---- made anew at a break
+
+static PyObject* iter_function() {
+  static PyObject* const iter = known_object("builtins.iter");
+  return iter;
+}
+
+Rebuild SequenceIterator::rebuild(Interpreter& in) {
+  if (done) return {iter_function(), {in.tuple({})}, {}, 1};
+  return {iter_function(), {sequence}, {}, index};
+}
+Rebuild ListedIterator::rebuild(Interpreter&) {
+  if (!over) return {};
+  return {iter_function(), {over}, {}, index};
+}
+Rebuild DictIterator::rebuild(Interpreter& in) {
+  if (reverse || dict->live != live || dict->entries.size() != entries) return {};
+  size_t taken = 0;
+  for (size_t i = 0; i < index; ++i) taken += dict->entries[i].key != nullptr;
+  Value* over = part == ViewValue::Part::Keys ? static_cast<Value*>(dict) : in.arena.make<ViewValue>(dict, part);
+  return {iter_function(), {over}, {}, taken};
+}
+Rebuild SetIterator::rebuild(Interpreter&) {
+  // A set that the program made may come out in another order.
+  if (set->version != version || (!set->source && index > 0)) return {};
+  return {iter_function(), {set}, {}, index};
+}
+Rebuild ZipIterator::rebuild(Interpreter& in) {
+  Rebuild made{reinterpret_cast<PyObject*>(&PyZip_Type), parts};
+  if (strict) made.keywords = {{"strict", in.boolean(true)}};
+  return made;
+}
+Rebuild EnumerateIterator::rebuild(Interpreter&) {
+  return {reinterpret_cast<PyObject*>(&PyEnum_Type), {inner, count}};
+}
+Rebuild MapIterator::rebuild(Interpreter&) {
+  Rebuild made{reinterpret_cast<PyObject*>(&PyMap_Type), {function}};
+  made.args.insert(made.args.end(), parts.begin(), parts.end());
+  return made;
+}
+Rebuild FilterIterator::rebuild(Interpreter&) {
+  return {reinterpret_cast<PyObject*>(&PyFilter_Type), {function, inner}};
+}
 /// Class of the iterator that a real object of this kind gives.
 static PyTypeObject* iterator_class(Ref object) {
   Ref iterator = Ref::steal(PyObject_GetIter(object.get()));
@@ -187,7 +230,7 @@ Value* Interpreter::iterate(Value* value) {
     }
     std::vector<Value*> items;
     while (PyObject* item = PyIter_Next(iterator.get())) items.push_back(constant(Ref::steal(item)));
-    return arena.make<ListedIterator>(std::move(items), Py_TYPE(iterator.get()));
+    return arena.make<ListedIterator>(std::move(items), Py_TYPE(iterator.get()), value);
   }
   static PyObject* const iter = PyUnicode_InternFromString("__iter__");
   if (value->kind == Kind::Object) {

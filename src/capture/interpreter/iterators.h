@@ -19,15 +19,19 @@ struct SequenceIterator final : IteratorValue {
   bool done = false;
   explicit SequenceIterator(SequenceValue* s) : sequence(s) {}
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
   PyTypeObject* type() const override;
 };
 
-/// Over items that are known now and cannot change.
+/// Over items that are known now and cannot change: those of `over`, if that can be iterated again.
 struct ListedIterator final : TypedIterator {
   std::vector<Value*> items;
   size_t index = 0;
-  ListedIterator(std::vector<Value*> i, PyTypeObject* t) : TypedIterator(t), items(std::move(i)) {}
+  Value* over;
+  ListedIterator(std::vector<Value*> i, PyTypeObject* t, Value* o = nullptr)
+      : TypedIterator(t), items(std::move(i)), over(o) {}
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
 };
 
 /// Over a dict or a part of it; refuses to go on when its keys have changed, as CPython's does.
@@ -39,6 +43,7 @@ struct DictIterator final : TypedIterator {
   DictIterator(DictValue* d, ViewValue::Part p, bool r, PyTypeObject* t)
       : TypedIterator(t), dict(d), part(p), reverse(r), entries(d->entries.size()), live(d->live) {}
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
 };
 
 struct SetIterator final : TypedIterator {
@@ -49,12 +54,14 @@ struct SetIterator final : TypedIterator {
   SetIterator(SetValue* s, std::vector<Value*> i, PyTypeObject* t)
       : TypedIterator(t), set(s), items(std::move(i)), version(s->version) {}
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
 };
 
 struct ZipIterator final : IteratorValue {
   std::vector<Value*> parts;
   bool strict = false;
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
   PyTypeObject* type() const override { return &PyZip_Type; }
 };
 
@@ -63,6 +70,7 @@ struct EnumerateIterator final : IteratorValue {
   Value* count;
   EnumerateIterator(Value* i, Value* c) : inner(i), count(c) {}
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
   PyTypeObject* type() const override { return &PyEnum_Type; }
 };
 
@@ -70,6 +78,7 @@ struct MapIterator final : IteratorValue {
   Value* function;
   std::vector<Value*> parts;
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
   PyTypeObject* type() const override { return &PyMap_Type; }
 };
 
@@ -78,6 +87,7 @@ struct FilterIterator final : IteratorValue {
   Value* inner;
   FilterIterator(Value* f, Value* i) : function(f), inner(i) {}
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
   PyTypeObject* type() const override { return &PyFilter_Type; }
 };
 

@@ -306,6 +306,7 @@ PyTypeObject* Interpreter::type_of(Value* value) {
     case Kind::Opaque:
       throw Break{BreakId::unknown_object, std::string("the class of ") + static_cast<OpaqueValue*>(value)->what};
     case Kind::Null:
+    case Kind::Unread:
       break;
   }
   throw Break{BreakId::internal, "type of NULL"};

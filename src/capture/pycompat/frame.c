@@ -85,15 +85,28 @@ static void release_old(const StatorFrameState* state, int count) {
 }
 
 int stator_frame_fill(StatorFrame* frame, const StatorFrameState* state) {
-  if (check_state(frame->f_code, state) < 0) return -1;
-  if (stator_frame_stack_depth(frame) != 0) {
-    PyErr_Format(PyExc_SystemError, "%U: the frame to be filled has values on its stack", frame->f_code->co_qualname);
+  PyCodeObject* code = frame->f_code;
+  if (check_state(code, state) < 0) return -1;
+  PyObject* small[16];
+  const int old = stator_frame_stack_depth(frame);
+  PyObject** dropped = old <= 16 ? small : PyMem_Malloc(sizeof(PyObject*) * (size_t)old);
+  if (!dropped) {
+    PyErr_NoMemory();
     return -1;
   }
+  for (int i = 0; i < old; ++i) dropped[i] = frame->localsplus[code->co_nlocalsplus + i];
   store_state(frame, state);
   frame->prev_instr = FIRST_UNIT(frame) + state->offset - 1;
-  release_old(state, frame->f_code->co_nlocalsplus);
+  release_old(state, code->co_nlocalsplus);
+  for (int i = old; i-- > 0;) Py_XDECREF(dropped[i]);
+  if (dropped != small) PyMem_Free(dropped);
   return 0;
+}
+
+void stator_frame_push(StatorFrame* frame, PyObject* value) { frame->localsplus[frame->stacktop++] = value; }
+PyObject* stator_frame_pop(StatorFrame* frame) { return frame->localsplus[--frame->stacktop]; }
+void stator_frame_set_offset(StatorFrame* frame, int offset) {
+  frame->prev_instr = FIRST_UNIT(frame) + offset - 1;
 }
 
 int stator_generator_fill(PyObject* generator, const StatorFrameState* state) {
@@ -249,6 +262,9 @@ NEVER(bool, stator_frame_is_fresh, const StatorFrame* frame)
 void stator_frame_set_slot(StatorFrame* frame, int slot, PyObject* value) { never(); }
 void stator_frame_link(StatorFrameLink* link, PyThreadState* tstate, StatorFrame* frame, int offset) { never(); }
 void stator_frame_unlink(StatorFrameLink* link) { never(); }
+void stator_frame_push(StatorFrame* frame, PyObject* value) { never(); }
+NEVER(PyObject*, stator_frame_pop, StatorFrame* frame)
+void stator_frame_set_offset(StatorFrame* frame, int offset) { never(); }
 REFUSED(int, stator_frame_fill, -1, StatorFrame* frame, const StatorFrameState* state)
 REFUSED(int, stator_generator_fill, -1, PyObject* generator, const StatorFrameState* state)
 REFUSED(PyObject*, stator_eval_default, NULL, PyThreadState* tstate, StatorFrame* frame, int throwflag)

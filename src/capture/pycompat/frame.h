@@ -54,9 +54,15 @@ typedef struct {
 } StatorFrameState;
 
 /// Puts the state into a frame that is not running. Steals all references of both arrays and leaves them NULL. What the
-/// slots held is released when the frame is whole, so finalizers see a sound one. -1 with SystemError (and nothing
-/// stolen) when the state does not fit the code.
+/// slots and the stack held is released when the frame is whole, so finalizers see a sound one. -1 with SystemError
+/// (and nothing stolen) when the state does not fit the code.
 int stator_frame_fill(StatorFrame* frame, const StatorFrameState* state);
+
+/// The stack of a frame that is not running. `push` steals (NULL is a value here); `pop` hands the reference out.
+void stator_frame_push(StatorFrame* frame, PyObject* value);
+PyObject* stator_frame_pop(StatorFrame* frame);
+/// The instruction that is executed next.
+void stator_frame_set_offset(StatorFrame* frame, int offset);
 
 // ---- evaluating. A hook callback ends with exactly one of these: from 3.12 on the evaluator owns the frame and a hook
 // that merely returns leaks it.

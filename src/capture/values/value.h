@@ -19,6 +19,7 @@ namespace stator::capture {
 
 enum class Kind : uint8_t {
   Null,      // CPython's NULL on the stack
+  Unread,    // on the stack of a frame that is captured from its middle, and not looked at yet
   Constant,  // a literal, or an object known by identity (class, module, built-in function)
   Tensor,    // a tensor: its fake stands in the program's place
   Tuple,
@@ -45,6 +46,10 @@ struct Value {
 
 struct NullValue final : Value {
   NullValue() : Value(Kind::Null) {}
+};
+
+struct UnreadValue final : Value {
+  explicit UnreadValue(Source* s) : Value(Kind::Unread) { source = s; }
 };
 
 struct ConstantValue final : Value {
@@ -194,12 +199,21 @@ struct OpaqueValue final : Value {
 
 class Interpreter;
 
+/// How an iterator is made anew: a call, and how many items are taken from it.
+struct Rebuild {
+  PyObject* callable = nullptr;  // borrowed; null: it cannot be made
+  std::vector<Value*> args;
+  std::vector<std::pair<const char*, Value*>> keywords;
+  size_t taken = 0;
+};
+
 /// An iterator half-way through. `next` gives null at the end.
 struct IteratorValue : Value {
   static constexpr Kind kKind = Kind::Iterator;
   IteratorValue() : Value(kKind) {}
   virtual Value* next(Interpreter& interpreter) = 0;
   virtual PyTypeObject* type() const = 0;
+  virtual Rebuild rebuild(Interpreter&) { return {}; }
 };
 
 /// Null unless the value is of that class.

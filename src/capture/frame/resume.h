@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+
+#include "capture/cache/entry.h"
+#include "capture/pycompat/code.h"
+#include "capture/pycompat/frame.h"
+
+/// Frames that go on after a break: what a plan leaves is put into real frames, the breaking instruction runs for real,
+/// and the next place of the frame is looked up like any other call.
+namespace stator::capture {
+
+/// A place in a frame of `function`, which is not running.
+struct Place {
+  PyObject* function;
+  const pycompat::Code* code;
+  int32_t offset = 0;
+  PyObject* const* values;  // slots, then stack, as the frame has them
+  int32_t depth = 0;        // of the stack
+};
+
+/// How frames reach the compiler.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  /// The entry for a place, captured now if need be. Null: CPython runs the frame from here (with a Python error set: that
+  /// error is raised there).
+  virtual std::shared_ptr<Entry> entry_at(const Place& place) = 0;
+  /// Whether a frame that is about to run on behalf of a break may be captured.
+  virtual bool is_candidate(PyCodeObject* code) = 0;
+};
+
+/// Goes on in the frames that `plan` left, the first of which is made anew for `function`. New reference to the result of
+/// the outermost frame, or null with a Python error set.
+PyObject* go_on(Compiler& compiler, PyObject* function, const Plan& plan, Outcome outcome);
+/// Runs the plain function; the frames below it may be captured.
+PyObject* call_watched(Compiler& compiler, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* names);
+
+/// While it lives, frames that start on this thread are left alone: a capture or a backend is at work.
+class FramesAside {
+ public:
+  FramesAside();
+  ~FramesAside();
+  FramesAside(const FramesAside&) = delete;
+  FramesAside& operator=(const FramesAside&) = delete;
+
+ private:
+  Compiler* outer_;
+};
+
+}  // namespace stator::capture

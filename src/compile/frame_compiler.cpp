@@ -1,0 +1,180 @@
+#include "compile/frame_compiler.h"
+
+#include <mutex>
+
+#include "capture/guards/global_state.h"
+#include "capture/interpreter/interpreter.h"
+#include "compile/compiled_function.h"
+#include "compile/options.h"
+#include "compile/reports.h"
+#include "core/observe/counters.h"
+
+namespace stator {
+using namespace capture;
+
+namespace {
+
+/// One capture at a time; waiting releases the GIL so that calls go on meanwhile.
+class CaptureLock {
+ public:
+  CaptureLock() {
+    if (mutex().try_lock()) return;
+    Py_BEGIN_ALLOW_THREADS mutex().lock();
+    Py_END_ALLOW_THREADS
+  }
+  ~CaptureLock() { mutex().unlock(); }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static auto* made = new std::recursive_mutex;
+    return *made;
+  }
+};
+
+std::string name_of(PyCodeObject* code) {
+  return text_of(code->co_qualname) + " (" + text_of(code->co_filename) + ":" + std::to_string(code->co_firstlineno) +
+         ")";
+}
+
+/// The backend failed: the error is the user's, unless they asked for it to be suppressed.
+void after_failure(CodeCache& cache) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return;  // interrupts pass
+  if (PyErr_ExceptionMatches(error_types().skip_frame.get())) {
+    PyErr_Clear();
+    cache.skipped = true;
+    observe::count("frames.ok");
+    return;
+  }
+  if (!config().suppress_errors) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref shown = Ref::steal(value ? PyObject_Str(value) : nullptr);
+  std::string message = name_of(cache.code()) + " runs as plain Python: " + text_of(shown.get());
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  cache.skipped = true;
+  PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1);
+}
+
+/// After so many captures of a code object without one operator there is nothing to gain.
+constexpr size_t kFruitless = 16;
+
+}  // namespace
+
+RunMode& run_mode() {
+  static thread_local RunMode mode = RunMode::Compile;
+  return mode;
+}
+
+std::vector<std::string>& skipped_files() {
+  static auto* prefixes = new std::vector<std::string>;
+  return *prefixes;
+}
+
+bool FrameCompiler::is_candidate(PyCodeObject* code) {
+  if (run_mode() != RunMode::Compile || config().disable) return false;
+  std::shared_ptr<CodeCache> cache = code_cache(code);
+  if (!cache->candidate) {
+    std::string file = text_of(code->co_filename);
+    bool skipped = file.starts_with("<frozen");
+    for (const std::string& prefix : skipped_files()) skipped = skipped || file.starts_with(prefix);
+    cache->candidate = !skipped;
+  }
+  return *cache->candidate && !cache->skipped;
+}
+
+std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
+  std::shared_ptr<CodeCache> cache = code_cache(place.code->code);
+  if (std::shared_ptr<Entry> found =
+          cache->find(place.offset, request_.cache_key.get(), {place.values, place.function}))
+    return found;
+  if (run_mode() != RunMode::Compile || cache->skipped) return nullptr;
+  if (const char* why = GlobalState::obstacle()) {
+    observe::count(std::string("skips.") + why);
+    return nullptr;
+  }
+  return capture(*cache, place);
+}
+
+std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& place) {
+  GuardInput input{place.values, place.function};
+  CaptureLock lock;
+  FramesAside aside;
+  PyObject* key = request_.cache_key.get();
+  // Another thread may have captured just this while we waited.
+  if (std::shared_ptr<Entry> found = cache.find(place.offset, key, input)) return found;
+  if (cache.skipped) return nullptr;
+  observe::count("cache.misses");
+
+  std::string reason;
+  if (cache.count(place.offset, key) > 0) {
+    std::vector<std::string> reasons = cache.failures(place.offset, key, input);
+    if (!reasons.empty()) reason = reasons.front();
+    observe::count("recompiles.total");
+  }
+  if (at_limit(cache, place, reason)) return nullptr;
+
+  observe::count("frames.total");
+  Start start{place.function, place.offset, place.values, place.depth};
+  std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
+  if (!entry) {
+    after_failure(cache);
+    return nullptr;
+  }
+  publish(cache, entry, reason);
+  // The guards give the plan its inputs, so they run once more even for the call that made them.
+  if (entry->plan && !entry->guards->run(input)) {
+    observe::count("guards.unstable");
+    return nullptr;
+  }
+  return entry;
+}
+
+void FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, const std::string& reason) {
+  entry->frame_id = cache.frame_id;
+  entry->compile_id = cache.next_compile_id++;
+  cache.add(entry);
+  observe::count("frames.ok");
+  if (entry->plan) {
+    observe::count("captures.total");
+    observe::count("captures.ops", entry->ops);
+    if (entry->ops) observe::count("captures.graphs");
+    observe::count("captures.guards", entry->guards->size());
+  }
+  if (entry->broke) observe::count(std::string("breaks.") + break_name(entry->broke->id));
+  cache.ops_made += entry->ops;
+  if (++cache.entries_made >= kFruitless && cache.ops_made == 0 && !request_.fullgraph) {
+    observe::count("skips.no operator in any capture");
+    cache.skipped = true;
+  }
+  tell_listener(cache.code(), *entry, reason);
+}
+
+bool FrameCompiler::at_limit(CodeCache& cache, const Place& place, const std::string& reason) {
+  GuardInput input{place.values, place.function};
+  PyObject* key = request_.cache_key.get();
+  int64_t limit = config().recompile_limit;
+  bool local = static_cast<int64_t>(cache.count_for(place.offset, key, input)) >= limit;
+  bool accumulated = static_cast<int64_t>(cache.next_compile_id) >= config().accumulated_recompile_limit;
+  if (!local && !accumulated) return false;
+  observe::count("recompiles.limit_hit");
+  const char* which = local ? "recompile_limit" : "accumulated_recompile_limit";
+  warn_limit(cache, which, local ? limit : config().accumulated_recompile_limit, reason);
+  return true;
+}
+
+void FrameCompiler::warn_limit(CodeCache& cache, const std::string& which, int64_t limit, const std::string& reason) {
+  std::string message = name_of(cache.code()) + " was captured " + std::to_string(limit) + " times, which is " + which +
+                        "; further misses run as plain Python. The last miss: " + reason +
+                        ". Keep what that guard looks at constant, or raise stator.config." + which + ".";
+  if (config().fail_on_recompile_limit_hit || request_.fullgraph) {
+    Ref error = Ref::steal(PyObject_CallFunction(error_types().recompile_limit.get(), "s", message.c_str()));
+    if (error) PyErr_SetObject(error_types().recompile_limit.get(), error.get());
+    return;
+  }
+  if (!std::exchange(cache.warned, true)) PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1);
+}
+
+}  // namespace stator

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "capture/cache/code_cache.h"
+#include "capture/frame/resume.h"
+#include "compile/pipeline.h"
+
+namespace stator {
+
+/// What compiled functions may do on this thread.
+enum class RunMode : int { Compile = 0, RunOnly = 1, Off = 2 };
+RunMode& run_mode();
+
+/// Files whose frames are never captured on their own (they are when they are inlined): path prefixes.
+std::vector<std::string>& skipped_files();
+
+/// Looks places up in the caches and captures what is missing, for one `stator.compile`.
+class FrameCompiler final : public capture::Compiler {
+ public:
+  explicit FrameCompiler(CompileRequest request) : request_(std::move(request)) {}
+
+  std::shared_ptr<capture::Entry> entry_at(const capture::Place& place) override;
+  bool is_candidate(PyCodeObject* code) override;
+  /// Nothing cached fits: captures and publishes. As `entry_at` for the result.
+  std::shared_ptr<capture::Entry> capture(capture::CodeCache& cache, const capture::Place& place);
+
+ private:
+  /// With a Python error set when reaching a limit is one.
+  bool at_limit(capture::CodeCache& cache, const capture::Place& place, const std::string& reason);
+  void warn_limit(capture::CodeCache& cache, const std::string& which, int64_t limit, const std::string& reason);
+  void publish(capture::CodeCache& cache, std::shared_ptr<capture::Entry> entry, const std::string& reason);
+
+  CompileRequest request_;
+};
+
+}  // namespace stator

@@ -1,0 +1,101 @@
+#include "compile/reports.h"
+
+namespace stator {
+using namespace capture;
+
+namespace {
+
+Ref& listener() {
+  static Ref* made = new Ref;
+  return *made;
+}
+GraphWrapper graph_wrapper = nullptr;
+
+void put(PyObject* dict, const char* key, Ref value) {
+  if (!value) {
+    PyErr_Clear();
+    value = Ref::borrow(Py_None);
+  }
+  PyDict_SetItemString(dict, key, value.get());
+}
+Ref text(const std::string& value) { return Ref::steal(PyUnicode_FromStringAndSize(value.data(), value.size())); }
+Ref number(double value) { return Ref::steal(PyFloat_FromDouble(value)); }
+Ref whole(uint64_t value) { return Ref::steal(PyLong_FromUnsignedLongLong(value)); }
+Ref texts(const std::vector<std::string>& values) {
+  Ref list = Ref::steal(PyList_New(0));
+  for (const std::string& value : values) PyList_Append(list.get(), text(value).get());
+  return list;
+}
+
+Ref describe_phases(const Phases& phases) {
+  Ref dict = Ref::steal(PyDict_New());
+  put(dict.get(), "interpret", number(phases.interpret));
+  put(dict.get(), "guards", number(phases.guards));
+  put(dict.get(), "backend", number(phases.backend));
+  put(dict.get(), "total", number(phases.total()));
+  return dict;
+}
+
+}  // namespace
+
+std::string text_of(PyObject* object) {
+  const char* chars = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+  return chars ? chars : "?";
+}
+
+void tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
+  if (!listener()) return;
+  Ref record = Ref::steal(PyDict_New());
+  put(record.get(), "function", text(text_of(code->co_qualname)));
+  put(record.get(), "file", text(text_of(code->co_filename)));
+  put(record.get(), "line", whole(code->co_firstlineno));
+  put(record.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
+  put(record.get(), "ops", whole(entry.ops));
+  put(record.get(), "guards", texts(entry.guards->describe()));
+  put(record.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
+  put(record.get(), "phases", describe_phases(entry.phases));
+  put(record.get(), "compile_id", text(entry.id()));
+  put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
+  Ref kept = listener();
+  Ref told = Ref::steal(PyObject_CallOneArg(kept.get(), record.get()));
+  if (!told) PyErr_WriteUnraisable(kept.get());
+}
+
+Ref set_capture_listener(Ref fresh) { return std::exchange(listener(), std::move(fresh)); }
+void set_graph_wrapper(GraphWrapper wrapper) { graph_wrapper = wrapper; }
+
+Ref describe_break(const BreakReason& reason) {
+  Ref dict = Ref::steal(PyDict_New());
+  put(dict.get(), "id", text(break_name(reason.id)));
+  std::string cause = break_title(reason.id);
+  if (!reason.detail.empty()) cause += ": " + reason.detail;
+  put(dict.get(), "text", text(cause));
+  put(dict.get(), "hint", text(break_hint(reason.id)));
+  Ref stack = Ref::steal(PyList_New(0));
+  for (const StackLine& line : reason.stack) {
+    Ref row = Ref::steal(Py_BuildValue("(sis)", line.file.c_str(), line.line, line.function.c_str()));
+    PyList_Append(stack.get(), row.get());
+  }
+  if (!reason.stack.empty()) {
+    put(dict.get(), "file", text(reason.stack.back().file));
+    put(dict.get(), "line", whole(reason.stack.back().line));
+    put(dict.get(), "function", text(reason.stack.back().function));
+  }
+  put(dict.get(), "stack", std::move(stack));
+  return dict;
+}
+
+Ref describe_entry(const Entry& entry) {
+  Ref dict = Ref::steal(PyDict_New());
+  put(dict.get(), "id", text(entry.id()));
+  put(dict.get(), "guards", texts(entry.guards->describe()));
+  put(dict.get(), "hits", whole(entry.hits));
+  put(dict.get(), "backend", text(entry.backend));
+  put(dict.get(), "ops", whole(entry.ops));
+  put(dict.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
+  put(dict.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
+  put(dict.get(), "phases", describe_phases(entry.phases));
+  return dict;
+}
+
+}  // namespace stator

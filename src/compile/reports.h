@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "capture/cache/entry.h"
+
+/// What captures look like to users: plain dicts.
+namespace stator {
+
+/// Called after each capture with a record of it (a dict), or none. New reference to the one before, or null.
+Ref set_capture_listener(Ref listener);
+void tell_listener(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason);
+/// Set by the bindings: a Python object for a graph.
+using GraphWrapper = Ref (*)(std::shared_ptr<graph::Graph> graph);
+void set_graph_wrapper(GraphWrapper wrapper);
+
+/// A break as the dict that users are shown.
+Ref describe_break(const capture::BreakReason& reason);
+/// Facts of an entry as a dict.
+Ref describe_entry(const capture::Entry& entry);
+
+/// The text of a str, or "?".
+std::string text_of(PyObject* object);
+
+}  // namespace stator

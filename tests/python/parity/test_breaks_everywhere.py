@@ -1,0 +1,62 @@
+"""Programs that are broken at every instruction, cold and warm, do what they do without a compiler."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import pytest
+
+import stator
+
+_spec = importlib.util.spec_from_file_location("resume_programs", Path(__file__).parents[2] / "pycompat" / "programs.py")
+programs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(programs)
+
+# How many instructions each capture may take before it breaks.
+FUELS = [*range(1, 41), 47, 53, 61, 74, 89, 107, 150, 0]
+
+
+def outcome(function, args, kwargs, log, name):
+    """What a caller can see."""
+    try:
+        result = ("value", repr(function(*args, **kwargs)))
+    except BaseException as error:
+        chain, seen = [], error
+        while seen is not None:
+            chain.append((type(seen).__name__, seen.args))
+            seen = seen.__context__
+        lines = [
+            (entry.name, entry.lineno, entry.colno)
+            for entry in traceback.extract_tb(error.__traceback__)
+            if entry.name == name
+        ]
+        result = ("raised", chain, lines)
+    return result, repr(log), repr(sys.exc_info()[1])
+
+
+@pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("handling", [False, True], ids=["plain", "handling"])
+def test_broken_everywhere(program, handling):
+    def run(wrap):
+        function, args, kwargs, log = program()
+        compiled = wrap(function)
+        if not handling:
+            return outcome(compiled, args, kwargs, log, function.__name__)
+        try:
+            raise OSError("the caller handles this one")
+        except OSError:
+            return outcome(compiled, args, kwargs, log, function.__name__)
+
+    want = run(lambda function: function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for fuel in FUELS:
+            stator.reset()
+            with stator.config.patch(break_after=fuel):
+                for attempt in range(3):
+                    assert run(stator.compile) == want, f"broken after {fuel} instructions, call {attempt}"
+            assert stator.counters["captures"] or not fuel
