@@ -122,9 +122,9 @@ Value* call_partial(Interpreter& in, ObjectValue* partial, CallArgs args) {
 /// sake. Any other result is one object for all calls, which only the cache has.
 Value* call_cached(Interpreter& in, ConstantValue* callee, CallArgs args) {
   Ref wrapped = Ref::steal(PyObject_GetAttrString(callee->object.get(), "__wrapped__"));
-  size_t nodes = in.torch.node_count(), effects = in.effects.size();
+  size_t nodes = in.torch.node_count(), effects = in.effects.size() + in.mutations;
   Value* result = in.call(in.wrap(wrapped.get(), in.sources().pinned(wrapped.get(), "__wrapped__")), args);
-  bool quiet = in.torch.node_count() == nodes && in.effects.size() == effects;
+  bool quiet = in.torch.node_count() == nodes && in.effects.size() + in.mutations == effects;
   if (!quiet || result->kind != Kind::Constant || !args.keywords.empty())
     throw Break{BreakId::unknown_call, "a cached function: " + name_of(wrapped.get())};
   in.replay_method(callee, "__call__", args.positional);

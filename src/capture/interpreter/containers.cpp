@@ -154,6 +154,7 @@ SequenceValue* Interpreter::list_part(Value* value) {
 }
 
 void Interpreter::mutated(Value* container) {
+  ++mutations;
   if (!container->source) return;
   EffectKind kind = container->kind == Kind::List ? EffectKind::ListReplace : EffectKind::DictReplace;
   for (const Effect& known : effects)

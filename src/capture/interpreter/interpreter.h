@@ -229,6 +229,7 @@ class Interpreter {
   std::vector<StackLine> end_stack;
   UserLine user_line() const;
   std::vector<Effect> effects;
+  uint64_t mutations = 0;  // changes of containers so far, whether or not they made a new effect
   /// Names that the program wrote in globals and Python modules (null: deleted), by their dict.
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
   std::vector<GeneratorValue*> generators;  // all that the program made
