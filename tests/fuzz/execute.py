@@ -35,13 +35,29 @@ def arguments(module: types.ModuleType, call: Inputs) -> Call:
     numbers = torch.Generator().manual_seed(call.seed)
 
     def vector() -> torch.Tensor:
-        return torch.rand(3, generator=numbers) * 4 - 2
+        values = torch.rand(6, generator=numbers) * 4 - 2
+        if call.form == "double":
+            return values[:3].double()
+        return values[::2] if call.form == "strided" else values[: 5 if call.form == "long" else 3].clone()
 
     x = vector().requires_grad_(call.grad)
     y = x if call.alias else vector()
     xs = [vector() for _ in range(call.lengths[0])]
     ns = list(range(call.lengths[1]))
-    return Call((x, y, call.n, call.flag, xs, ns, {"a": call.n, "b": 2}, module.Obj(call.n, vector())))
+    n = {"int": int, "float": float, "bool": bool}[call.number](call.n)
+    obj = module.Obj(call.n, vector())
+    return Call((x, y, n, call.flag, xs, ns, {"a": call.n, "b": 2}, obj), before=lambda _: change(module, call.world))
+
+
+def change(module: types.ModuleType, world: int) -> None:
+    """Something of the module is other than at the call before."""
+    if world == 1:
+        module.SCALE = 5
+    elif world == 2:
+        module.g_table["b"] = 9
+        module.Obj.kind = "changed"
+    elif world == 3:
+        module.helper = lambda t, k=1, *more, scale=3, **rest: t * scale - k
 
 
 def compare(source: str, calls: list[Inputs], compile_with: Callable | None = None) -> str | None:
