@@ -97,7 +97,7 @@ class Writer:
         return f"{kind[0]}{self.count}"
 
     def expression(self, kind: str, scope: Names, depth: int) -> str:
-        simple = scope.names[kind] + CONSTANTS[kind]
+        simple = scope.names[kind] + self.allowed(CONSTANTS[kind])
         if depth <= 0 or not self.chance(2):
             return self.pick(simple)
         if kind == "vector" and scope.functions and self.chance(4):
@@ -225,12 +225,13 @@ FORMS = ("plain", "double", "strided", "long")
 NUMBERS = ("int", "float", "bool")
 
 
-def inputs_by(choose: Callable[[int], int]) -> list[Inputs]:
+def inputs_by(choose: Callable[[int], int], avoid: frozenset[str] = frozenset()) -> list[Inputs]:
     """Arguments of several calls: the same again, changed a little, changed in kind, and the first once more."""
     flag, grad, alias = bool(choose(2)), choose(5) == 4, choose(6) == 5
     first = Inputs(0, choose(6) - 1, flag, grad, (choose(3), choose(4)), alias)
     other = replace(first, seed=2, n=choose(6) - 1, flag=bool(choose(2)), world=choose(4))
-    form, number = FORMS[choose(4)], NUMBERS[choose(4) % 3]
+    numbers = [kind for kind in NUMBERS if kind not in avoid]
+    form, number = FORMS[choose(4)], numbers[choose(2 * len(numbers)) % len(numbers)]
     changed = replace(other, seed=3, flag=not flag, form=form, number=number, grad=choose(5) == 4, lengths=(1, 2))
     return [first, replace(first, seed=1), other, changed, replace(first, seed=4)]
 
@@ -242,10 +243,10 @@ def cases(draw: Callable, avoid: frozenset[str] = frozenset()) -> tuple[str, lis
     def choose(n: int) -> int:
         return draw(st.integers(0, n - 1))
 
-    return Writer(choose, avoid).program(), inputs_by(choose)
+    return Writer(choose, avoid).program(), inputs_by(choose, avoid)
 
 
 def random_case(seed: int, avoid: frozenset[str] = frozenset()) -> tuple[str, list[Inputs]]:
     """The like, from a seed alone: quicker and more varied, but nothing that can be shrunk."""
     choose = random.Random(seed).randrange
-    return Writer(choose, avoid).program(), inputs_by(choose)
+    return Writer(choose, avoid).program(), inputs_by(choose, avoid)

@@ -29,13 +29,31 @@ FOUND = {
     "operator_that_refuses_a_bool": """
         return n - x
     """,
+    "operator_that_refuses_a_bool_in_a_call": """
+        for t in [x, y]:
+            log.append(decorated(t, n))
+        x.zero_()
+    """,
+    "operator_that_raises_when_it_runs": """
+        log.append(1)
+        try:
+            y.add_(y[0])
+        except RuntimeError:
+            return y * 2
+    """,
+    "list_asks_for_the_length": """
+        del obj.items
+        return x + 1, list(obj)
+    """,
     "count_from_a_bool": """
         return x + 1, list(itertools.islice(itertools.count(n), 2))
     """,
 }
 # Programs that still differ, or end the process, and how; the latter run in a process of their own.
 WRONG: dict[str, str] = {
-    "operator_that_refuses_a_bool": "the error of the operator has no line of the program in its traceback",
+    "operator_that_refuses_a_bool_in_a_call": "the traceback lacks the lines of the program",
+    "operator_that_raises_when_it_runs": "the error passes by the program's own handlers; effects before it are lost",
+    "list_asks_for_the_length": "__len__ of the object is not called",
     "count_from_a_bool": "itertools.count(True) begins with True",
 }
 CRASHES: dict[str, str] = {

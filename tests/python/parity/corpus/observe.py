@@ -49,10 +49,9 @@ class Bits:
 
 
 class Walk:
-    """One description; objects met again are told by number. Not `exact`: tuples have no identity."""
+    """One description; objects met again are told by number, unless they cannot change."""
 
-    def __init__(self, exact: bool = True) -> None:
-        self.exact = exact
+    def __init__(self) -> None:
         self.seen: dict[int, int] = {}
         self.kept: list[Any] = []  # so that no address is used twice within a walk
         self.memory: list[tuple[int, int]] = []
@@ -73,8 +72,8 @@ class Walk:
             return f"class {value.__qualname__}"
         if isinstance(value, types.ModuleType):
             return f"module {value.__name__}"
-        if kind is tuple and not self.exact:
-            return {"type": "tuple", **self.contents(value)}
+        if kind in (tuple, frozenset, torch.Size):
+            return {"type": kind.__qualname__, **self.contents(value)}
         if id(value) in self.seen:
             return f"<{self.seen[id(value)]}>"
         number = self.seen[id(value)] = len(self.seen)

@@ -74,7 +74,7 @@ def observe_call(
     module: types.ModuleType, target: Any, callable_: Any, call: Call, index: int, exact: bool = True
 ) -> dict[str, Any]:
     """Calls `callable_`, made of `target`, a function of `module`; gives all that was seen, gradients too. Not `exact`:
-    without tracebacks, globals that the program does not name, and the identity of tuples."""
+    without tracebacks and globals that the program does not name."""
     if call.before is not None:
         call.before(target)
     torch.default_generator.manual_seed(index)
@@ -82,7 +82,7 @@ def observe_call(
     numpy.random.seed(index)
     named = _data_of(module).keys()
     seen: dict[str, Any] = {"raised": None}
-    walk = Walk(exact)
+    walk = Walk()
     result = None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:
