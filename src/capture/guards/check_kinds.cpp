@@ -6,6 +6,15 @@
 namespace stator::capture {
 namespace {
 
+/// Exactly a collections.deque: its own C functions answer.
+bool is_deque(PyObject* object) {
+  static PyTypeObject* const type = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("collections"));
+    return module ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "deque")) : nullptr;
+  }();
+  return Py_TYPE(object) == type;
+}
+
 // ---- loads
 
 int load_argument(Check& c, CheckRun& run) { return (run.slots[c.slot] = run.input.arguments[c.count]) ? 1 : 0; }
@@ -45,6 +54,12 @@ int load_item(Check& c, CheckRun& run) {
     if (c.count >= PyTuple_GET_SIZE(from)) return 0;
     run.slots[c.slot] = PyTuple_GET_ITEM(from, c.count);
     return 1;
+  }
+  if (is_deque(from)) {
+    PyObject* item = c.count < PyObject_Size(from) ? PySequence_GetItem(from, c.count) : nullptr;
+    run.slots[c.slot] = item;
+    Py_XDECREF(item);  // the deque keeps it
+    return item ? 1 : 0;
   }
   if (!PyList_Check(from) || c.count >= PyList_GET_SIZE(from)) return 0;
   run.slots[c.slot] = PyList_GET_ITEM(from, c.count);
@@ -128,6 +143,7 @@ int check_length(Check& c, CheckRun& run) {
                       : PyTuple_Check(seen)  ? PyTuple_GET_SIZE(seen)
                       : PyList_Check(seen)   ? PyList_GET_SIZE(seen)
                       : PyAnySet_Check(seen) ? PySet_GET_SIZE(seen)
+                      : is_deque(seen)       ? PyObject_Size(seen)
                                              : -1;
   return length == static_cast<Py_ssize_t>(c.number);
 }

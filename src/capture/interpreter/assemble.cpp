@@ -240,8 +240,13 @@ class Assembler {
       for (size_t i = 0; i < items->items.size(); ++i) step.items.push_back(emit(in_.item(items, i)));
       return add(std::move(step));
     }
-    bool bare =
-        native == &PyBaseObject_Type || native == &PyDict_Type || native == &PyODict_Type || native == &PyList_Type;
+    if (native == deque_type() && object->type == native) {
+      Step step{StepKind::Call, -1, -1, std::move(type)};
+      step.items = {emit(object->base), emit(object->attributes[0].value)};
+      return add(std::move(step));
+    }
+    bool bare = native == &PyBaseObject_Type || native == &PyDict_Type || native == &PyODict_Type ||
+                native == &PyList_Type || native == namespace_type();
     if (!bare) throw Break{BreakId::reconstruct, std::string("a ") + object->type->tp_name};
     return add({StepKind::NewObject, -1, -1, std::move(type)});
   }
@@ -254,6 +259,7 @@ class Assembler {
     }
     int32_t made = emit_bare(object);
     known_[object] = made;
+    if (out_.steps[made].kind == StepKind::Call) return made;
     if (object->own) {
       if (known_.count(object->own)) throw Break{BreakId::reconstruct, "an object and its __dict__"};
       for (auto& [name, attribute] : mapping_items(in_, object->own)) {

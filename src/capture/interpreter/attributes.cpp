@@ -82,6 +82,11 @@ Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
 
 /// A field that a C class describes, of an instance from outside: only what the instance itself holds can be guarded.
 Value* native_field(Interpreter& in, ObjectValue* object, PyObject* descriptor, PyObject* name) {
+  // What a deque may hold is fixed when it is made.
+  if (object->type == deque_type() && PyUnicode_CompareWithASCIIString(name, "maxlen") == 0) {
+    in.guard(object->source, FactKind::Identity, object->object.get());
+    return in.wrap_result(Ref::steal(PyObject_GenericGetAttr(object->object.get(), name)).get());
+  }
   if (Py_TYPE(descriptor) != &PyMemberDescr_Type ||
       !holds_object(reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member))
     unknown_attribute(object->type, name, "a field that its class computes");
@@ -111,18 +116,17 @@ Source* instance_dict_source(Interpreter& in, Source* owner, PyObject* dict) {
 }
 
 /// nn.Module.__getattr__ done natively: parameters, buffers, then submodules.
-Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name) {
+Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name, DictValue** holder) {
   static PyObject* const tables[] = {PyUnicode_InternFromString("_parameters"), PyUnicode_InternFromString("_buffers"),
                                      PyUnicode_InternFromString("_modules")};
   for (PyObject* table : tables) {
-    Value* value = module->find(table) ? *module->find(table) : own_attribute(in, module, table);
+    Value* value = own_attr(in, module, table);
     auto* dict = as<DictValue>(value);
     if (!dict) continue;
-    if (dict->outside && !dict->mutated) {
-      if (Value* found = dict_attr(in, dict->outside.get(), dict->source, name)) return found;
-    } else if (Value* found = in.dict_get(dict, in.constant(name))) {
-      return found;
-    }
+    Value* found = dict->outside && !dict->mutated ? dict_attr(in, dict->outside.get(), dict->source, name)
+                                                   : in.dict_get(dict, in.constant(name));
+    if (found && holder) *holder = dict;
+    if (found) return found;
   }
   return nullptr;
 }
@@ -172,20 +176,21 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
 }
 
 Value* own_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  if (object->object && object->own) return in.dict_get(object->own, in.constant(name));
   if (Value** written = object->find(name)) return *written;
   return object->object ? own_attribute(in, object, name) : nullptr;
 }
 
 Value* instance_dict(Interpreter& in, ObjectValue* object) {
-  if (object->object && object->attributes.empty() && object->pinned) {
-    PyObject** slot = _PyObject_GetDictPtr(object->object.get());
-    if (slot && *slot) return in.wrap(*slot, instance_dict_source(in, object->source, *slot));
+  if (!object->own && !object->object) object->own = in.dict();
+  if (!object->own) {
+    PyObject** slot = object->attributes.empty() ? _PyObject_GetDictPtr(object->object.get()) : nullptr;
+    if (slot && !*slot) Ref::steal(PyObject_GenericGetDict(object->object.get(), nullptr));
+    if (!slot || !*slot) unknown_attribute(object->type, PyUnicode_InternFromString("__dict__"), "of a changed object");
+    // From here on the dict stands for the instance's attributes.
+    object->own = as<DictValue>(in.wrap(*slot, instance_dict_source(in, object->source, *slot)));
   }
-  if (!object->object) {
-    if (!object->own) object->own = in.dict();
-    return object->own;
-  }
-  throw Break{BreakId::unknown_attribute, std::string(object->type->tp_name) + ".__dict__"};
+  return object->own;
 }
 
 Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
@@ -207,11 +212,7 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     if (kind == &PyMemberDescr_Type && !is_exception_class(type)) return nullptr;
     unknown_attribute(type, name, "a field that its class computes");
   }
-  if (Value** written = object->find(name)) {
-    if (*written) return *written;
-  } else if (object->object) {
-    if (Value* own = own_attribute(in, object, name)) return own;
-  }
+  if (Value* own = own_attr(in, object, name)) return own;
   return on_class ? in.bind_descriptor(on_class, type, object, name) : nullptr;
 }
 
@@ -241,6 +242,8 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
   }
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyInstanceMethod_Type)
     return self ? static_cast<Value*>(arena.make<MethodValue>(constant(descriptor), self)) : constant(descriptor);
+  if (type == &PyClassMethodDescr_Type && model_of(descriptor))
+    return arena.make<MethodValue>(constant(descriptor), constant(reinterpret_cast<PyObject*>(owner)));
   if (type == &PyClassMethodDescr_Type) {
     // By the descriptor and not by name: super() found it behind another one.
     return constant(Ref::steal(type->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))));

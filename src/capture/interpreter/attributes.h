@@ -13,7 +13,8 @@ void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name,
 Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name);
 
 /// What nn.Module keeps in its tables of parameters, buffers and submodules.
-Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name);
+/// `holder` gets the table.
+Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name, DictValue** holder = nullptr);
 /// The source of an instance's `__dict__`.
 Source* instance_dict_source(Interpreter& in, Source* owner, PyObject* dict);
 

@@ -3,6 +3,7 @@
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_code.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 
@@ -249,8 +250,9 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   Continuation how = std::exchange(continuation, Continuation::Opaque);
   if (function->function) {
     if (const ModelRow* row = model_of(function->function.get())) return call_model(*this, *row, args);
-    if (kind_of_callable(function->function.get()) == CallableKind::Torch)
-      return call_torch(function->function.get(), args);
+    CallableKind kind = kind_of_callable(function->function.get());
+    if (kind == CallableKind::Torch) return call_torch(function->function.get(), args);
+    if (kind == CallableKind::Pure) return call_literal(*this, function->function.get(), args);
     if (!function->guarded) {
       PyObject* object = function->function.get();
       refuse_disabled(object);
@@ -263,6 +265,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
     }
     open_closure(function);
   }
+  if (KnownCode known = known_code(function->code)) return known(*this, function, args);
   const pycompat::Code* code = pycompat::decode(function->code);
   if (!code) {
     PyErr_Clear();

@@ -47,7 +47,12 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
     return in.call(function, arguments({in.constant(name)}));
   }
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
-  if (PyUnicode_Compare(name, dict_name) == 0) return in.wrap(dict, dict_source);
+  if (PyUnicode_Compare(name, dict_name) == 0 && !in.globals_written.count(dict)) return in.wrap(dict, dict_source);
+  PyObject* plain = _PyType_Lookup(Py_TYPE(object), name);
+  if (plain && !is_data_descriptor(plain)) return in.bind_descriptor(plain, Py_TYPE(object), module, name);
+  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
+  if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  if (plain) unknown_attribute(Py_TYPE(object), name, "a field of a module");
   return nullptr;
 }
 

@@ -72,49 +72,60 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
 
 Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
   Continuation how = std::exchange(continuation, Continuation::Opaque);
-  static PyObject* const new_name = PyUnicode_InternFromString("__new__");
-  static PyObject* const init_name = PyUnicode_InternFromString("__init__");
-  static PyObject* const object_init = known_object("builtins.object.__init__");
   guard_class(type);
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) {
+    static PyObject* const call_name = PyUnicode_InternFromString("__call__");
     if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type()) && args.positional.size() == 1) {
       Ref literal = literal_of(args.positional[0]);
       Ref member = literal ? Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), literal.get())) : Ref();
-      PyErr_Clear();
       if (member) return constant(std::move(member));
+      if (literal) raise_current(*this);
     }
-    throw Break{BreakId::unknown_call, std::string("a class with its own metaclass call: ") + type->tp_name};
+    PyObject* caller = _PyType_Lookup(Py_TYPE(type), call_name);
+    if (!caller || !PyFunction_Check(caller) || PyType_IsSubtype(Py_TYPE(type), enum_meta_type()))
+      throw Break{BreakId::unknown_call, std::string("a class with its own metaclass call: ") + type->tp_name};
+    return call(type_method(*this, constant(reinterpret_cast<PyObject*>(type)), call_name), std::move(args));
   }
+  continuation = how;
+  return make_instance(*this, type, std::move(args));
+}
+
+Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args) {
+  Continuation how = std::exchange(in.continuation, Continuation::Opaque);
+  static PyObject* const new_name = PyUnicode_InternFromString("__new__");
+  static PyObject* const init_name = PyUnicode_InternFromString("__init__");
+  static PyObject* const object_init = known_object("builtins.object.__init__");
   Value* made = nullptr;
   Ref maker = Ref::borrow(_PyType_Lookup(type, new_name));
   if (maker && Py_TYPE(maker.get()) == &PyStaticMethod_Type)
     maker = Ref::steal(PyObject_GetAttrString(maker.get(), "__func__"));
   bool own_maker = maker && PyFunction_Check(maker.get());
   if (own_maker || model_of(maker.get())) {
-    Value* function = own_maker ? wrap(maker.get(), sources_->pinned(maker.get(), "__new__")) : constant(maker);
+    Value* function =
+        own_maker ? in.wrap(maker.get(), in.sources().pinned(maker.get(), "__new__")) : in.constant(maker);
     CallArgs with_class = args;
-    with_class.positional.insert(with_class.positional.begin(), constant(reinterpret_cast<PyObject*>(type)));
-    made = call(function, std::move(with_class));
-    if (!PyType_IsSubtype(type_of(made), type)) return made;
+    with_class.positional.insert(with_class.positional.begin(), in.constant(reinterpret_cast<PyObject*>(type)));
+    made = in.call(function, std::move(with_class));
+    if (!PyType_IsSubtype(in.type_of(made), type)) return made;
   } else if (is_exception_class(type)) {
-    made = new_exception(*this, type, args);
+    made = new_exception(in, type, args);
   } else {
-    made = new_instance(*this, type);
+    made = new_instance(in, type);
   }
   PyObject* init = _PyType_Lookup(type, init_name);
   if (!init || init == object_init) {
     if (args.count() && !own_maker && native_base(type) == &PyBaseObject_Type)
-      raise(PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
+      in.raise(PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
     return made;
   }
-  Value* bound = bind_descriptor(init, type, made, init_name);
+  Value* bound = in.bind_descriptor(init, type, made, init_name);
   // The new object is the call's result already while its __init__ runs.
-  frame->push(made);
-  if (how == Continuation::Push) continuation = Continuation::Discard;
-  Value* nothing = call(bound, std::move(args));
-  frame->pop();
-  if (!is_same(nothing, none()))
-    raise(PyExc_TypeError, std::string("__init__() should return None, not '") + type_of(nothing)->tp_name + "'");
+  in.frame->push(made);
+  if (how == Continuation::Push) in.continuation = Continuation::Discard;
+  Value* nothing = in.call(bound, std::move(args));
+  in.frame->pop();
+  if (!in.is_same(nothing, in.none()))
+    in.raise(PyExc_TypeError, std::string("__init__() should return None, not '") + in.type_of(nothing)->tp_name + "'");
   return made;
 }
 
@@ -141,7 +152,7 @@ Value* new_instance(Interpreter& in, PyTypeObject* type) {
     Ref none = Ref::steal(PyTuple_New(0)), made = Ref::steal(PyBaseObject_Type.tp_new(type, none.get(), nullptr));
     if (!made) raise_current(in);
   }
-  if (native == &PyBaseObject_Type) return in.arena.make<ObjectValue>(type);
+  if (native == &PyBaseObject_Type || native == namespace_type()) return in.arena.make<ObjectValue>(type);
   if (is_exception_class(native)) return make_exception(in, type, {});
   if (native == &PyDict_Type || native == &PyODict_Type || native == default_dict_type())
     return over(in.arena.make<DictValue>(native));

@@ -69,7 +69,8 @@ Value* Interpreter::entry_value(DictValue* dict, size_t index) {
 Value* Interpreter::dict_get(DictValue* dict, Value* key) {
   Py_hash_t hash = key_hash(*this, key);
   PyObject* name = key->kind == Kind::Constant ? constant_of(key) : nullptr;
-  if (dict->outside && !dict->mutated && dict->entries.empty() && name && PyUnicode_CheckExact(name)) {
+  if (dict->outside && !dict->mutated && dict->entries.empty() && name &&
+      (PyUnicode_CheckExact(name) || PyBytes_CheckExact(name))) {
     // One key of an outside dict is looked at: only that is guarded.
     PyObject* found = PyDict_GetItemWithError(dict->outside.get(), name);
     if (!found) {
@@ -137,14 +138,15 @@ DictValue* Interpreter::dict_part(Value* value) {
 SequenceValue* Interpreter::list_part(Value* value) {
   if (auto* sequence = as_sequence(value)) return sequence;
   if (auto* object = as<ObjectValue>(value)) {
+    bool is_deque = object->type == deque_type();
     if (!object->base && object->object &&
-        (PyList_Check(object->object.get()) || PyTuple_Check(object->object.get()))) {
-      bool is_list = PyList_Check(object->object.get());
+        (PyList_Check(object->object.get()) || PyTuple_Check(object->object.get()) || is_deque)) {
+      bool is_list = PyList_Check(object->object.get()) || is_deque;
       auto* sequence =
           arena.make<SequenceValue>(is_list ? Kind::List : Kind::Tuple, is_list ? &PyList_Type : &PyTuple_Type);
-      sequence->outside = object->object;
+      sequence->outside = is_deque ? Ref::steal(PySequence_Tuple(object->object.get())) : object->object;
       sequence->source = object->source;
-      sequence->items.assign(PySequence_Fast_GET_SIZE(object->object.get()), nullptr);
+      sequence->items.assign(PySequence_Fast_GET_SIZE(sequence->outside.get()), nullptr);
       guard(object->source, FactKind::Length, nullptr, static_cast<int64_t>(sequence->items.size()));
       object->base = sequence;
     }
@@ -203,14 +205,22 @@ Value* default_factory(Interpreter& in, DictValue* dict) {
 
 // ---- subscripts
 
+struct SliceBounds {
+  Py_ssize_t start, stop, step, count;
+};
+static SliceBounds slice_of(Interpreter& in, SliceValue* slice, size_t size) {
+  Ref literal = in.literal_of(slice);
+  if (!literal) throw Break{BreakId::unknown_object, "a slice that is no constant"};
+  SliceBounds bounds{};
+  if (PySlice_Unpack(literal.get(), &bounds.start, &bounds.stop, &bounds.step) < 0) raise_current(in);
+  bounds.count = PySlice_AdjustIndices(static_cast<Py_ssize_t>(size), &bounds.start, &bounds.stop, bounds.step);
+  return bounds;
+}
+
 static Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
   Py_ssize_t size = static_cast<Py_ssize_t>(sequence->items.size());
   if (auto* slice = as<SliceValue>(key)) {
-    Ref literal = in.literal_of(slice);
-    if (!literal) throw Break{BreakId::unknown_object, "a slice that is no constant"};
-    Py_ssize_t start, stop, step;
-    if (PySlice_Unpack(literal.get(), &start, &stop, &step) < 0) throw Break{BreakId::raises, take_error_text()};
-    Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+    auto [start, stop, step, count] = slice_of(in, slice, sequence->items.size());
     std::vector<Value*> items;
     for (Py_ssize_t i = 0; i < count; ++i) items.push_back(in.item(sequence, start + i * step));
     return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
@@ -249,6 +259,30 @@ static Ref tensor_key(Interpreter& in, Value* key) {
   return in.to_torch(key);
 }
 
+/// `cls[key]`: by the metaclass, or by `__class_getitem__`.
+static Value* class_item(Interpreter& in, PyTypeObject* type, Value* key) {
+  static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
+  static PyObject* const class_getitem = PyUnicode_InternFromString("__class_getitem__");
+  Value* self = in.constant(reinterpret_cast<PyObject*>(type));
+  PyObject* on_meta = _PyType_Lookup(Py_TYPE(type), getitem);
+  in.guard_class(type);
+  if (on_meta && !PyType_IsSubtype(Py_TYPE(type), enum_meta_type()))
+    return in.call(type_method(in, self, getitem), arguments({key}));
+  PyObject* found = on_meta ? nullptr : _PyType_Lookup(type, class_getitem);
+  if (found && Py_TYPE(found) == &PyClassMethod_Type) {
+    Ref inner = Ref::steal(PyObject_GetAttrString(found, "__func__"));
+    // That of typing.Generic makes an alias, which is known by who it is.
+    static PyObject* const generic = known_object("typing.Generic.__class_getitem__");
+    if (PyFunction_Check(inner.get()) && found != generic)
+      return in.call(in.bind_descriptor(found, type, nullptr, class_getitem), arguments({key}));
+  }
+  Ref literal = in.literal_of(key);
+  if (!literal) throw Break{BreakId::unknown_object, "subscript of a class"};
+  Ref result = Ref::steal(PyObject_GetItem(reinterpret_cast<PyObject*>(type), literal.get()));
+  if (!result) raise_current(in);
+  return in.wrap_result(result.get());
+}
+
 Value* missing_item(Interpreter& in, DictValue* dict, Value* key) {
   Value* factory = default_factory(in, dict);
   if (in.is_same(factory, in.none())) raise_key_error(in, key);
@@ -273,11 +307,8 @@ Value* Interpreter::get_item(Value* value, Value* key) {
   if (value->kind == Kind::Constant) {
     PyObject* object = constant_of(value);
     Ref literal = literal_of(key);
-    if (literal &&
-        (static_cast<ConstantValue*>(value)->literal || PyType_Check(object) || is_known_by_identity(object))) {
-      if (PyType_Check(object) && !PyType_IsSubtype(Py_TYPE(object), enum_meta_type()) &&
-          Py_TYPE(object) != &PyType_Type && Py_TYPE(object) != abc_meta_type())
-        throw Break{BreakId::unknown_object, "subscript of a class"};
+    if (PyType_Check(object)) return class_item(*this, reinterpret_cast<PyTypeObject*>(object), key);
+    if (literal && (static_cast<ConstantValue*>(value)->literal || is_known_by_identity(object))) {
       Ref result = Ref::steal(PyObject_GetItem(object, literal.get()));
       if (!result) raise_current(*this);
       return wrap_result(result.get());
@@ -327,15 +358,18 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
   if (auto* list = as_sequence(value); list && list->kind == Kind::List) {
     for (size_t i = 0; i < list->items.size(); ++i) item(list, i);
     if (auto* slice = as<SliceValue>(key)) {
-      Ref literal = literal_of(slice);
-      Py_ssize_t start, stop, step;
-      if (!literal || PySlice_Unpack(literal.get(), &start, &stop, &step) < 0 || step != 1)
-        throw Break{BreakId::opcode, "assignment to an extended slice"};
-      PySlice_AdjustIndices(list->items.size(), &start, &stop, step);
+      auto [start, stop, step, count] = slice_of(*this, slice, list->items.size());
       std::vector<Value*> more = unpack(to);
-      if (stop < start) stop = start;
-      list->items.erase(list->items.begin() + start, list->items.begin() + stop);
-      list->items.insert(list->items.begin() + start, more.begin(), more.end());
+      if (step == 1) {
+        if (stop < start) stop = start;
+        list->items.erase(list->items.begin() + start, list->items.begin() + stop);
+        list->items.insert(list->items.begin() + start, more.begin(), more.end());
+      } else {
+        if (static_cast<Py_ssize_t>(more.size()) != count)
+          raise(PyExc_ValueError, "attempt to assign sequence of size " + std::to_string(more.size()) +
+                                      " to extended slice of size " + std::to_string(count));
+        for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = more[i];
+      }
     } else {
       PyObject* index = constant_of(key);
       if (!index || !PyIndex_Check(index)) throw Break{BreakId::raises, "list indices must be integers"};
@@ -360,9 +394,16 @@ void Interpreter::del_item(Value* value, Value* key) {
     return;
   }
   if (auto* list = as_sequence(value); list && list->kind == Kind::List) {
-    PyObject* index = constant_of(key);
-    if (!index || !PyIndex_Check(index)) throw Break{BreakId::opcode, "del of a slice"};
     for (size_t i = 0; i < list->items.size(); ++i) item(list, i);
+    if (auto* slice = as<SliceValue>(key)) {
+      auto [start, stop, step, count] = slice_of(*this, slice, list->items.size());
+      for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = nullptr;
+      std::erase(list->items, nullptr);
+      if (count) mutated(list);
+      return;
+    }
+    PyObject* index = constant_of(key);
+    if (!index || !PyIndex_Check(index)) throw Break{BreakId::raises, "list indices must be integers"};
     Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr), size = list->items.size();
     if (at < 0) at += size;
     if (at < 0 || at >= size) raise(PyExc_IndexError, "list assignment index out of range");

@@ -5,6 +5,8 @@
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/interpreter.h"
 #include "capture/interpreter/keys.h"
+#include "capture/interpreter/match.h"
+#include "capture/interpreter/model.h"
 
 namespace stator::capture {
 using pycompat::Instr;
@@ -290,8 +292,9 @@ void on_map_add(Interpreter& in, Frame& f, const Instr& i) {
   in.dict_set(as<DictValue>(dict), key, value);
 }
 void merge_into(Interpreter& in, DictValue* to, Value* from, bool refuse_doubles) {
+  if (from->kind != Kind::Dict && from->kind != Kind::Object) throw Break{BreakId::raises, "** of what is no mapping"};
   for (auto& [key, value] : mapping_items(in, from)) {
-    if (refuse_doubles && in.dict_get(to, key)) in.raise(PyExc_TypeError, "got multiple values for keyword argument");
+    if (refuse_doubles && in.dict_get(to, key)) throw Break{BreakId::raises, "a keyword argument is given twice"};
     in.dict_set(to, key, value);
   }
 }
@@ -307,8 +310,20 @@ void on_dict_merge(Interpreter& in, Frame& f, const Instr& i) {
   in.mutated(dict);
   merge_into(in, as<DictValue>(dict), from, true);
 }
+/// As many items as are wanted and one more, which is an error.
+std::vector<Value*> take_items(Interpreter& in, Value* iterable, size_t wanted) {
+  if (as_sequence(iterable)) return in.unpack(iterable);
+  std::vector<Value*> items;
+  Value* iterator = in.iterate(iterable);
+  while (items.size() <= wanted)
+    if (Value* item = in.next(iterator))
+      items.push_back(item);
+    else
+      break;
+  return items;
+}
 void on_unpack_sequence(Interpreter& in, Frame& f, const Instr& i) {
-  std::vector<Value*> items = in.unpack(f.pop());
+  std::vector<Value*> items = take_items(in, f.pop(), static_cast<size_t>(i.arg));
   if (items.size() != static_cast<size_t>(i.arg)) {
     if (items.size() < static_cast<size_t>(i.arg))
       in.raise(PyExc_ValueError, "not enough values to unpack (expected " + std::to_string(i.arg) + ", got " +
@@ -336,6 +351,18 @@ void on_get_len(Interpreter& in, Frame& f, const Instr&) {
   auto length = in.length_of(f.top());
   if (!length) throw Break{BreakId::opcode, "GET_LEN"};
   f.push(in.integer(*length));
+}
+
+// ---- match
+
+void on_match_sequence(Interpreter& in, Frame& f, const Instr&) { f.push(in.boolean(matches_sequence(in, f.top()))); }
+void on_match_mapping(Interpreter& in, Frame& f, const Instr&) { f.push(in.boolean(matches_mapping(in, f.top()))); }
+void on_match_keys(Interpreter& in, Frame& f, const Instr&) { f.push(match_keys(in, f.top(2), f.top())); }
+void on_match_class(Interpreter& in, Frame& f, const Instr& i) {
+  Value* names = f.pop();
+  Value* cls = f.pop();
+  Value* subject = f.pop();
+  f.push(match_class(in, subject, cls, i.arg, names));
 }
 
 // ---- calls
@@ -595,10 +622,10 @@ constexpr HandlerRow kHandlers[] = {
     {Op::FORMAT_VALUE, on_format_value},
     {Op::CONVERT_VALUE, on_unsupported},
     {Op::GET_LEN, on_get_len},
-    {Op::MATCH_CLASS, on_unsupported},
-    {Op::MATCH_KEYS, on_unsupported},
-    {Op::MATCH_MAPPING, on_unsupported},
-    {Op::MATCH_SEQUENCE, on_unsupported},
+    {Op::MATCH_CLASS, on_match_class},
+    {Op::MATCH_KEYS, on_match_keys},
+    {Op::MATCH_MAPPING, on_match_mapping},
+    {Op::MATCH_SEQUENCE, on_match_sequence},
     {Op::CALL, on_call},
     {Op::CALL_KW, on_unsupported},
     {Op::CALL_FUNCTION_EX, on_call_function_ex},

@@ -35,6 +35,8 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
 Value* type_method(Interpreter& in, Value* object, PyObject* name);
 /// The built-in class whose __new__ makes the instances of a class in the end.
 PyTypeObject* native_base(PyTypeObject* type);
+/// type.__call__: __new__, then __init__.
+Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args);
 /// A bare instance, as object.__new__ (or the built-in base) makes it.
 Value* new_instance(Interpreter& in, PyTypeObject* type);
 /// A StopIteration that left a generator's body becomes the RuntimeError that the program sees.

@@ -49,6 +49,7 @@ struct Frame {
   Value* result = nullptr;  // set by return and yield
   bool returned = false, yielded = false;
   Value* handled = nullptr;  // exception being handled
+  DictValue* locals_dict = nullptr;  // what locals() gave
   Value* thrown = nullptr;   // generators: raised at the `yield` when the frame goes on
   uint64_t step = 0;         // number of the instruction that runs, over the whole capture
   Continuation continuation = Continuation::Opaque;  // how the caller goes on with the result

@@ -135,6 +135,12 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
 }
 
 Value* outside_element(Interpreter& in, PyObject* object) {
+  if (PyTuple_CheckExact(object) && !is_literal(object)) {
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      items.push_back(outside_element(in, PyTuple_GET_ITEM(object, i)));
+    return in.tuple(std::move(items));
+  }
   if (is_literal(object) || is_known_by_identity(object)) return in.constant(object);
   if (!PyFunction_Check(object) && !TorchTracer::is_tensor(object) &&
       Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash)
@@ -150,6 +156,16 @@ Ref outside_key(Interpreter& in, Value* key) {
       return static_cast<ObjectValue*>(key)->object;
     case Kind::Tensor:
       return static_cast<TensorValue*>(key)->real;
+    case Kind::Tuple: {
+      auto* tuple = static_cast<SequenceValue*>(key);
+      Ref made = Ref::steal(PyTuple_New(tuple->items.size()));
+      for (size_t i = 0; i < tuple->items.size(); ++i) {
+        Ref part = outside_key(in, in.item(tuple, i));
+        if (!part) return {};
+        PyTuple_SET_ITEM(made.get(), i, part.release());
+      }
+      return made;
+    }
     default:
       return in.literal_of(key);
   }

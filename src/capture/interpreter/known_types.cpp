@@ -1,5 +1,6 @@
 #include "capture/interpreter/known_types.h"
 
+#include <cstring>
 #include <string>
 #include <unordered_map>
 
@@ -68,6 +69,14 @@ PyTypeObject* default_dict_type() {
   static PyTypeObject* t = known_type("collections.defaultdict");
   return t;
 }
+PyTypeObject* deque_type() {
+  static PyTypeObject* t = known_type("collections.deque");
+  return t;
+}
+PyTypeObject* namespace_type() {
+  static PyTypeObject* t = known_type("types.SimpleNamespace");
+  return t;
+}
 PyTypeObject* partial_type() {
   static PyTypeObject* t = known_type("functools.partial");
   return t;
@@ -106,8 +115,33 @@ bool is_named_tuple(PyTypeObject* type) {
 
 bool is_module_instance(PyObject* object) { return PyObject_TypeCheck(object, module_class()); }
 
+bool is_value_type(PyTypeObject* type) {
+  struct Row {
+    const char *name, *module, *attribute;
+  };
+  static constexpr Row rows[] = {
+      {"re.Pattern", "re", "Pattern"},
+      {"re.Match", "re", "Match"},
+      {"decimal.Decimal", "decimal", "Decimal"},
+      {"datetime.date", "datetime", "date"},
+      {"datetime.datetime", "datetime", "datetime"},
+      {"datetime.timedelta", "datetime", "timedelta"},
+      {"datetime.time", "datetime", "time"},
+  };
+  for (const Row& row : rows) {
+    if (std::strcmp(type->tp_name, row.name) != 0) continue;
+    // Not by importing: what nobody imported has no instances.
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), row.module);
+    PyObject* known =
+        module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), row.attribute) : nullptr;
+    return known == reinterpret_cast<PyObject*>(type);
+  }
+  return false;
+}
+
 bool is_known_by_identity(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
+  if (is_value_type(type)) return true;
   if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
   static PyTypeObject* const kinds[] = {&PyMethodDescr_Type, &PyWrapperDescr_Type,     &PyGetSetDescr_Type,
                                         &PyMemberDescr_Type, &PyClassMethodDescr_Type, &PyInstanceMethod_Type,
@@ -117,12 +151,14 @@ bool is_known_by_identity(PyObject* object) {
     if (type == kind) return true;
   static PyTypeObject* const generic_alias = known_type("types.GenericAlias");
   static PyTypeObject* const union_type = known_type("types.UnionType");
-  static PyTypeObject* const typing_alias = known_type("typing._GenericAlias");
+  static PyTypeObject* const typing_alias = known_type("typing._BaseGenericAlias");
+  static PyTypeObject* const type_var = known_type("typing.TypeVar");
+  static PyTypeObject* const special_form = known_type("typing._SpecialForm");
   static PyTypeObject* const op_overload = known_type("torch._ops.OpOverload");
   static PyTypeObject* const op_packet = known_type("torch._ops.OpOverloadPacket");
   static PyTypeObject* const generator = known_type("torch._C.Generator");
-  if (type == generic_alias || type == union_type || type == typing_alias || type == op_overload || type == op_packet ||
-      type == generator || type == lru_cache_type())
+  if (type == generic_alias || type == union_type || PyType_IsSubtype(type, typing_alias) || type == type_var ||
+      type == special_form || type == op_overload || type == op_packet || type == generator || type == lru_cache_type())
     return true;
   return PyType_IsSubtype(Py_TYPE(type), enum_meta_type());
 }

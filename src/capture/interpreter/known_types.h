@@ -7,6 +7,8 @@ namespace stator::capture {
 
 PyTypeObject* ordered_dict_type();
 PyTypeObject* default_dict_type();
+PyTypeObject* deque_type();
+PyTypeObject* namespace_type();  // types.SimpleNamespace
 PyTypeObject* partial_type();
 PyTypeObject* lru_cache_type();
 PyTypeObject* enum_meta_type();
@@ -26,6 +28,9 @@ bool is_transparent(PyTypeObject* type);
 /// A tuple subclass whose items are its only state: collections.namedtuple, typing.NamedTuple, torch.return_types.
 bool is_named_tuple(PyTypeObject* type);
 bool is_module_instance(PyObject* object);
+/// C classes whose instances never change and whose methods only compute: patterns and matches of `re`, dates,
+/// decimals.
+bool is_value_type(PyTypeObject* type);
 /// Classes, Python modules, C functions, descriptors, enum members, code: what they are is who they are.
 bool is_known_by_identity(PyObject* object);
 

@@ -20,6 +20,18 @@ struct KindRow {
 // C functions by name; whole families (operators of torch, methods of literals, math) are decided by owner below.
 constexpr KindRow kKinds[] = {
     {"builtins.ord", CallableKind::Pure},
+    {"builtins.str.maketrans", CallableKind::Pure},
+    {"builtins.bytes.maketrans", CallableKind::Pure},
+    {"sys.intern", CallableKind::Pure},
+    {"re.compile", CallableKind::Pure},
+    {"re.search", CallableKind::Pure},
+    {"re.match", CallableKind::Pure},
+    {"re.fullmatch", CallableKind::Pure},
+    {"re.sub", CallableKind::Pure},
+    {"re.subn", CallableKind::Pure},
+    {"re.findall", CallableKind::Pure},
+    {"re.split", CallableKind::Pure},
+    {"re.escape", CallableKind::Pure},
     {"builtins.chr", CallableKind::Pure},
     {"builtins.hex", CallableKind::Pure},
     {"builtins.oct", CallableKind::Pure},
@@ -159,13 +171,16 @@ CallableKind decide(PyObject* callable) {
     for (PyObject* owner : owners)
       if (owner && self == owner) return CallableKind::Torch;
     if (self && PyModule_Check(self) && is_pure_module(self)) return CallableKind::Pure;
-    if (self && PyType_Check(self) && is_literal_type(reinterpret_cast<PyTypeObject*>(self))) return CallableKind::Pure;
+    if (self && PyType_Check(self)) {
+      auto* type = reinterpret_cast<PyTypeObject*>(self);
+      if (is_literal_type(type) || is_value_type(type)) return CallableKind::Pure;
+    }
     return CallableKind::Unknown;
   }
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type) {
     PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable)->d_type;
     if (owner == tensor_base) return CallableKind::Torch;
-    if (is_literal_type(owner)) return CallableKind::Pure;
+    if (is_literal_type(owner) || is_value_type(owner) || owner == &PySlice_Type) return CallableKind::Pure;
     return CallableKind::Unknown;
   }
   static PyObject* const overload = known_object("torch._ops.OpOverload");

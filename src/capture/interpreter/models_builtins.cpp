@@ -185,12 +185,30 @@ Value* model_sorted(Interpreter& in, CallArgs& args) {
   return list;
 }
 
-Value* model_id(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "id()"}; }
-Value* model_print(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "print()"}; }
 Value* model_vars(Interpreter& in, CallArgs& args) {
   static PyObject* const name = PyUnicode_InternFromString("__dict__");
   return in.get_attr(args.positional[0], name);
 }
+Value* model_locals(Interpreter& in, CallArgs&) {
+  Frame& f = *in.frame;
+  // One dict for all calls in the same frame, filled anew.
+  if (!f.locals_dict) f.locals_dict = in.dict();
+  for (int slot = 0; slot < f.code->nlocalsplus; ++slot) {
+    Value* value = in.local(f, slot);
+    if (auto* cell = as<CellValue>(value)) value = load_cell(in, cell);
+    ConstantValue* name = in.constant(PyTuple_GET_ITEM(f.code->localsplus_names, slot));
+    if (value)
+      in.dict_set(f.locals_dict, name, value);
+    else
+      in.dict_delete(f.locals_dict, name);
+  }
+  return f.locals_dict;
+}
+Value* model_vars_or_locals(Interpreter& in, CallArgs& args) {
+  return args.positional.empty() ? model_locals(in, args) : model_vars(in, args);
+}
+Value* model_id(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "id()"}; }
+Value* model_print(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "print()"}; }
 Value* model_globals(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "globals()"}; }
 
 constexpr ModelRow kFunctions[] = {
@@ -220,7 +238,8 @@ constexpr ModelRow kFunctions[] = {
     {"builtins.format", model_format, 1, 2},
     {"builtins.id", model_id, 1, 1},
     {"builtins.print", model_print, 0, ModelRow::kAny, "*"},
-    {"builtins.vars", model_vars, 1, 1},
+    {"builtins.vars", model_vars_or_locals, 0, 1},
+    {"builtins.locals", model_locals, 0, 0},
     {"builtins.globals", model_globals},
 };
 

@@ -76,12 +76,32 @@ class Copier {
         if (set->table && deep_) break;
         return set->type == &PyFrozenSet_Type ? set : set_copy(in_, set, set->type);
       }
+      case Kind::Tensor:
+        return tensor(static_cast<TensorValue*>(value));
       case Kind::Object:
         return object(static_cast<ObjectValue*>(value));
       default:
         break;
     }
     throw Break{BreakId::unknown_call, std::string("a copy of a ") + in_.type_of(value)->tp_name};
+  }
+
+  /// A tensor that fills its storage is copied like a clone; its gradient and what hangs on it go along.
+  Value* tensor(TensorValue* original) {
+    PyObject* fake = in_.fake_of(original);
+    static PyObject* const names[] = {PyUnicode_InternFromString("is_leaf"), PyUnicode_InternFromString("grad")};
+    auto attribute = [&](PyObject* name) { return in_.get_attr(original, name); };
+    bool plain = deep_ && original->type == TorchTracer::tensor_type() && original->own.empty() &&
+                 in_.torch.fills_storage(fake) && in_.truth(attribute(names[0])) &&
+                 in_.is_same(attribute(names[1]), in_.none());
+    if (original->source) {
+      PyObject** dict = _PyObject_GetDictPtr(original->real.get());
+      plain = plain && (!dict || !*dict);
+    }
+    if (!plain) throw Break{BreakId::unknown_call, "a copy of a Tensor"};
+    Value* copy = in_.call_method(in_.call_method(original, "detach", {}), "clone", {});
+    static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+    return in_.call_method(copy, "requires_grad_", {in_.get_attr(original, requires_grad)});
   }
 
   Value* object(ObjectValue* original) {

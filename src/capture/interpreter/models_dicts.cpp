@@ -162,6 +162,21 @@ Value* compare(Interpreter& in, CallArgs& args) {
 /// defaultdict.__missing__: the factory's value is stored.
 Value* missing(Interpreter& in, CallArgs& args) { return missing_item(in, self_of(in, args), args.positional[1]); }
 
+/// What collections.Counter counts with.
+Value* count_elements(Interpreter& in, CallArgs& args) {
+  DictValue* dict = self_of(in, args);
+  bool changed = false;
+  Value* iterator = in.iterate(args.positional[1]);
+  constexpr int kAdd = 0;
+  while (Value* key = in.next(iterator)) {
+    Value* known = in.dict_get(dict, key);
+    in.dict_set(dict, key, in.binary(kAdd, known ? known : in.integer(0), in.integer(1)));
+    changed = true;
+  }
+  if (changed) in.mutated(dict);
+  return in.none();
+}
+
 constexpr auto kKeys = ViewValue::Part::Keys, kValues = ViewValue::Part::Values, kItems = ViewValue::Part::Items;
 
 constexpr ModelRow kRows[] = {
@@ -206,6 +221,7 @@ constexpr ModelRow kRows[] = {
     {"collections.OrderedDict.__ne__", compare<Py_NE>, 2, 2},
     {"collections.OrderedDict.move_to_end", move_to_end, 2, 3, "last"},
     {"collections.defaultdict.__missing__", missing, 2, 2},
+    {"_collections._count_elements", count_elements, 2, 2},
     {"collections.defaultdict.copy", copy, 1, 1},
     {"collections.defaultdict.__copy__", copy, 1, 1},
 };

@@ -24,8 +24,13 @@ Value* send(Interpreter& in, CallArgs& args) {
 }
 Value* throw_in(Interpreter& in, CallArgs& args) {
   GeneratorValue* generator = self_of(args);
-  if (args.positional.size() != 2) throw Break{BreakId::unknown_call, "generator.throw with a class and a value"};
   Value* exception = args.positional[1];
+  if (args.positional.size() > 2 && !in.is_same(args.positional[2], in.none())) {
+    // The old form: class, instance, traceback.
+    exception = args.positional[2];
+    if (!is_exception(in, exception, PyExc_BaseException))
+      throw Break{BreakId::unknown_call, "generator.throw with a class and a value"};
+  }
   PyObject* type = exception->kind == Kind::Constant ? in.constant_of(exception) : nullptr;
   if (type && PyExceptionClass_Check(type)) exception = in.call(exception, {});
   auto* object = as<ObjectValue>(exception);

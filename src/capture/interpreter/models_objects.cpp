@@ -77,6 +77,21 @@ Value* add_note(Interpreter& in, CallArgs& args) {
   in.call_method(known, "append", {args.positional[1]});
   return in.none();
 }
+Value* call_class(Interpreter& in, CallArgs& args) {
+  CallArgs rest = args;
+  rest.positional.erase(rest.positional.begin());
+  return make_instance(in, made_class(in, args), std::move(rest));
+}
+Value* init_namespace(Interpreter& in, CallArgs& args) {
+  for (auto& [name, value] : args.keywords) plain_set_attr(in, self_of(args, "__init__"), name.get(), value);
+  return in.none();
+}
+/// Two namespaces are equal when what they hold is.
+Value* equal_namespaces(Interpreter& in, CallArgs& args) {
+  auto *a = self_of(args, "__eq__"), *b = as<ObjectValue>(args.positional[1]);
+  if (!b || b->type != a->type) return in.constant(Py_NotImplemented);
+  return in.compare(Py_EQ, instance_dict(in, a), instance_dict(in, b));
+}
 Value* equal(Interpreter& in, CallArgs& args) {
   if (in.is_same(args.positional[0], args.positional[1])) return in.boolean(true);
   return in.constant(Py_NotImplemented);
@@ -100,6 +115,9 @@ constexpr ModelRow kRows[] = {
     {"builtins.dict.__new__", make, 1, ModelRow::kAny, "*"},
     {"builtins.list.__new__", make, 1, ModelRow::kAny, "*"},
     {"builtins.object.__eq__", equal, 2, 2},
+    {"builtins.type.__call__", call_class, 1, ModelRow::kAny, "*"},
+    {"types.SimpleNamespace.__init__", init_namespace, 1, 1, "*"},
+    {"types.SimpleNamespace.__eq__", equal_namespaces, 2, 2},
     {"builtins.object.__ne__", not_equal, 2, 2},
 };
 

@@ -41,9 +41,10 @@ bool has_dict(ObjectValue* object) {
 }
 
 void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
-  if (!object->object) {
-    if (!object->own) object->own = in.dict();
+  if (!object->object && !object->own) object->own = in.dict();
+  if (object->own) {
     in.dict_set(object->own, in.constant(name), to);
+    in.mutated(object->own);
     return;
   }
   if (Value** written = object->find(name))
@@ -51,6 +52,29 @@ void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   else
     object->attributes.push_back({Ref::borrow(name), to});
   in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
+}
+
+/// nn.Module.__setattr__ on an outside module: parameters, buffers and submodules live in tables of their own, which
+/// only tensors that stay what they are can be stored to; anything else is a plain attribute. False if it is one.
+bool store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* to) {
+  auto* tensor = as<TensorValue>(to);
+  bool is_module = to->kind == Kind::Object && PyType_IsSubtype(in.type_of(to), module_class());
+  bool is_parameter = tensor && tensor->type == TorchTracer::parameter_type();
+  DictValue* holder = nullptr;
+  Value* known = module_member(in, module, name, &holder);
+  if (is_module || is_parameter) throw Break{BreakId::mutation, "a parameter or module is stored on a module"};
+  if (!known) return false;
+  static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
+  bool is_buffer = holder == own_attr(in, module, buffers);
+  if (!is_buffer || !(tensor || in.is_same(to, in.none())))
+    throw Break{BreakId::mutation, "a member of a module is replaced: '" + text_of(name) + "'"};
+  // Hooks on registration would see it.
+  static PyObject* const hooks = known_object("torch.nn.modules.module._global_buffer_registration_hooks");
+  Value* registered = in.wrap(hooks, in.sources().pinned(hooks, "_global_buffer_registration_hooks"));
+  if (*in.length_of(registered) > 0) throw Break{BreakId::mutation, "a hook on the registration of buffers"};
+  in.dict_set(holder, in.constant(name), to);
+  in.mutated(holder);
+  return true;
 }
 
 }  // namespace
@@ -71,9 +95,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   guard_class(object->type);
   PyObject* writer = _PyType_Lookup(object->type, setattr);
   if (writer == module_setattr && object->object) {
-    // Parameters, buffers and submodules live in tables of their own; anything else is a plain attribute.
-    if (to->kind == Kind::Tensor || to->kind == Kind::Object || module_member(*this, object, name))
-      throw Break{BreakId::mutation, "a tensor or module is stored on a module as '" + text_of(name) + "'"};
+    if (store_member(*this, object, name, to)) return;
   } else if (writer != object_setattr && writer != exception_setattr) {
     if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
     call(bind_descriptor(writer, object->type, object, setattr), arguments({constant(name), to}));
@@ -85,7 +107,11 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
 void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   PyObject* on_class = _PyType_Lookup(object->type, name);
   if (!on_class || !is_data_descriptor(on_class)) {
-    if (!has_dict(object)) throw Break{BreakId::raises, "attribute '" + text_of(name) + "' has no place"};
+    if (!has_dict(object)) {
+      if (!on_class) raise_no_attribute(in, object, name);
+      in.raise(PyExc_AttributeError,
+               "'" + std::string(object->type->tp_name) + "' object attribute '" + text_of(name) + "' is read-only");
+    }
     return store(in, object, name, to);
   }
   PyTypeObject* kind = Py_TYPE(on_class);
@@ -125,8 +151,10 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     }
     return;
   }
-  if (!object->object) {
-    if (!object->own || !in.dict_delete(object->own, in.constant(name))) raise_no_attribute(in, object, name);
+  if (!object->object && !object->own) raise_no_attribute(in, object, name);
+  if (object->own) {
+    if (!in.dict_delete(object->own, in.constant(name))) raise_no_attribute(in, object, name);
+    in.mutated(object->own);
     return;
   }
   // Only what the instance itself has can go.

@@ -3,6 +3,7 @@
 
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
@@ -135,6 +136,18 @@ void write_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
 }
 
+/// What the program hung on the tensor object itself.
+Value* own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  for (auto& [known, value] : tensor->own)
+    if (PyUnicode_Compare(known.get(), name) == 0) return value;
+  if (!tensor->source) return nullptr;
+  PyObject* found = stator_instance_value(tensor->real.get(), name);
+  if (found)
+    return in.wrap(found, in.sources().child(tensor->source, SourceKind::Attribute, kOwnAttribute, name, found));
+  in.guard(tensor->source, FactKind::NoAttribute, name);
+  return nullptr;
+}
+
 struct PropertyRow {
   const char* name;
   Value* (*read)(Interpreter&, TensorValue*);
@@ -161,13 +174,7 @@ Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   in.guard_class(type);
   if (const char* why = refusal(name)) refuse(PyUnicode_AsUTF8(name), why);
   PyObject* on_class = _PyType_Lookup(type, name);
-  if (!on_class) {
-    // Attributes that the program hung on the tensor object itself.
-    if (!tensor->real) return nullptr;
-    PyObject** dict = _PyObject_GetDictPtr(tensor->real.get());
-    if (!dict || !*dict || PyDict_GET_SIZE(*dict) == 0) return nullptr;
-    throw Break{BreakId::unknown_attribute, std::string("an attribute of a tensor object: ") + PyUnicode_AsUTF8(name)};
-  }
+  if (!on_class) return own_attribute(in, tensor, name);
   if (const PropertyRow* row = property(name); row && row->read) return row->read(in, tensor);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
@@ -182,6 +189,12 @@ Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
 void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
   in.guard_class(tensor->type);
   const PropertyRow* row = property(name);
+  if (!row && !_PyType_Lookup(tensor->type, name)) {
+    in.fake_of(tensor);
+    tensor->own.insert(tensor->own.begin(), {Ref::borrow(name), to});
+    in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+    return;
+  }
   if (!row || !row->write)
     throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor"};
   row->write(in, tensor, to);

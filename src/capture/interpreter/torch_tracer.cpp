@@ -76,6 +76,12 @@ bool TorchTracer::knows(PyObject* tensor) {
   return impl_->tracer.value_of(fake) != graph::kNoValue || impl_->tracer.adopt(fake);
 }
 
+bool TorchTracer::fills_storage(PyObject* fake) {
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  return tensor.is_contiguous() && tensor.storage_offset() == 0 &&
+         tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
+}
+
 void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }
 
 void TorchTracer::enter_inference_mode(bool enabled) {

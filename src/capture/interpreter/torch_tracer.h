@@ -43,6 +43,8 @@ class TorchTracer {
 
   /// Whether the tensor stands for a value of the graph (a factory's shallow copy does from now on).
   bool knows(PyObject* tensor);
+  /// Whether a fake is contiguous and has its storage for itself.
+  static bool fills_storage(PyObject* fake);
   /// An `autocast` block of the program ended.
   void autocast_ended();
   /// A `torch.inference_mode` block of the program begins or ends; blocks end in reverse order.

@@ -62,11 +62,12 @@ struct ConstantValue final : Value {
 
 struct TensorValue final : Value {
   static constexpr Kind kKind = Kind::Tensor;
-  Ref fake;               // torch.Tensor object that ops are called on
-  Ref real;               // inputs: the tensor that stood there at capture
-  PyTypeObject* type;     // the class the program sees
-  Value* grad = nullptr;  // its gradient, once it was read or written
-  bool written = false;   // requires_grad was changed by the program
+  Ref fake;                                 // torch.Tensor object that ops are called on
+  Ref real;                                 // inputs: the tensor that stood there at capture
+  PyTypeObject* type;                       // the class the program sees
+  Value* grad = nullptr;                    // its gradient, once it was read or written
+  std::vector<std::pair<Ref, Value*>> own;  // attributes that the program hung on it, newest first
+  bool written = false;                     // requires_grad was changed by the program
   explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
 };
 

@@ -1,0 +1,293 @@
+// collections.deque: an instance whose built-in part is a list, and heaps and bisection over lists.
+#include <algorithm>
+
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/iterators.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+
+namespace stator::capture {
+namespace {
+
+/// Stops with an error when the deque has changed, as CPython's does.
+struct DequeIterator final : TypedIterator {
+  SequenceValue* sequence;
+  std::vector<Value*> items;
+  size_t index = 0;
+  explicit DequeIterator(SequenceValue* s, std::vector<Value*> i, PyTypeObject* t)
+      : TypedIterator(t), sequence(s), items(std::move(i)) {}
+  Value* next(Interpreter& in) override {
+    if (index >= items.size()) return nullptr;
+    if (sequence->items.size() != items.size()) in.raise(PyExc_RuntimeError, "deque mutated during iteration");
+    return items[index++];
+  }
+};
+
+PyObject* const kMaxlen = PyUnicode_InternFromString("maxlen");
+
+struct Deque {
+  Interpreter& in;
+  ObjectValue* object;
+  SequenceValue* list;
+
+  Deque(Interpreter& i, CallArgs& args) : in(i), object(as<ObjectValue>(args.positional[0])) {
+    list = object ? in.list_part(object) : nullptr;
+    if (!list) throw Break{BreakId::unknown_call, "a deque method on something else"};
+    for (size_t k = 0; k < list->items.size(); ++k) in.item(list, k);
+  }
+  std::vector<Value*>& items() { return list->items; }
+  Py_ssize_t size() { return static_cast<Py_ssize_t>(list->items.size()); }
+  Py_ssize_t limit() {
+    Value* given = in.get_attr(object, kMaxlen);
+    return in.is_same(given, in.none()) ? PY_SSIZE_T_MAX : index_of(in, given);
+  }
+  void push(Value* item) {
+    items().push_back(item);
+    if (size() > limit()) items().erase(items().begin());
+  }
+  void push_left(Value* item) {
+    items().insert(items().begin(), item);
+    if (size() > limit()) items().pop_back();
+  }
+  /// The same call is made on the real deque when the plan ends.
+  Value* changed(const char* method, std::vector<Value*> arguments, Value* result = nullptr) {
+    if (object->source) in.replay_method(object, method, std::move(arguments));
+    return result ? result : in.none();
+  }
+  Value* fresh(std::vector<Value*> with) {
+    auto* made = in.arena.make<ObjectValue>(deque_type());
+    made->base = in.list(std::move(with));
+    made->attributes.push_back({Ref::borrow(kMaxlen), in.get_attr(object, kMaxlen)});
+    return made;
+  }
+};
+
+Value* make(Interpreter& in, CallArgs& args) {
+  auto* made = in.arena.make<ObjectValue>(deque_type());
+  Value *items = argument(args, 0, "iterable"), *limit = argument(args, 1, "maxlen");
+  if (limit && !in.is_same(limit, in.none()) && index_of(in, limit) < 0)
+    in.raise(PyExc_ValueError, "maxlen must be non-negative");
+  made->base = in.list({});
+  made->attributes.push_back({Ref::borrow(kMaxlen), limit ? limit : in.none()});
+  CallArgs self = arguments({made});
+  Deque deque(in, self);
+  if (items)
+    for (Value* item : in.unpack(items)) deque.push(item);
+  return made;
+}
+Value* append(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  deque.push(args.positional[1]);
+  return deque.changed("append", {args.positional[1]});
+}
+Value* append_left(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  deque.push_left(args.positional[1]);
+  return deque.changed("appendleft", {args.positional[1]});
+}
+Value* extend(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  std::vector<Value*> more = in.unpack(args.positional[1]);
+  for (Value* item : more) deque.push(item);
+  return deque.changed("extend", {in.list(more)});
+}
+Value* extend_left(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  std::vector<Value*> more = in.unpack(args.positional[1]);
+  for (Value* item : more) deque.push_left(item);
+  return deque.changed("extendleft", {in.list(more)});
+}
+Value* take(Interpreter& in, CallArgs& args, bool left) {
+  Deque deque(in, args);
+  if (deque.size() == 0) in.raise(PyExc_IndexError, "pop from an empty deque");
+  auto at = left ? deque.items().begin() : deque.items().end() - 1;
+  Value* item = *at;
+  deque.items().erase(at);
+  return deque.changed(left ? "popleft" : "pop", {}, item);
+}
+Value* pop(Interpreter& in, CallArgs& args) { return take(in, args, false); }
+Value* pop_left(Interpreter& in, CallArgs& args) { return take(in, args, true); }
+Value* clear(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  deque.items().clear();
+  return deque.changed("clear", {});
+}
+Value* reverse(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  std::reverse(deque.items().begin(), deque.items().end());
+  return deque.changed("reverse", {});
+}
+Value* rotate(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  Py_ssize_t by = args.positional.size() > 1 ? index_of(in, args.positional[1]) : 1, size = deque.size();
+  if (size > 1) {
+    by = ((by % size) + size) % size;
+    std::rotate(deque.items().begin(), deque.items().begin() + (size - by), deque.items().end());
+  }
+  return deque.changed("rotate", {in.integer(by)});
+}
+Value* insert(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  if (deque.size() >= deque.limit()) in.raise(PyExc_IndexError, "deque already at its maximum size");
+  Py_ssize_t at = index_of(in, args.positional[1]);
+  if (at < 0) at = std::max<Py_ssize_t>(0, at + deque.size());
+  deque.items().insert(deque.items().begin() + std::min(at, deque.size()), args.positional[2]);
+  return deque.changed("insert", {args.positional[1], args.positional[2]});
+}
+Value* remove(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  for (Py_ssize_t i = 0; i < deque.size(); ++i)
+    if (deque.items()[i] == args.positional[1] || in.truth(in.compare(Py_EQ, deque.items()[i], args.positional[1]))) {
+      deque.items().erase(deque.items().begin() + i);
+      return deque.changed("__delitem__", {in.integer(i)});
+    }
+  throw Break{BreakId::raises, "deque.remove(x): x not in deque"};
+}
+Value* set_item(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  Py_ssize_t at = index_of(in, args.positional[1]);
+  if (at < 0) at += deque.size();
+  if (at < 0 || at >= deque.size()) in.raise(PyExc_IndexError, "deque index out of range");
+  deque.items()[at] = args.positional[2];
+  return deque.changed("__setitem__", {args.positional[1], args.positional[2]});
+}
+Value* del_item(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  Py_ssize_t at = index_of(in, args.positional[1]);
+  if (at < 0) at += deque.size();
+  if (at < 0 || at >= deque.size()) in.raise(PyExc_IndexError, "deque index out of range");
+  deque.items().erase(deque.items().begin() + at);
+  return deque.changed("__delitem__", {args.positional[1]});
+}
+Value* get_item(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  Py_ssize_t at = index_of(in, args.positional[1]);
+  if (at < 0) at += deque.size();
+  if (at < 0 || at >= deque.size()) in.raise(PyExc_IndexError, "deque index out of range");
+  return deque.items()[at];
+}
+Value* length(Interpreter& in, CallArgs& args) { return in.integer(Deque(in, args).size()); }
+Value* contains(Interpreter& in, CallArgs& args) {
+  return in.boolean(in.contains(Deque(in, args).list, args.positional[1]));
+}
+Value* count(Interpreter& in, CallArgs& args) {
+  return in.call_method(Deque(in, args).list, "count", {args.positional[1]});
+}
+Value* iterate(Interpreter& in, CallArgs& args, bool backwards) {
+  Deque deque(in, args);
+  std::vector<Value*> items = deque.items();
+  if (backwards) std::reverse(items.begin(), items.end());
+  auto* type = reinterpret_cast<PyTypeObject*>(
+      known_object(backwards ? "_collections._deque_reverse_iterator" : "_collections._deque_iterator"));
+  return in.arena.make<DequeIterator>(deque.list, std::move(items), type);
+}
+Value* forwards(Interpreter& in, CallArgs& args) { return iterate(in, args, false); }
+Value* backwards(Interpreter& in, CallArgs& args) { return iterate(in, args, true); }
+Value* copy(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  return deque.fresh(deque.items());
+}
+template <int op>
+Value* compare(Interpreter& in, CallArgs& args) {
+  CallArgs other = arguments({args.positional[1]});
+  if (in.type_of(args.positional[1]) != deque_type()) return in.constant(Py_NotImplemented);
+  return in.compare(op, Deque(in, args).list, Deque(in, other).list);
+}
+Value* add(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  if (in.type_of(args.positional[1]) != deque_type()) throw Break{BreakId::raises, "a deque plus something else"};
+  CallArgs other = arguments({args.positional[1]});
+  Value* made = copy(in, args);
+  CallArgs self = arguments({made});
+  Deque sum(in, self);
+  for (Value* item : Deque(in, other).items()) sum.push(item);
+  return made;
+}
+Value* add_in_place(Interpreter& in, CallArgs& args) {
+  extend(in, args);
+  return args.positional[0];
+}
+
+// ---- heaps and bisection over lists of literals, where the real functions decide
+
+Value* on_literals(Interpreter& in, CallArgs& args, const char* path) {
+  SequenceValue* list = args.positional.empty() ? nullptr : in.list_part(args.positional[0]);
+  Ref real = list && list->kind == Kind::List ? in.literal_of(list) : Ref();
+  CallArgs rest = args;
+  if (!rest.positional.empty()) rest.positional.erase(rest.positional.begin());
+  LiteralArgs literals = literal_args(in, rest);
+  if (!real || !literals.positional)
+    throw Break{BreakId::unknown_call, std::string(path) + " on other things than literals"};
+  Ref all = Ref::steal(PyTuple_New(1 + PyTuple_GET_SIZE(literals.positional.get())));
+  PyTuple_SET_ITEM(all.get(), 0, Ref(real).release());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(literals.positional.get()); ++i)
+    PyTuple_SET_ITEM(all.get(), i + 1, Ref::borrow(PyTuple_GET_ITEM(literals.positional.get(), i)).release());
+  Ref result = Ref::steal(PyObject_Call(known_object(path), all.get(), literals.keywords.get()));
+  if (!result) raise_current(in);
+  Ref before = in.literal_of(list);
+  if (PyObject_RichCompareBool(before.get(), real.get(), Py_EQ) != 1) {
+    list->items.clear();
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(real.get()); ++i)
+      list->items.push_back(in.wrap_result(PyList_GET_ITEM(real.get(), i)));
+    in.mutated(list);
+  }
+  return in.wrap_result(result.get());
+}
+#define STATOR_ON_LITERALS(name, path) \
+  Value* name(Interpreter& in, CallArgs& args) { return on_literals(in, args, path); }
+STATOR_ON_LITERALS(heapify, "_heapq.heapify")
+STATOR_ON_LITERALS(heappush, "_heapq.heappush")
+STATOR_ON_LITERALS(heappop, "_heapq.heappop")
+STATOR_ON_LITERALS(heappushpop, "_heapq.heappushpop")
+STATOR_ON_LITERALS(heapreplace, "_heapq.heapreplace")
+STATOR_ON_LITERALS(bisect_left, "_bisect.bisect_left")
+STATOR_ON_LITERALS(bisect_right, "_bisect.bisect_right")
+STATOR_ON_LITERALS(insort_left, "_bisect.insort_left")
+STATOR_ON_LITERALS(insort_right, "_bisect.insort_right")
+#undef STATOR_ON_LITERALS
+
+constexpr ModelRow kRows[] = {
+    {"collections.deque", make, 0, 2, "iterable maxlen"},
+    {"collections.deque.append", append, 2, 2},
+    {"collections.deque.appendleft", append_left, 2, 2},
+    {"collections.deque.extend", extend, 2, 2},
+    {"collections.deque.extendleft", extend_left, 2, 2},
+    {"collections.deque.pop", pop, 1, 1},
+    {"collections.deque.popleft", pop_left, 1, 1},
+    {"collections.deque.clear", clear, 1, 1},
+    {"collections.deque.reverse", reverse, 1, 1},
+    {"collections.deque.rotate", rotate, 1, 2},
+    {"collections.deque.insert", insert, 3, 3},
+    {"collections.deque.remove", remove, 2, 2},
+    {"collections.deque.copy", copy, 1, 1},
+    {"collections.deque.__copy__", copy, 1, 1},
+    {"collections.deque.count", count, 2, 2},
+    {"collections.deque.__getitem__", get_item, 2, 2},
+    {"collections.deque.__setitem__", set_item, 3, 3},
+    {"collections.deque.__delitem__", del_item, 2, 2},
+    {"collections.deque.__len__", length, 1, 1},
+    {"collections.deque.__contains__", contains, 2, 2},
+    {"collections.deque.__iter__", forwards, 1, 1},
+    {"collections.deque.__reversed__", backwards, 1, 1},
+    {"collections.deque.__add__", add, 2, 2},
+    {"collections.deque.__iadd__", add_in_place, 2, 2},
+    {"collections.deque.__eq__", compare<Py_EQ>, 2, 2},
+    {"collections.deque.__ne__", compare<Py_NE>, 2, 2},
+    {"collections.deque.__lt__", compare<Py_LT>, 2, 2},
+    {"collections.deque.__gt__", compare<Py_GT>, 2, 2},
+    {"_heapq.heapify", heapify, 1, 1},
+    {"_heapq.heappush", heappush, 2, 2},
+    {"_heapq.heappop", heappop, 1, 1},
+    {"_heapq.heappushpop", heappushpop, 2, 2},
+    {"_heapq.heapreplace", heapreplace, 2, 2},
+    {"_bisect.bisect_left", bisect_left, 2, 4, "lo hi"},
+    {"_bisect.bisect_right", bisect_right, 2, 4, "lo hi"},
+    {"_bisect.insort_left", insort_left, 2, 4, "lo hi"},
+    {"_bisect.insort_right", insort_right, 2, 4, "lo hi"},
+};
+
+}  // namespace
+
+std::span<const ModelRow> deque_models() { return kRows; }
+
+}  // namespace stator::capture
