@@ -134,7 +134,8 @@ Ref set_attribute(const Step& s, Making& m) {
   if (s.hint == StepHint::Merged) return done();
   PyObject *owner = m.at(s.a), *value = m.at(s.b);
   if (value && is_store_needless(s, owner, value)) return done();
-  return PyObject_GenericSetAttr(owner, s.object.get(), value) < 0 ? Ref() : done();
+  auto set = PyType_Check(owner) ? PyObject_SetAttr : PyObject_GenericSetAttr;
+  return set(owner, s.object.get(), value) < 0 ? Ref() : done();
 }
 
 Ref set_attributes(const Step& s, Making& m) {

@@ -194,6 +194,7 @@ int check_absent(Check& c, CheckRun& run) {
 int check_elements(Check& c, CheckRun& run) {
   PyObject* set = run.slots[c.slot];
   if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PyTuple_GET_SIZE(c.object)) return 0;
+  if (set_layout(set) != static_cast<int64_t>(c.number)) return 0;
   Py_ssize_t position = 0, i = 0;
   PyObject* element;
   Py_hash_t hash;

@@ -82,6 +82,11 @@ bool literal_equal(PyObject* a, PyObject* b) {
   return equal == 1;
 }
 
+int64_t set_layout(PyObject* object) {
+  auto* set = reinterpret_cast<PySetObject*>(object);
+  return static_cast<int64_t>(set->mask << 1) | (set->fill == set->used);
+}
+
 int64_t abc_token() {
   static PyObject* const get = [] {
     Ref module = Ref::steal(PyImport_ImportModule("_abc"));

@@ -22,6 +22,8 @@ bool literal_equal(PyObject* a, PyObject* b);
 
 /// Counts registrations with abstract base classes: while it stands, `isinstance` with one answers the same.
 int64_t abc_token();
+/// What decides, besides the elements and their order, where a set puts new ones.
+int64_t set_layout(PyObject* set);
 
 /// repr cut to a readable length; never raises. Runs the object's own repr, so only for reports.
 std::string short_repr(PyObject* object);

@@ -213,6 +213,7 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     unknown_attribute(type, name, "a field that its class computes");
   }
   if (Value* own = own_attr(in, object, name)) return own;
+  if (Value* written = written_class_attr(in, type, name)) return written;
   return on_class ? in.bind_descriptor(on_class, type, object, name) : nullptr;
 }
 
@@ -250,6 +251,19 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
   }
   if (PyCFunction_Check(descriptor)) return constant(descriptor);
   if (!type->tp_descr_get) return pinned(descriptor);
+  static PyObject* const cached_property = known_object("functools.cached_property");
+  auto* owner_object = as<ObjectValue>(self);
+  if (reinterpret_cast<PyObject*>(type) == cached_property && owner_object) {
+    // The instance's own dict has no value yet. (The class's own way takes a lock.)
+    Ref function = Ref::steal(PyObject_GetAttrString(descriptor, "func")),
+        attribute = Ref::steal(PyObject_GetAttrString(descriptor, "attrname"));
+    if (!attribute || !PyUnicode_Check(attribute.get()))
+      unknown_attribute(owner, name, "a cached property without name");
+    Value* made = call(pinned(function.get()), arguments({self}));
+    Value* attributes = instance_dict(*this, owner_object);
+    set_item(attributes, constant(attribute.get()), made);
+    return made;
+  }
   static PyObject* const get = PyUnicode_InternFromString("__get__");
   PyObject* getter = _PyType_Lookup(type, get);
   if (getter && PyFunction_Check(getter)) {

@@ -9,6 +9,8 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name);
 Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
 Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name);
 Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name);
+/// What the program wrote to a class or one of its bases, where the lookup finds it; null if nothing.
+Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
 void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name, Value* to);
 Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name);
 

@@ -123,11 +123,17 @@ Value* call_partial(Interpreter& in, ObjectValue* partial, CallArgs args) {
 /// sake. Any other result is one object for all calls, which only the cache has.
 Value* call_cached(Interpreter& in, ConstantValue* callee, CallArgs args) {
   Ref wrapped = Ref::steal(PyObject_GetAttrString(callee->object.get(), "__wrapped__"));
-  size_t nodes = in.torch.node_count(), effects = in.effects.size() + in.mutations;
+  size_t nodes = in.torch.node_count(), effects = in.effects.size(), mutations = in.mutations;
   Value* result = in.call(in.wrap(wrapped.get(), in.sources().pinned(wrapped.get(), "__wrapped__")), args);
-  bool quiet = in.torch.node_count() == nodes && in.effects.size() + in.mutations == effects;
+  bool quiet = in.torch.node_count() == nodes && in.mutations == mutations;
+  // Calls of cached functions inside it are made by its own call.
+  for (size_t i = effects; i < in.effects.size(); ++i) {
+    auto* target = as<ConstantValue>(in.effects[i].target);
+    quiet = quiet && target && Py_TYPE(target->object.get()) == lru_cache_type();
+  }
   if (!quiet || result->kind != Kind::Constant || !args.keywords.empty())
     throw Break{BreakId::unknown_call, "a cached function: " + name_of(wrapped.get())};
+  in.effects.resize(effects);
   in.replay_method(callee, "__call__", args.positional);
   return result;
 }

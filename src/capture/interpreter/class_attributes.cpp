@@ -92,6 +92,7 @@ Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
       return in.wrap(found.get(), in.sources().pinned(found.get(), text_of(name).c_str()));
     unknown_attribute(type, name, "an attribute of the class object itself");
   }
+  if (Value* written = written_class_attr(in, type, name)) return written;
   if (PyObject* on_class = _PyType_Lookup(type, name)) return in.bind_descriptor(on_class, type, nullptr, name);
   if (on_meta) return in.bind_descriptor(on_meta, meta, self, name);
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
@@ -110,10 +111,9 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   in.guard_class(type);
   PyObject* on_class = _PyType_Lookup(type, name);
-  if (on_class && PyFunction_Check(on_class)) return in.bind_descriptor(on_class, type, constant, name);
-  if (on_class && Py_TYPE(on_class) == &PyProperty_Type && !PyType_IsSubtype(Py_TYPE(type), enum_meta_type()))
+  PyTypeObject* kind = on_class ? Py_TYPE(on_class) : nullptr;
+  if (kind == &PyFunction_Type || kind == &PyProperty_Type || kind == &PyMethodDescr_Type)
     return in.bind_descriptor(on_class, type, constant, name);
-  if (on_class && Py_TYPE(on_class) == &PyProperty_Type) return in.bind_descriptor(on_class, type, constant, name);
   Ref found = Ref::steal(PyObject_GetAttr(object, name));
   if (!found) {
     PyErr_Clear();
@@ -135,8 +135,8 @@ Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     PyObject* found = own_class_attribute(base, name);
     if (!found) continue;
-    bool on_class =
-        as<ConstantValue>(super->self) != nullptr && PyType_Check(as<ConstantValue>(super->self)->object.get());
+    auto* self = as<ConstantValue>(super->self);
+    bool on_class = self && self->object.get() == reinterpret_cast<PyObject*>(super->start_type);
     return in.bind_descriptor(found, super->start_type, on_class ? nullptr : super->self, name);
   }
   return nullptr;

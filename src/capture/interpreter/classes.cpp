@@ -72,6 +72,7 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
 
 Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
   Continuation how = std::exchange(continuation, Continuation::Opaque);
+  if (is_value_type(type)) return call_literal(*this, reinterpret_cast<PyObject*>(type), args);
   guard_class(type);
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) {
     static PyObject* const call_name = PyUnicode_InternFromString("__call__");

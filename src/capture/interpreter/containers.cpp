@@ -34,6 +34,8 @@ static std::optional<size_t> find_entry(Interpreter& in, DictValue* dict, Value*
 }
 
 void Interpreter::realise(DictValue* dict) {
+  if (dict->is_globals && globals_written.count(dict->outside.get()))
+    throw Break{BreakId::mutation, "globals that the program wrote to are looked through"};
   if (!dict->outside || dict->mutated) return;
   if (!dict->entries.empty() || PyDict_GET_SIZE(dict->outside.get()) == 0) {
     if (dict->entries.empty()) guard(dict->source, FactKind::Length, nullptr, 0);
@@ -66,7 +68,15 @@ Value* Interpreter::entry_value(DictValue* dict, size_t index) {
   return entry.value;
 }
 
+/// The name, if it is one that a module's globals can be asked for.
+static PyObject* global_name(Interpreter& in, DictValue* dict, Value* key) {
+  PyObject* name = key->kind == Kind::Constant ? in.constant_of(key) : nullptr;
+  return dict->is_globals && name && PyUnicode_CheckExact(name) ? name : nullptr;
+}
+
 Value* Interpreter::dict_get(DictValue* dict, Value* key) {
+  if (PyObject* global = global_name(*this, dict, key))
+    if (auto written = written_global(*this, dict->outside.get(), global)) return *written;
   Py_hash_t hash = key_hash(*this, key);
   PyObject* name = key->kind == Kind::Constant ? constant_of(key) : nullptr;
   if (dict->outside && !dict->mutated && dict->entries.empty() && name &&
@@ -93,6 +103,7 @@ static void realise_all(Interpreter& in, DictValue* dict) {
 }
 
 void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
+  if (PyObject* global = global_name(*this, dict, key)) return store_global(*this, dict->outside.get(), global, value);
   Py_hash_t hash = key_hash(*this, key);
   if (dict->outside && !dict->mutated) {
     realise_all(*this, dict);
@@ -108,6 +119,11 @@ void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
 }
 
 bool Interpreter::dict_delete(DictValue* dict, Value* key) {
+  if (PyObject* global = global_name(*this, dict, key)) {
+    if (!dict_get(dict, key)) return false;
+    store_global(*this, dict->outside.get(), global, nullptr);
+    return true;
+  }
   Py_hash_t hash = key_hash(*this, key);
   if (dict->outside && !dict->mutated) {
     realise_all(*this, dict);
@@ -157,7 +173,8 @@ SequenceValue* Interpreter::list_part(Value* value) {
 
 void Interpreter::mutated(Value* container) {
   ++mutations;
-  if (!container->source) return;
+  auto* dict = as<DictValue>(container);
+  if (!container->source || (dict && dict->is_globals)) return;
   EffectKind kind = container->kind == Kind::List ? EffectKind::ListReplace : EffectKind::DictReplace;
   for (const Effect& known : effects)
     if (known.target == container && known.kind == kind) return;

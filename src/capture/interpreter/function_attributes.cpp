@@ -78,8 +78,7 @@ Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
     if (!place || !*place || function->own) unknown_attribute(&PyFunction_Type, name, "of a function that was changed");
     return in.wrap(*place, instance_dict_source(in, function->source, *place));
   }
-  if (text == "__globals__" || text == "__closure__" || text == "__annotations__")
-    unknown_attribute(&PyFunction_Type, name, "internals of a function");
+  if (text == "__globals__") return in.wrap(function->globals, function->globals_source);
   return in.wrap(found.get(),
                  in.sources().child(function->source, SourceKind::Attribute, kClassField, name, found.get()));
 }

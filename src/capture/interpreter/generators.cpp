@@ -97,15 +97,59 @@ void GeneratorValue::close(Interpreter& in) {
   }
 }
 
+/// Whether handlers that a GeneratorExit at this instruction reaches do nothing but hand it on: those of other
+/// exceptions, and what the compiler adds to forget a name.
+static bool is_handed_on(const Frame& frame, int at, int depth = 0) {
+  const auto& instrs = frame.code->instrs;
+  const pycompat::ExceptionEntry* handler = nullptr;
+  for (const pycompat::ExceptionEntry& entry : frame.code->exceptions)
+    if (entry.start <= at && at < entry.end) handler = &entry;
+  if (!handler) return true;
+  constexpr int kDeepest = 16;
+  if (depth > kDeepest) return false;
+  std::vector<PyObject*> loaded;
+  for (size_t i = static_cast<size_t>(handler->target); i < instrs.size(); ++i) {
+    switch (instrs[i].op) {
+      case Op::NOP:
+      case Op::PUSH_EXC_INFO:
+      case Op::POP_EXCEPT:
+      case Op::POP_TOP:
+      case Op::COPY:
+      case Op::SWAP:
+      case Op::LOAD_CONST:
+      case Op::STORE_FAST:
+      case Op::DELETE_FAST:
+      case Op::BUILD_TUPLE:
+        continue;
+      case Op::CALL_INTRINSIC_1:  // renames StopIteration
+      case Op::CLEANUP_THROW:
+        return true;
+      case Op::LOAD_GLOBAL: {
+        PyObject* name = PyTuple_GET_ITEM(frame.code->names, instrs[i].arg);
+        PyObject* found = PyDict_GetItemWithError(frame.globals, name);
+        loaded.push_back(found ? found : PyDict_GetItemWithError(frame.builtins, name));
+        continue;
+      }
+      case Op::CHECK_EXC_MATCH:
+        for (PyObject* cls : loaded)
+          if (!cls || !PyExceptionClass_Check(cls) || PyErr_GivenExceptionMatches(PyExc_GeneratorExit, cls))
+            return false;
+        if (loaded.empty() || instrs[i + 1].op != Op::POP_JUMP_IF_FALSE) return false;
+        i = static_cast<size_t>(instrs[i + 1].target) - 1;
+        loaded.clear();
+        continue;
+      case Op::RERAISE:
+        return is_handed_on(frame, static_cast<int>(i), depth + 1);
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
 bool GeneratorValue::has_cleanup() const {
   if (!started || finished) return false;
-  int at = static_cast<int>(frame->pc) - 1;
-  for (const pycompat::ExceptionEntry& entry : frame->code->exceptions) {
-    if (at < entry.start || at >= entry.end) continue;
-    // Generators of newer versions have a handler around all of them that only renames StopIteration.
-    Op first = frame->code->instrs[entry.target].op;
-    if (first != Op::CALL_INTRINSIC_1 && first != Op::CLEANUP_THROW) return true;
-  }
+  if (!is_handed_on(*frame, static_cast<int>(frame->pc) - 1)) return true;
   auto* inner = dynamic_cast<GeneratorValue*>(delegate());
   return inner && inner->has_cleanup();
 }

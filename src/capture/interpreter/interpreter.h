@@ -233,6 +233,8 @@ class Interpreter {
   uint64_t mutations = 0;  // changes of containers so far, whether or not they made a new effect
   /// Names that the program wrote in globals and Python modules (null: deleted), by their dict.
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
+  /// Data that the program wrote to classes, newest first.
+  std::unordered_map<PyTypeObject*, std::vector<std::pair<PyObject*, Value*>>> classes_written;
   std::vector<GeneratorValue*> generators;  // all that the program made
   std::vector<TensorValue*> inputs;         // by graph input number
   int depth = 0;

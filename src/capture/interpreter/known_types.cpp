@@ -157,8 +157,9 @@ bool is_known_by_identity(PyObject* object) {
   static PyTypeObject* const op_overload = known_type("torch._ops.OpOverload");
   static PyTypeObject* const op_packet = known_type("torch._ops.OpOverloadPacket");
   static PyTypeObject* const generator = known_type("torch._C.Generator");
-  if (type == generic_alias || type == union_type || PyType_IsSubtype(type, typing_alias) || type == type_var ||
-      type == special_form || type == op_overload || type == op_packet || type == generator || type == lru_cache_type())
+  if (PyType_IsSubtype(type, generic_alias) || type == union_type || PyType_IsSubtype(type, typing_alias) ||
+      type == type_var || type == special_form || type == op_overload || type == op_packet || type == generator ||
+      type == lru_cache_type())
     return true;
   return PyType_IsSubtype(Py_TYPE(type), enum_meta_type());
 }

@@ -99,7 +99,6 @@ constexpr KindRow kKinds[] = {
     {"torch._C.TensorBase.item", CallableKind::Unknown},
     {"torch._C.TensorBase.apply_", CallableKind::Unknown},
     {"torch._C.TensorBase.map_", CallableKind::Unknown},
-    {"torch._C.TensorBase.new_tensor", CallableKind::Unknown},
     {"torch._C.TensorBase.new", CallableKind::Unknown},
     {"torch._C.TensorBase._make_subclass", CallableKind::Unknown},
     {"torch._C.TensorBase._make_wrapper_subclass", CallableKind::Unknown},

@@ -209,7 +209,11 @@ Value* model_vars_or_locals(Interpreter& in, CallArgs& args) {
 }
 Value* model_id(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "id()"}; }
 Value* model_print(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "print()"}; }
-Value* model_globals(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "globals()"}; }
+Value* model_globals(Interpreter& in, CallArgs&) {
+  Value* dict = in.wrap(in.frame->globals, in.frame->globals_source);
+  static_cast<DictValue*>(dict)->is_globals = true;
+  return dict;
+}
 
 constexpr ModelRow kFunctions[] = {
     {"builtins.len", model_len, 1, 1},
@@ -240,7 +244,7 @@ constexpr ModelRow kFunctions[] = {
     {"builtins.print", model_print, 0, ModelRow::kAny, "*"},
     {"builtins.vars", model_vars_or_locals, 0, 1},
     {"builtins.locals", model_locals, 0, 0},
-    {"builtins.globals", model_globals},
+    {"builtins.globals", model_globals, 0, 0},
 };
 
 }  // namespace

@@ -51,6 +51,7 @@ struct Deque {
   }
   /// The same call is made on the real deque when the plan ends.
   Value* changed(const char* method, std::vector<Value*> arguments, Value* result = nullptr) {
+    ++in.mutations;
     if (object->source) in.replay_method(object, method, std::move(arguments));
     return result ? result : in.none();
   }
@@ -173,6 +174,12 @@ Value* contains(Interpreter& in, CallArgs& args) {
 Value* count(Interpreter& in, CallArgs& args) {
   return in.call_method(Deque(in, args).list, "count", {args.positional[1]});
 }
+Value* index(Interpreter& in, CallArgs& args) {
+  Deque deque(in, args);
+  std::vector<Value*> rest(args.positional.begin() + 1, args.positional.end());
+  if (!in.contains(deque.list, rest[0])) throw Break{BreakId::raises, "a value that is not in the deque"};
+  return in.call_method(deque.list, "index", rest);
+}
 Value* iterate(Interpreter& in, CallArgs& args, bool backwards) {
   Deque deque(in, args);
   std::vector<Value*> items = deque.items();
@@ -262,6 +269,7 @@ constexpr ModelRow kRows[] = {
     {"collections.deque.copy", copy, 1, 1},
     {"collections.deque.__copy__", copy, 1, 1},
     {"collections.deque.count", count, 2, 2},
+    {"collections.deque.index", index, 2, 4},
     {"collections.deque.__getitem__", get_item, 2, 2},
     {"collections.deque.__setitem__", set_item, 3, 3},
     {"collections.deque.__delitem__", del_item, 2, 2},

@@ -77,6 +77,9 @@ Value* add_note(Interpreter& in, CallArgs& args) {
   in.call_method(known, "append", {args.positional[1]});
   return in.none();
 }
+Value* bound_method(Interpreter& in, CallArgs& args) {
+  return in.arena.make<MethodValue>(args.positional[0], args.positional[1]);
+}
 Value* call_class(Interpreter& in, CallArgs& args) {
   CallArgs rest = args;
   rest.positional.erase(rest.positional.begin());
@@ -107,6 +110,7 @@ constexpr ModelRow kRows[] = {
     {"builtins.object.__setattr__", set_attribute, 3, 3},
     {"builtins.object.__delattr__", delete_attribute, 2, 2},
     {"builtins.object.__getattribute__", get_attribute, 2, 2},
+    {"types.ModuleType.__getattribute__", get_attribute, 2, 2},
     {"builtins.object.__init__", init, 1, ModelRow::kAny, "*"},
     {"builtins.object.__new__", make_object, 1, ModelRow::kAny, "*"},
     {"builtins.BaseException.__new__", new_base_exception, 1, ModelRow::kAny, "*"},
@@ -115,6 +119,7 @@ constexpr ModelRow kRows[] = {
     {"builtins.dict.__new__", make, 1, ModelRow::kAny, "*"},
     {"builtins.list.__new__", make, 1, ModelRow::kAny, "*"},
     {"builtins.object.__eq__", equal, 2, 2},
+    {"types.MethodType", bound_method, 2, 2},
     {"builtins.type.__call__", call_class, 1, ModelRow::kAny, "*"},
     {"types.SimpleNamespace.__init__", init_namespace, 1, 1, "*"},
     {"types.SimpleNamespace.__eq__", equal_namespaces, 2, 2},

@@ -92,6 +92,26 @@ Value* einsum(Interpreter& in, CallArgs& args) {
   return in.call_torch(known_object("torch.functional.einsum"), args);
 }
 
+/// Ranges of a profiler tell how long something took, which is not the capture's to tell.
+Value* first(Interpreter&, CallArgs& args) { return args.positional.at(0); }
+
+/// Tensor.new_tensor: a constructor with the tensor's dtype and device, unless others are given.
+Value* new_tensor(Interpreter& in, CallArgs& args) {
+  CallArgs made = args;
+  Value* self = args.positional[0];
+  made.positional.erase(made.positional.begin());
+  if (made.positional.size() != 1 || made.positional[0]->kind == Kind::Tensor)
+    throw Break{BreakId::unknown_call, "Tensor.new_tensor"};
+  for (const char* option : {"dtype", "device"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(option));
+    if (!args.keyword(option)) made.keywords.emplace_back(name, in.get_attr(self, name.get()));
+  }
+  return tensor_from_data(in, made, "torch.tensor");
+}
+Value* broadcast_shapes(Interpreter& in, CallArgs& args) {
+  return call_literal(in, known_object("torch.functional.broadcast_shapes"), args);
+}
+
 // torch.inference_mode is a Python class over this one, whose instances hold the thread's state.
 Value* inference_block(Interpreter& in, CallArgs& args) {
   static PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(known_object("torch._C._InferenceMode"));
@@ -147,6 +167,10 @@ constexpr ModelRow kRows[] = {
     {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},
     {"torch.iinfo", torch_value<kIinfo>, 0, ModelRow::kAny, "*"},
     {"torch._C.TensorBase.requires_grad_", tensor_requires_grad, 0, ModelRow::kAny, "*"},
+    {"torch._C.TensorBase.new_tensor", new_tensor, 2, 2, "dtype device requires_grad"},
+    {"torch.functional.broadcast_shapes", broadcast_shapes},
+    {"torch.autograd.profiler.record_function.__enter__", first, 1, 1},
+    {"torch.autograd.profiler.record_function.__exit__", is_none, 1, 4},
     {"torch._C._InferenceMode", inference_block, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__enter__", inference_enter, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__exit__", inference_exit, 0, ModelRow::kAny, "*"},

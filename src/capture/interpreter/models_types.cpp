@@ -123,7 +123,9 @@ Value* model_super(Interpreter& in, CallArgs& args) {
   if (!type || !PyType_Check(type) || !self) throw Break{BreakId::unknown_call, "super() without its class"};
   PyTypeObject* start = in.type_of(self);
   PyObject* as_class = self->kind == Kind::Constant ? in.constant_of(self) : nullptr;
-  if (as_class && PyType_Check(as_class)) start = reinterpret_cast<PyTypeObject*>(as_class);
+  bool is_subclass = as_class && PyType_Check(as_class) &&
+                     PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(as_class), reinterpret_cast<PyTypeObject*>(type));
+  if (is_subclass) start = reinterpret_cast<PyTypeObject*>(as_class);
   return in.arena.make<SuperValue>(reinterpret_cast<PyTypeObject*>(type), start, self);
 }
 

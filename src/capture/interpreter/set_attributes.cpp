@@ -77,18 +77,46 @@ bool store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* t
   return true;
 }
 
+/// Data of a class. Its methods, special ones above all, are found in too many ways to be changed half-way.
+void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* to) {
+  in.guard_class(type);
+  PyObject* present = _PyType_Lookup(type, name);
+  bool plain = Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+               !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !_PyType_Lookup(Py_TYPE(type), name);
+  bool data = to->kind != Kind::Function && to->kind != Kind::Method && to->kind != Kind::Object &&
+              !(present && Py_TYPE(present)->tp_descr_get) && text_of(name).rfind("__", 0) != 0;
+  if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
+  ConstantValue* key = in.constant(name);
+  auto& written = in.classes_written[type];
+  written.insert(written.begin(), {key->object.get(), to});
+  in.effects.push_back({EffectKind::SetAttr, in.constant(reinterpret_cast<PyObject*>(type)), key, to});
+}
+
 }  // namespace
+
+Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
+  if (in.classes_written.empty()) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    auto found = in.classes_written.find(base);
+    if (found != in.classes_written.end())
+      for (auto& [key, value] : found->second)
+        if (PyUnicode_Compare(key, name) == 0) return value;
+    if (base->tp_dict && PyDict_Contains(base->tp_dict, name) == 1) return nullptr;
+  }
+  return nullptr;
+}
 
 void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
-  static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
-  static PyObject* const exception_setattr = known_object("builtins.BaseException.__setattr__");
   static PyObject* const module_setattr = known_object("torch.nn.Module.__setattr__");
   if (auto* function = as<FunctionValue>(value)) return set_function_attr(*this, function, name, to);
   if (auto* tensor = as<TensorValue>(value)) return set_tensor_attribute(*this, tensor, name, to);
   if (auto* constant = as<ConstantValue>(value);
       constant && PyModule_Check(constant->object.get()) && Py_TYPE(constant->object.get()) == &PyModule_Type)
     return store_global(*this, PyModule_GetDict(constant_of(constant)), name, to);
+  if (auto* constant = as<ConstantValue>(value); constant && PyType_Check(constant->object.get()))
+    return set_class_attr(*this, reinterpret_cast<PyTypeObject*>(constant_of(constant)), name, to);
   auto* object = as<ObjectValue>(value);
   if (!object)
     throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
@@ -96,7 +124,9 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   PyObject* writer = _PyType_Lookup(object->type, setattr);
   if (writer == module_setattr && object->object) {
     if (store_member(*this, object, name, to)) return;
-  } else if (writer != object_setattr && writer != exception_setattr) {
+  } else if (object->type->tp_setattro != PyObject_GenericSetAttr) {
+    static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
+    if (writer == object_setattr) return plain_set_attr(*this, object, name, to);
     if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
     call(bind_descriptor(writer, object->type, object, setattr), arguments({constant(name), to}));
     return;
@@ -129,12 +159,13 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
 
 void Interpreter::del_attr(Value* value, PyObject* name) {
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
-  static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
   static PyObject* const module_delattr = known_object("torch.nn.Module.__delattr__");
   auto* object = as<ObjectValue>(value);
   if (!object) throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "'"};
   guard_class(object->type);
   PyObject* deleter = _PyType_Lookup(object->type, delattr);
+  if (object->type->tp_setattro == PyObject_GenericSetAttr) return plain_del_attr(*this, object, name);
+  static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
   if (deleter == object_delattr) return plain_del_attr(*this, object, name);
   if (!PyFunction_Check(deleter) || (deleter == module_delattr && object->object))
     throw Break{BreakId::mutation, "a class with its own __delattr__"};

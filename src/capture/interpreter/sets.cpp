@@ -33,6 +33,7 @@ void use_table(Interpreter& in, SetValue* set) {
 void log_change(Interpreter& in, SetValue* set, const char* method, std::vector<Value*> arguments) {
   set->changed = true;
   ++set->version;
+  ++in.mutations;
   if (set->source) in.replay_method(set, method, std::move(arguments));
 }
 
@@ -92,7 +93,7 @@ std::vector<Value*> set_items(Interpreter& in, SetValue* set) {
       if (entry.key) items.push_back(entry.key);
     return items;
   }
-  if (set->source && set->changed && set_size(set) > 1)
+  if (set->source && set->changed && !set->exact && set_size(set) > 1)
     throw Break{BreakId::unknown_object, "the order of an outside set that was changed"};
   Py_ssize_t position = 0;
   PyObject* element;
@@ -189,7 +190,6 @@ SetValue* set_combine(Interpreter& in, int op, SetValue* a, SetValue* b) {
 
 void set_change(Interpreter& in, int op, SetValue* set, SetValue* by) {
   if (op == kOr) return set_merge(in, set, by);
-  if (op == kAnd && set->source) throw Break{BreakId::mutation, "an outside set is intersected in place"};
   if (op != kAnd) {
     // `-=` and `^=` go through the other set's elements one by one.
     SetValue* fixed = set_copy(in, by, by->type);
@@ -201,7 +201,7 @@ void set_change(Interpreter& in, int op, SetValue* set, SetValue* by) {
   SetValue* common = set_combine(in, op, set, by);
   set->elements = common->elements;
   set->table = common->table;
-  ++set->version;
+  log_change(in, set, "__iand__", {set_copy(in, by, &PySet_Type)});
 }
 
 bool set_compare(Interpreter& in, int op, SetValue* a, SetValue* b) {

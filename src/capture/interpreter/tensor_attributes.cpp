@@ -39,7 +39,6 @@ constexpr RefusedRow kRefused[] = {
     {"pin_memory", "storage"},
     {"is_pinned", "storage"},
     {"new", "an old constructor"},
-    {"new_tensor", "a constructor from data"},
     {"apply_", "a Python function over data"},
     {"map_", "a Python function over data"},
     {"map2_", "a Python function over data"},

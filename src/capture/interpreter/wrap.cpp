@@ -34,8 +34,9 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
 static SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) {
   in.guard_type(source, Py_TYPE(object));
   Ref order = Ref::steal(PySequence_Tuple(object));
-  in.guard(source, FactKind::Elements, order.get());
+  in.guard(source, FactKind::Elements, order.get(), set_layout(object));
   auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(object)), Py_TYPE(object));
+  set->exact = set_layout(set->elements.get()) == set_layout(object);
   Ref copied = Ref::steal(PySequence_Tuple(set->elements.get()));
   bool same_order = PyTuple_GET_SIZE(copied.get()) == PyTuple_GET_SIZE(order.get()), fixed = true;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i) {

@@ -93,6 +93,7 @@ struct DictValue final : Value {
   Ref outside;
   Value* default_factory = nullptr;
   bool mutated = false;
+  bool is_globals = false;  // globals of a module: what is stored there goes the way of global names
   explicit DictValue(PyTypeObject* t) : Value(kKind), type(t) {}
 };
 
@@ -102,6 +103,7 @@ struct SetValue final : Value {
   DictValue* table = nullptr;  // in its place once there are other elements: they are its keys
   PyTypeObject* type;          // set or frozenset
   bool changed = false;        // by the program
+  bool exact = false;          // outside: `elements` has the same table, so changes keep the order right
   uint32_t version = 0;        // one more with each change
   explicit SetValue(Ref e, PyTypeObject* t) : Value(kKind), elements(std::move(e)), type(t) {}
 };
