@@ -209,10 +209,9 @@ Ref make_generator(const Step& s, Making& m) {
   if (s.a < 0) return Ref::steal(PyObject_Call(function, m.at(s.items[1]), m.at(s.items[2])));
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   std::vector<PyObject*> placeholders(code->co_argcount + code->co_kwonlyargcount, Py_None);
-  Ref names = code->co_kwonlyargcount
-                  ? Ref::steal(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
-                                                code->co_argcount + code->co_kwonlyargcount))
-                  : Ref();
+  Ref names = code->co_kwonlyargcount ? Ref::steal(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
+                                                                    code->co_argcount + code->co_kwonlyargcount))
+                                      : Ref();
   Ref generator = Ref::steal(PyObject_Vectorcall(function, placeholders.data(), code->co_argcount, names.get()));
   if (!generator) return {};
   std::vector<PyObject*> values;

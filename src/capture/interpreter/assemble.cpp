@@ -232,8 +232,7 @@ class Assembler {
     PyTypeObject* native = native_base(object->type);
     bool is_exception = is_exception_class(object->type);
     // Each run of the program has an exception of its own, with its own traceback: the real raise makes it.
-    if (is_exception && (object->raised || object->cause || object->context))
-      throw StopEarlier{in_.raise_step(object)};
+    if (is_exception && (object->raised || object->cause || object->context)) throw StopEarlier{in_.raise_step(object)};
     if (is_exception || native == &PyTuple_Type) {
       Step step{is_exception ? StepKind::NewObject : StepKind::NamedTuple, -1, -1, std::move(type)};
       auto* items = as_sequence(object->base);

@@ -25,9 +25,9 @@ class Interpreter;
 /// Where a capture begins: a place in a frame's code, and what its slots and stack hold there.
 struct Start {
   PyObject* function;
-  int32_t offset = 0;                    // code unit
-  PyObject* const* values = nullptr;     // localsplus slots (at offset 0 only the parameters), then the stack
-  int32_t depth = 0;                     // of the stack
+  int32_t offset = 0;                 // code unit
+  PyObject* const* values = nullptr;  // localsplus slots (at offset 0 only the parameters), then the stack
+  int32_t depth = 0;                  // of the stack
 };
 
 /// One activation: the captured frame itself, an inlined call, or a generator half-way through.
@@ -48,10 +48,10 @@ struct Frame {
   int located_line = 0;
   Value* result = nullptr;  // set by return and yield
   bool returned = false, yielded = false;
-  Value* handled = nullptr;  // exception being handled
-  DictValue* locals_dict = nullptr;  // what locals() gave
-  Value* thrown = nullptr;   // generators: raised at the `yield` when the frame goes on
-  uint64_t step = 0;         // number of the instruction that runs, over the whole capture
+  Value* handled = nullptr;                          // exception being handled
+  DictValue* locals_dict = nullptr;                  // what locals() gave
+  Value* thrown = nullptr;                           // generators: raised at the `yield` when the frame goes on
+  uint64_t step = 0;                                 // number of the instruction that runs, over the whole capture
   Continuation continuation = Continuation::Opaque;  // how the caller goes on with the result
 
   Value* pop() {

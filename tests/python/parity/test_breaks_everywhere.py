@@ -12,7 +12,9 @@ import pytest
 
 import stator
 
-_spec = importlib.util.spec_from_file_location("resume_programs", Path(__file__).parents[2] / "pycompat" / "programs.py")
+_spec = importlib.util.spec_from_file_location(
+    "resume_programs", Path(__file__).parents[2] / "pycompat" / "programs.py"
+)
 programs = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(programs)
 
