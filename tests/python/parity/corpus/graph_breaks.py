@@ -406,3 +406,44 @@ def in_place_across_breaks(x):
     print("between")
     y.mul_(2)
     return x + 1
+
+
+class Watched(type):
+    def __setattr__(cls, name, value):
+        log.append(name)
+        type.__setattr__(cls, name, value)
+
+
+class Totals(metaclass=Watched):
+    count = 0
+
+
+@program((f(3), f(3)), (f(3, grad=True), f(3)), (f(3), f(3)))
+def error_behind_a_break_in_no_grad(x, y):
+    with torch.no_grad():
+        view = y.view(-1)
+        Totals.count += 1
+    view[:] = x
+    return view * 2
+
+
+@program((f(3), f(3)), (f(3, grad=True), f(3)))
+def error_at_its_own_line_behind_a_break(x, y):
+    with torch.no_grad():
+        view = y.view(-1)
+        print("inside")
+    try:
+        view[:] = x
+    except RuntimeError as error:
+        return x * 2, error.__traceback__.tb_lineno - sys._getframe().f_lineno
+    return view * 2
+
+
+@program(f(3), f(4))
+def operator_that_raises_when_it_runs(x):
+    log.append("before")
+    try:
+        x.add_(x[0])
+    except RuntimeError:
+        log.append("caught")
+        return x * 2
