@@ -87,8 +87,7 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
   GuardInput input{bound.data(), self->fn, &raw};
   if (std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input))
     return run_entry(self, *found, args, nargsf, names);
-  if (mode == RunMode::RunOnly || cache->skipped || stator_is_tracing(PyThreadState_Get()) ||
-      GlobalState::obstacle()) {
+  if (mode == RunMode::RunOnly || cache->skipped || stator_is_tracing(PyThreadState_Get()) || GlobalState::obstacle()) {
     if (const char* why = GlobalState::obstacle(); why && mode == RunMode::Compile)
       observe::count(std::string("skips.") + why);
     return call_plain(self, args, nargsf, names);

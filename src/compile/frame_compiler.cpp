@@ -4,6 +4,9 @@
 
 #include "capture/guards/global_state.h"
 #include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+#include "capture/pycompat/facts.h"
 #include "compile/compiled_function.h"
 #include "compile/options.h"
 #include "compile/reports.h"
@@ -73,16 +76,67 @@ std::vector<std::string>& skipped_files() {
   return *prefixes;
 }
 
-bool FrameCompiler::is_candidate(PyCodeObject* code) {
+/// A tensor, a module, or something that holds one not far below.
+static bool holds_tensors(PyObject* object, int depth) {
+  if (!object) return false;
+  if (TorchTracer::is_tensor(object) || is_module_instance(object)) return true;
+  if (depth == 0) return false;
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      if (holds_tensors(PySequence_Fast_GET_ITEM(object, i), depth - 1)) return true;
+    return false;
+  }
+  if (PyCell_Check(object)) return holds_tensors(PyCell_GET(object), depth);
+  PyObject* dict = PyDict_Check(object) ? object : nullptr;
+  if (!dict && stator_instance_dict(object, &dict) != kStatorDictObject) {
+    Py_ssize_t position = 0;
+    PyObject *name, *value;
+    while (stator_inline_next(object, &position, &name, &value))
+      if (holds_tensors(value, depth - 1)) return true;
+    return false;
+  }
+  Py_ssize_t position = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &position, &key, &value))
+    if (holds_tensors(value, depth - 1)) return true;
+  return false;
+}
+
+/// Whether the function's globals that its code names hold torch itself, one of its functions, or a tensor.
+static bool names_torch(PyObject* function, PyCodeObject* code) {
+  PyObject* globals = PyFunction_GET_GLOBALS(function);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
+    PyObject* found = stator_dict_get_str(globals, PyTuple_GET_ITEM(code->co_names, i));
+    if (!found) continue;
+    if (holds_tensors(found, 0)) return true;
+    PyObject* named = PyModule_Check(found) ? PyModule_GetNameObject(found) : nullptr;
+    Ref name = Ref::steal(named);
+    PyErr_Clear();
+    if (name && text_of(name.get()).starts_with("torch")) return true;
+    if (kind_of_callable(found) == CallableKind::Torch) return true;
+  }
+  return false;
+}
+
+bool FrameCompiler::is_candidate(PyObject* function, PyObject* const* slots) {
   if (run_mode() != RunMode::Compile || config().disable) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   std::shared_ptr<CodeCache> cache = code_cache(code);
   if (!cache->candidate) {
     std::string file = text_of(code->co_filename);
     bool skipped = file.starts_with("<frozen");
     for (const std::string& prefix : skipped_files()) skipped = skipped || file.starts_with(prefix);
     cache->candidate = !skipped;
+    cache->names_torch = !skipped && names_torch(function, code);
   }
-  return *cache->candidate && !cache->skipped;
+  if (!*cache->candidate || cache->skipped) return false;
+  if (cache->names_torch) return true;
+  int arguments = code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
+                  ((code->co_flags & CO_VARKEYWORDS) != 0);
+  for (int i = 0; i < arguments; ++i)
+    if (holds_tensors(slots[i], 2)) return true;
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  return closure && holds_tensors(closure, 2);
 }
 
 std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {

@@ -22,7 +22,7 @@ class FrameCompiler final : public capture::Compiler {
   explicit FrameCompiler(CompileRequest request) : request_(std::move(request)) {}
 
   std::shared_ptr<capture::Entry> entry_at(const capture::Place& place) override;
-  bool is_candidate(PyCodeObject* code) override;
+  bool is_candidate(PyObject* function, PyObject* const* slots) override;
   /// Nothing cached fits: captures and publishes. As `entry_at` for the result.
   std::shared_ptr<capture::Entry> capture(capture::CodeCache& cache, const capture::Place& place);
 

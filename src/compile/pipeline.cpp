@@ -107,8 +107,8 @@ Walk walk_to_break(const Start& start, const std::string& graph_name, const Stat
     observe::count("captures.restarts");
     w = walk(start, graph_name, state, stop);
     if (w.stopped || PyErr_Occurred()) return w;
-    // An exception that is alive is raised again for real; what cannot be rebuilt in an inlined frame need not be when the
-    // break moves out to the call.
+    // An exception that is alive is raised again for real; what cannot be rebuilt in an inlined frame need not be when
+    // the break moves out to the call.
     uint64_t next = w.retry ? w.retry : outer;
     if (next >= stop) break;
     stop = next;

@@ -19,10 +19,10 @@ struct CompileRequest {
   bool fullgraph = false;
 };
 
-/// Captures from one place of a frame on: bytecode, values, guards, graph, backend, plan. The entry has a plan, which ends
-/// the frame or stops at a break that `broke` tells of; without one the next instruction, or all of the frame, runs as
-/// plain Python. Null with a Python error set when the backend failed or the user interrupted. GIL held; global state is
-/// as before afterwards, also on failure.
+/// Captures from one place of a frame on: bytecode, values, guards, graph, backend, plan. The entry has a plan, which
+/// ends the frame or stops at a break that `broke` tells of; without one the next instruction, or all of the frame,
+/// runs as plain Python. Null with a Python error set when the backend failed or the user interrupted. GIL held; global
+/// state is as before afterwards, also on failure.
 std::shared_ptr<capture::Entry> compile_frame(const capture::Start& start, const CompileRequest& request,
                                               const std::string& graph_name);
 

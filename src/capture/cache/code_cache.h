@@ -37,6 +37,7 @@ class CodeCache {
   bool skipped = false;  // left alone: a backend asked for it, or nothing was gained
   size_t entries_made = 0, ops_made = 0;
   std::optional<bool> candidate;  // whether its frames may be captured when a break runs them
+  bool names_torch = false;       // its globals lead to torch, so that frames without tensors are worth a look too
   /// A reset dropped it: whoever holds it looks the code up again.
   bool is_detached() const { return detached_; }
 

@@ -386,8 +386,7 @@ Done with_except_start(At& at) {
   Ref trace = Ref::steal(PyException_GetTraceback(exception));
   PyObject* arguments[] = {nullptr, reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception,
                            trace ? trace.get() : Py_None};
-  return at.push_or_raise(
-      PyObject_Vectorcall(at.top(4), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  return at.push_or_raise(PyObject_Vectorcall(at.top(4), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 Done push_exc_info(At& at) {
   Ref exception = at.pop();

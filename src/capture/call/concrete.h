@@ -3,8 +3,8 @@
 #include "capture/pycompat/code.h"
 #include "capture/pycompat/frame.h"
 
-/// One instruction done for real on a real frame, where a capture could not go on. Each handler is the instruction's own
-/// object-API call, so effects, errors and messages are CPython's.
+/// One instruction done for real on a real frame, where a capture could not go on. Each handler is the instruction's
+/// own object-API call, so effects, errors and messages are CPython's.
 namespace stator::capture {
 
 enum class Done : uint8_t {

@@ -54,7 +54,6 @@ enum class StepKind : uint8_t {
                   // many slots, b: code unit of the yield it waits at
 };
 
-
 /// What is known of a step beforehand; found by `Plan::prepare`.
 enum class StepHint : uint8_t {
   None,
@@ -104,7 +103,7 @@ class Plan {
   std::unique_ptr<GraphRunner> graph;  // null: no operator was captured
   std::vector<Step> steps;
   int32_t result = -1;
-  std::vector<FrameImage> frames;                    // empty: the frame returns `result`
+  std::vector<FrameImage> frames;                   // empty: the frame returns `result`
   std::shared_ptr<const GlobalState> state_at_end;  // ambient state that the program goes on in, if it is another one
   bool is_cut = false;      // the frames end before an instruction that does not break: only the capture was cut
   bool repeatable = false;  // the graph changes nothing outside: after a failure the program itself may run

@@ -149,8 +149,8 @@ class Resumption {
     }
   }
 
-  /// Puts this frame's image in place and does what its instruction was about: a call that is under way in frames of its
-  /// own, or the one that breaks.
+  /// Puts this frame's image in place and does what its instruction was about: a call that is under way in frames of
+  /// its own, or the one that breaks.
   void enter(const Plan& plan, std::vector<Ref>& made, size_t index) {
     const FrameImage& image = plan.frames[index];
     if (!fill(image, made)) return end(stator_frame_throw(tstate_, frame_, 0));
@@ -231,8 +231,8 @@ PyObject* on_frame(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
   PyCodeObject* code = stator_frame_code(frame);
   constexpr int kNotPlain = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   if (!compiler || throwflag || (code->co_flags & kNotPlain) || !(code->co_flags & CO_NEWLOCALS) ||
-      !stator_frame_is_fresh(frame) || !compiler->is_candidate(code) || stator_is_tracing(tstate) ||
-      !pycompat::decode(code))
+      !stator_frame_is_fresh(frame) || stator_is_tracing(tstate) ||
+      !compiler->is_candidate(stator_frame_function(frame), stator_frame_slots(frame)) || !pycompat::decode(code))
     return stator_eval_next(tstate, frame, throwflag);
   Resumption resumption(*compiler, tstate, frame);
   return resumption.run();

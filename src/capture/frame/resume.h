@@ -23,15 +23,16 @@ struct Place {
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  /// The entry for a place, captured now if need be. Null: CPython runs the frame from here (with a Python error set: that
-  /// error is raised there).
+  /// The entry for a place, captured now if need be. Null: CPython runs the frame from here (with a Python error set:
+  /// that error is raised there).
   virtual std::shared_ptr<Entry> entry_at(const Place& place) = 0;
-  /// Whether a frame that is about to run on behalf of a break may be captured.
-  virtual bool is_candidate(PyCodeObject* code) = 0;
+  /// Whether a frame of `function` that is about to run on behalf of a break is worth a capture. `slots` holds its
+  /// arguments.
+  virtual bool is_candidate(PyObject* function, PyObject* const* slots) = 0;
 };
 
-/// Goes on in the frames that `plan` left, the first of which is made anew for `function`. New reference to the result of
-/// the outermost frame, or null with a Python error set.
+/// Goes on in the frames that `plan` left, the first of which is made anew for `function`. New reference to the result
+/// of the outermost frame, or null with a Python error set.
 PyObject* go_on(Compiler& compiler, PyObject* function, const Plan& plan, Outcome outcome);
 /// Runs the plain function; the frames below it may be captured.
 PyObject* call_watched(Compiler& compiler, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* names);

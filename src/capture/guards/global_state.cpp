@@ -87,8 +87,8 @@ class Snapshot final : public GlobalState {
   }
 
   bool can_be_restored() const override {
-    return c10::get_default_dtype() == default_dtype_ &&
-           context_flags() == flags_ && at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
+    return c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
+           at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
            at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_;
   }
 

@@ -17,10 +17,10 @@ Interpreter::Interpreter(const Start& start, std::string graph_name)
       depth_(start.depth),
       sources_(std::make_unique<SourceTree>(code_)) {
   const pycompat::Code* decoded = pycompat::decode(code_);
-  int count = !decoded      ? 0
-              : offset_ > 0 ? decoded->nlocalsplus + depth_
-                            : decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() +
-                                  decoded->has_varkeywords();
+  int count = !decoded ? 0
+              : offset_ > 0
+                  ? decoded->nlocalsplus + depth_
+                  : decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() + decoded->has_varkeywords();
   for (int i = 0; i < count; ++i) values_.push_back(Ref::borrow(start.values[i]));
   none_ = constant(Py_None);
   true_ = constant(Py_True);

@@ -158,9 +158,7 @@ Rebuild ZipIterator::rebuild(Interpreter& in) {
   if (strict) made.keywords = {{"strict", in.boolean(true)}};
   return made;
 }
-Rebuild EnumerateIterator::rebuild(Interpreter&) {
-  return {reinterpret_cast<PyObject*>(&PyEnum_Type), {inner, count}};
-}
+Rebuild EnumerateIterator::rebuild(Interpreter&) { return {reinterpret_cast<PyObject*>(&PyEnum_Type), {inner, count}}; }
 Rebuild MapIterator::rebuild(Interpreter&) {
   Rebuild made{reinterpret_cast<PyObject*>(&PyMap_Type), {function}};
   made.args.insert(made.args.end(), parts.begin(), parts.end());

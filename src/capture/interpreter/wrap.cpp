@@ -52,6 +52,22 @@ static SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) 
   return set;
 }
 
+/// Whether another call may well bring another object: then it is known by its class, not by who it is.
+static bool is_per_call(const Source* source) {
+  switch (source->kind) {
+    case SourceKind::Argument:
+    case SourceKind::Item:
+      return true;
+    case SourceKind::DictItem:
+      return source->parent->kind != SourceKind::InstanceDict && source->parent->kind != SourceKind::Pinned;
+    case SourceKind::BoundSelf:
+    case SourceKind::CellContents:
+      return is_per_call(source->parent);
+    default:
+      return false;
+  }
+}
+
 Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
   auto from_outside = [&](auto* value) {
@@ -142,11 +158,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   // Anything else is an instance whose class decides how it is read.
   auto* instance = arena.make<ObjectValue>(type);
   instance->object = Ref::borrow(object);
-  bool reached_from_argument =
-      source->kind == SourceKind::Argument || source->kind == SourceKind::Item ||
-      (source->kind == SourceKind::DictItem && source->parent->kind != SourceKind::InstanceDict &&
-       source->parent->kind != SourceKind::Pinned);
-  instance->pinned = is_module_instance(object) || !reached_from_argument;
+  instance->pinned = is_module_instance(object) || !is_per_call(source);
   if (source->kind == SourceKind::Attribute) instance->pinned = is_module_instance(object);
   guard_type(source, type);
   if (instance->pinned) guard(source, FactKind::Identity, object);

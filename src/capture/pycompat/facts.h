@@ -26,8 +26,9 @@ typedef uint64_t __attribute__((may_alias)) StatorWord;
 typedef uint64_t StatorWord;
 #endif
 
-/// Where any dict (of a subclass too) keeps a number that is never the same after a store, deletion or insertion, nor in
-/// another dict, as long as the low byte counts: 3.12 keeps the watchers of the dict there. NULL without usable tags.
+/// Where any dict (of a subclass too) keeps a number that is never the same after a store, deletion or insertion, nor
+/// in another dict, as long as the low byte counts: 3.12 keeps the watchers of the dict there. NULL without usable
+/// tags.
 static inline const StatorWord* stator_dict_tag_place(const PyObject* dict) {
 #if STATOR_HAS_DICT_TAGS
 #if defined(__GNUC__)

@@ -105,9 +105,7 @@ int stator_frame_fill(StatorFrame* frame, const StatorFrameState* state) {
 
 void stator_frame_push(StatorFrame* frame, PyObject* value) { frame->localsplus[frame->stacktop++] = value; }
 PyObject* stator_frame_pop(StatorFrame* frame) { return frame->localsplus[--frame->stacktop]; }
-void stator_frame_set_offset(StatorFrame* frame, int offset) {
-  frame->prev_instr = FIRST_UNIT(frame) + offset - 1;
-}
+void stator_frame_set_offset(StatorFrame* frame, int offset) { frame->prev_instr = FIRST_UNIT(frame) + offset - 1; }
 
 int stator_generator_fill(PyObject* generator, const StatorFrameState* state) {
   PyGenObject* gen = (PyGenObject*)generator;

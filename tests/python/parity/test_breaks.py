@@ -1,0 +1,278 @@
+"""Graph breaks: what can be captured before and after them is, and nothing else changes."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+import traceback
+import weakref
+
+import pytest
+import torch
+
+import stator
+from tests.python.helpers import check_parity
+
+x = torch.arange(6.0).reshape(2, 3)
+programs = {}
+
+
+def program(graphs):
+    """`graphs`: how many the calls make."""
+
+    def add(fn):
+        programs[fn.__name__] = (fn, graphs)
+        return fn
+
+    return add
+
+
+@program(2)
+def between(a):
+    b = a + 1
+    print("between")
+    return b * 2
+
+
+@program(2)
+def both_arms(a):
+    if a.sum() > 0:
+        return a + 1
+    return a - 1
+
+
+def called(a, k):
+    b = a * k
+    print("called", k)
+    return b + 1
+
+
+@program(4)
+def inside_a_call(a):
+    return called(called(a, 2), 3) * 2
+
+
+@program(3)
+def inside_a_loop(a):
+    for _ in range(5):
+        a = a * 2
+        print("loop")
+        a = a + 1
+    return a
+
+
+@program(2)
+def inside_a_with(a):
+    with torch.no_grad():
+        b = a * 2
+        print(torch.is_grad_enabled())
+        b = b + 1
+    return b * 2, torch.is_grad_enabled()
+
+
+@program(1)
+def inside_a_try(a):
+    try:
+        b = a + 1
+        int("no number")
+    except ValueError as error:
+        return b * 2, str(error)
+    finally:
+        print("finally")
+
+
+@program(2)
+def after_a_finally(a):
+    try:
+        a = a + 1
+        print("try")
+    finally:
+        a = a * 2
+    return a
+
+
+class Pair:
+    def __init__(self, a):
+        self.a = a + 1
+        print("init")
+        self.b = self.a * 2
+
+
+@program(2)
+def inside_an_init(a):
+    pair = Pair(a)
+    return pair.a + pair.b
+
+
+@program(2)
+def item(a):
+    b = a * 2
+    n = int(b.sum().item())
+    return b + n
+
+
+@program(2)
+def of_effects(a):
+    log = []
+    log.append(a + 1)
+    print(len(log))
+    log.append(log[0] * 2)
+    return log
+
+
+@pytest.mark.parametrize("name", programs)
+def test_captured_around(name, capsys):
+    fn, graphs = programs[name]
+    calls = [(x,), (x,), (-x,)] if name == "both_arms" else [(x,), (x + 1,), (x,)]
+    if name == "item":
+        calls = [(x,), (x,), (x,)]
+    expected = []
+    for call in calls:
+        fn(*call)
+        expected.append(capsys.readouterr().out)
+    stator.reset()
+    compiled = stator.compile(fn)
+    printed = []
+    for call in calls:
+        compiled(*call)
+        printed.append(capsys.readouterr().out)
+    assert printed == expected
+    counters = stator.counters()
+    assert counters["captures"]["graphs"] >= graphs, counters
+    assert counters["breaks"]
+    check_parity(fn, *calls, graphs=counters["captures"]["graphs"])
+
+
+def test_a_loop_of_a_thousand_breaks_is_captured_once():
+    seen = []
+
+    def loop(a, sink=seen):
+        for _ in range(1000):
+            a = a + 1
+            time.time()
+        return a
+
+    stator.reset()
+    assert torch.equal(stator.compile(loop)(x), x + 1000)
+    counters = stator.counters()
+    assert counters["captures"]["total"] < 10
+    assert counters["cache"]["hits"] > 1900
+    assert not counters["recompiles"].get("limit_hit")
+
+
+def test_frames_that_a_break_calls_are_captured():
+    def work(a):
+        return a.sin() + 1
+
+    def caller(a):
+        return max([a], key=lambda t: float(work(t).sum()))
+
+    stator.reset()
+    assert torch.equal(stator.compile(caller)(x), x)
+    assert stator.counters()["captures"]["ops"] >= 2
+
+
+def lines(error):
+    return [(f.name, f.lineno, f.colno) for f in traceback.extract_tb(error.__traceback__) if f.filename == __file__][
+        1:
+    ]
+
+
+def failing(a, index):
+    b = a * 2
+    print("before")
+    c = b[index]
+    return c + 1
+
+
+def outer(a, index):
+    return failing(a, index) * 2
+
+
+def test_errors_have_the_lines_of_the_plain_program():
+    index = torch.tensor([7])
+    with pytest.raises(IndexError) as plain:
+        outer(x, index)
+    compiled = stator.compile(outer)
+    compiled(x, torch.tensor([1]))
+    with pytest.raises(IndexError) as caught:
+        compiled(x, index)
+    assert str(caught.value) == str(plain.value)
+    assert lines(caught.value) == lines(plain.value)
+
+
+def test_an_operator_that_fails_in_a_graph_raises_at_its_line_and_into_the_handler():
+    def fn(a, index, log):
+        log.append("before")
+        try:
+            return a[index] * 2
+        except IndexError as error:
+            log.append(error.__traceback__.tb_lineno - fn.__code__.co_firstlineno)
+            return a
+
+    compiled, log = stator.compile(fn), []
+    assert torch.equal(compiled(x, torch.tensor([1]), log), x[1:] * 2)
+    assert torch.equal(compiled(x, torch.tensor([9]), log), x)
+    assert log == ["before", "before", 3]
+
+
+def test_frames_and_locals_are_seen():
+    def fn(a, k):
+        b = a + k
+        frame = sys._getframe()
+        return b, frame.f_code.co_name, sorted(frame.f_locals), frame.f_back.f_code.co_name
+
+    compiled = stator.compile(fn)
+    for _ in range(3):
+        assert compiled(x, 2)[1:] == ("fn", ["a", "b", "frame", "k"], "test_frames_and_locals_are_seen")
+
+
+def test_no_value_outlives_the_call():
+    refs = []
+
+    def fn(a, watch):
+        b = a * 2
+        watch(b)
+        return a + 1
+
+    compiled = stator.compile(fn)
+    for _ in range(3):
+        refs.clear()
+        compiled(x, lambda t: refs.append(weakref.ref(t)))
+        gc.collect()
+        assert refs[0]() is None
+
+
+def test_tracing_stands_above():
+    events = []
+
+    def fn(a):
+        b = a + 1
+        return b * 2
+
+    def trace(frame, event, arg):
+        if frame.f_code is fn.__code__:
+            events.append(event)
+        return trace
+
+    compiled = stator.compile(fn)
+    sys.settrace(trace)
+    try:
+        compiled(x)
+    finally:
+        sys.settrace(None)
+    assert events[0] == "call" and events[-1] == "return" and "line" in events
+
+
+def test_fullgraph_refuses_before_anything_happens():
+    log = []
+
+    def fn(a):
+        log.append(1)
+        print("never")
+        return a
+
+    with pytest.raises(stator.Unsupported):
+        stator.compile(fn, fullgraph=True)(x)
+    assert log == []
