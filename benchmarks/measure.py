@@ -111,11 +111,11 @@ def peer_first_call(target: Any, inputs: dict[str, Any], backend: Any = "eager",
     return best_of(repeats, lambda: first_call(compile, torch._dynamo.reset, target, inputs))
 
 
-def per_call(call: Callable[[], Any], repeats: int = 7, seconds: float = 0.05) -> float:
-    """Seconds of one call in the best of several batches."""
+def per_call(call: Callable[[], Any], repeats: int = 200, seconds: float = 0.002) -> float:
+    """Seconds of one call in the best of many batches, which are short so that some of them are left alone."""
     for _ in range(10):
         call()
-    number, spent = 1, 0.0
+    number, spent = 1, _batch(call, 1)
     while spent < seconds / 4:
         number *= 2
         spent = _batch(call, number)

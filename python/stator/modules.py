@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from . import _C
 from .errors import InvalidTarget
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def _wrapper_class(module: torch.nn.Module, wrapping: Wrapping) -> type:
         "_stator_wrapping": wrapping,
     }
     body |= _slot_forwarders(module)
-    return _subclass(original, body)
+    cls = _subclass(original, body)
+    _C.answer_calls(cls)
+    return cls
 
 
 def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:

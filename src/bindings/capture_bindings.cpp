@@ -121,6 +121,14 @@ PyObject* cache_entries(PyObject*, PyObject* target) {
   return list.release();
 }
 
+PyObject* answer_calls_of(PyObject*, PyObject* cls) {
+  if (!PyType_Check(cls)) {
+    PyErr_SetString(PyExc_TypeError, "answer_calls takes a class");
+    return nullptr;
+  }
+  return PyBool_FromLong(answer_calls(reinterpret_cast<PyTypeObject*>(cls)));
+}
+
 PyObject* set_listener(PyObject*, PyObject* callable) {
   Ref before = set_capture_listener(callable == Py_None ? Ref() : Ref::borrow(callable));
   return before ? before.release() : Ref::borrow(Py_None).release();
@@ -159,6 +167,7 @@ PyMethodDef methods[] = {
     {"get_config", get_config, METH_O, nullptr},
     {"set_config", set_config, METH_VARARGS, nullptr},
     {"cache_entries", cache_entries, METH_O, nullptr},
+    {"answer_calls", answer_calls_of, METH_O, nullptr},
     {"set_capture_listener", set_listener, METH_O, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},
     {"set_skipped_files", set_skipped_files, METH_O, nullptr},

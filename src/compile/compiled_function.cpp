@@ -68,15 +68,26 @@ PyObject* on_miss(CompiledFunction* self, CodeCache& cache, PyObject* const* bou
   return PyErr_Occurred() ? nullptr : call_plain(self, args, nargsf, names);
 }
 
+/// The entry for a call of a form that was seen before, if there is one.
+std::shared_ptr<Entry> find_known(CompiledFunction* self, const RawCall& raw) {
+  return (*self->cache)->find(self->request->cache_key.get(), self->fn, raw);
+}
+
+/// Whether the function's cache is that of its code now, and calls may use it.
+bool is_ready(CompiledFunction* self) {
+  if (run_mode() == RunMode::Off || config().disable) return false;
+  const CodeCache* cache = self->cache->get();
+  return cache && reinterpret_cast<PyObject*>(cache->code()) == PyFunction_GET_CODE(self->fn) && !cache->is_detached();
+}
+
 PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   auto* self = reinterpret_cast<CompiledFunction*>(object);
   RunMode mode = run_mode();
   if (mode == RunMode::Off || config().disable) return call_plain(self, args, nargsf, names);
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
-  if (!*self->cache || (*self->cache)->code() != code || (*self->cache)->is_detached()) *self->cache = code_cache(code);
-  RawCall raw{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
-  if (std::shared_ptr<Entry> found = (*self->cache)->find(self->request->cache_key.get(), self->fn, raw))
-    return run_entry(self, *found, args, nargsf, names);
+  if (!is_ready(self)) *self->cache = code_cache(code);
+  RawCall raw(args, PyVectorcall_NARGS(nargsf), names);
+  if (std::shared_ptr<Entry> found = find_known(self, raw)) return run_entry(self, *found, args, nargsf, names);
   std::shared_ptr<CodeCache> cache = *self->cache;
   if (!cache->decoded) cache->decoded = pycompat::decode(code);
   BoundArguments bound;
@@ -96,6 +107,44 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
   PyObject* result = on_miss(self, *cache, bound.data(), args, nargsf, names);
   Py_LeaveRecursiveCall();
   return result;
+}
+
+PyObject* call_laid_out(CompiledFunction* self, PyObject* instance, PyObject* args, PyObject* kwargs) {
+  std::vector<PyObject*> row{instance};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) row.push_back(PyTuple_GET_ITEM(args, i));
+  return PyObject_VectorcallDict(reinterpret_cast<PyObject*>(self), row.data(), row.size(), kwargs);
+}
+
+/// tp_call of a class whose `__call__` is a compiled function: what is known is found without names and arguments
+/// being laid out anew.
+PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
+  static PyObject* const name = PyUnicode_InternFromString("__call__");
+  PyObject* found = _PyType_Lookup(Py_TYPE(instance), name);
+  if (!found || !Py_IS_TYPE(found, compiled_function_type())) {
+    PyErr_SetString(PyExc_TypeError, "the class has no compiled __call__");
+    return nullptr;
+  }
+  Ref kept = Ref::borrow(found);
+  auto* self = reinterpret_cast<CompiledFunction*>(found);
+  size_t positional = PyTuple_GET_SIZE(args) + 1, given = kwargs ? PyDict_GET_SIZE(kwargs) : 0;
+  constexpr size_t kInline = 16;
+  if (positional + given > kInline) return call_laid_out(self, instance, args, kwargs);
+  PyObject *row[kInline], *names[kInline];
+  RefRow<kInline> values(given);  // the dict may change meanwhile
+  row[0] = instance;
+  for (size_t i = 1; i < positional; ++i) row[i] = PyTuple_GET_ITEM(args, i - 1);
+  Py_ssize_t position = 0;
+  PyObject* value;
+  for (size_t i = 0; i < given && PyDict_Next(kwargs, &position, &names[i], &value); ++i) {
+    row[positional + i] = value;
+    values[i] = Ref::borrow(value);
+  }
+  if (is_ready(self)) {
+    RawCall raw(row, positional, names, given);
+    if (std::shared_ptr<Entry> entry = find_known(self, raw))
+      return run_entry(self, *entry, row, positional, entry->guards->call_names());
+  }
+  return call_laid_out(self, instance, args, kwargs);
 }
 
 // ---- the Python type
@@ -212,6 +261,14 @@ PyTypeObject* compiled_function_type() {
   static PyTypeObject* type = nullptr;
   if (!type) type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   return type;
+}
+
+bool answer_calls(PyTypeObject* cls) {
+  PyObject* own = cls->tp_dict ? PyDict_GetItemString(cls->tp_dict, "__call__") : nullptr;
+  if (!own || !Py_IS_TYPE(own, compiled_function_type())) return false;
+  // A change of the class's `__call__` gives it CPython's own slot back.
+  cls->tp_call = call_instance;
+  return true;
 }
 
 }  // namespace stator

@@ -14,4 +14,8 @@ ErrorTypes& error_types();
 /// The Python type `CompiledFunction`; null with an error set if it could not be made.
 PyTypeObject* compiled_function_type();
 
+/// Makes calls of the instances of a class whose own `__call__` is a compiled function reach that at once. False if the
+/// class is none.
+bool answer_calls(PyTypeObject* cls);
+
 }  // namespace stator

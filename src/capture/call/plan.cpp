@@ -121,40 +121,47 @@ Ref make_function(const Step& s, Making& m) {
 
 Ref done() { return Ref::borrow(Py_None); }
 
-/// Storing what is there already changes nothing; a value that is overwritten soon need not be stored where dropping
-/// the present one runs no code.
-bool is_store_needless(const Step& s, PyObject* owner, PyObject* value) {
-  PyObject* on_class = _PyType_Lookup(Py_TYPE(owner), s.object.get());
-  if (on_class && Py_TYPE(on_class)->tp_descr_set) return false;
-  PyObject* present = stator_instance_value(owner, s.object.get());
-  return present && (present == value || (s.hint == StepHint::Overwritten && is_literal_type(Py_TYPE(present))));
+/// The instance's own attribute, if storing to the name would store just there.
+PyObject* plain_attribute(PyObject* owner, PyObject* name) {
+  PyObject* on_class = _PyType_Lookup(Py_TYPE(owner), name);
+  return on_class && Py_TYPE(on_class)->tp_descr_set ? nullptr : stator_instance_value(owner, name);
 }
 
 Ref set_attribute(const Step& s, Making& m) {
-  if (s.hint == StepHint::Merged) return done();
-  PyObject *owner = m.at(s.a), *value = m.at(s.b);
-  if (value && is_store_needless(s, owner, value)) return done();
+  PyObject *owner = m.at(s.a), *value = m.at(s.b), *name = s.object.get();
   auto set = PyType_Check(owner) ? PyObject_SetAttr : PyObject_GenericSetAttr;
-  return set(owner, s.object.get(), value) < 0 ? Ref() : done();
+  PyObject* present = value && !PyType_Check(owner) ? plain_attribute(owner, name) : nullptr;
+  // Storing what is there already changes nothing. What is overwritten need not be stored unless dropping the present
+  // value may run code, which would see it.
+  bool is_literal = present && is_literal_type(Py_TYPE(present));
+  if (s.hint == StepHint::Overwrites && !is_literal) {
+    for (int32_t item : s.items)
+      if (set(owner, name, m.at(item)) < 0) return {};
+  } else if (present == value && present) {
+    return done();
+  }
+  return set(owner, name, value) < 0 ? Ref() : done();
 }
 
 Ref set_attributes(const Step& s, Making& m) {
   PyObject* owner = m.at(s.a);
   PyTypeObject* type = Py_TYPE(owner);
   PyObject** place = type->tp_dictoffset > 0 ? _PyObject_GetDictPtr(owner) : nullptr;
-  PyObject *name, *ignored;
-  Py_ssize_t position = 0;
-  size_t next = 0;
+  auto name = [&](size_t i) { return PyTuple_GET_ITEM(s.extra.get(), i); };
   // While the class is as it was when the plan was made, none of the names is a descriptor's.
   if (place && !*place && stator_type_version(type) == s.number && s.number) {
     Ref dict = Ref::steal(PyDict_Copy(s.object.get()));
-    while (dict && PyDict_Next(s.object.get(), &position, &name, &ignored))
-      if (PyDict_SetItem(dict.get(), name, m.at(s.items[next++])) < 0) return {};
+    for (size_t i = 0; dict && i < s.items.size(); ++i) {
+      PyObject* value = m.at(s.items[i]);  // null: there already, and so is None where a value is to come
+      if (value && value != Py_None && PyDict_SetItem(dict.get(), name(i), value) < 0) return {};
+    }
     *place = dict.release();
     return *place ? done() : Ref();
   }
-  while (PyDict_Next(s.object.get(), &position, &name, &ignored))
-    if (PyObject_GenericSetAttr(owner, name, m.at(s.items[next++])) < 0) return {};
+  for (size_t i = 0; i < s.items.size(); ++i) {
+    PyObject* value = s.items[i] >= 0 ? m.at(s.items[i]) : PyDict_GetItemWithError(s.object.get(), name(i));
+    if (PyObject_GenericSetAttr(owner, name(i), value) < 0) return {};
+  }
   return done();
 }
 
@@ -244,14 +251,12 @@ bool Plan::make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const
   RefRow<8> outputs(graph ? graph->output_count() : 0);
   Making making{guards, outputs.data(), made};
   // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
-  for (size_t i = 0; i < steps.size(); ++i)
-    if (steps[i].kind == StepKind::Slot) made[i] = make_slot(steps[i], making);
+  for (int32_t i : slots_) made[i] = make_slot(steps[i], making);
   if (graph && !run_graph(guards, {outputs.data(), outputs.size()})) {
     outcome.operator_failed = repeatable;
     return false;
   }
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (made[i]) continue;
+  for (int32_t i : order_) {
     made[i] = kSteps[static_cast<size_t>(steps[i].kind)](steps[i], making);
     if (!made[i]) return false;
   }

@@ -47,7 +47,8 @@ enum class StepKind : uint8_t {
   CallMethod,     // a: self; object: name of the method; items: arguments
   SetCell,        // a: cell, b: value
   SetItem,        // a: dict, b: value (-1: delete); object: key
-  SetAttributes,  // a: an object that this plan made, items: values; object: a dict with the names, in order
+  SetAttributes,  // a: an object that this plan made; items: values; object: a dict of the names, in order, with those
+                  // values that are always the same; extra: tuple of all names
   Call,           // object: the callable; items: arguments, extra: names of the last of them, if any; a: how many
                   // items to take from the iterator that it gives
   Generator,      // items: function, then (a < 0, not started) args tuple and keywords, or slots and stack; a: how
@@ -57,9 +58,9 @@ enum class StepKind : uint8_t {
 /// What is known of a step beforehand; found by `Plan::prepare`.
 enum class StepHint : uint8_t {
   None,
-  Fresh,        // FillDict: the dict was made by this plan and holds nothing yet
-  Overwritten,  // SetAttribute: a later step stores to the same attribute, and nobody looks in between
-  Merged,       // SetAttribute: a later SetAttributes does it
+  Fresh,       // FillDict: the dict was made by this plan and holds nothing yet
+  Merged,      // SetAttribute: a later step does it: SetAttributes, or one that stores to the same attribute
+  Overwrites,  // SetAttribute: the latter; items: the value that would have stood there before
 };
 
 /// How an instruction goes on when the call it made returns.
@@ -116,6 +117,8 @@ class Plan {
  private:
   bool run_graph(const CheckArray& guards, std::span<Ref> outputs) const;
   bool make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const;
+
+  std::vector<int32_t> slots_, order_;  // the steps that read slots, and all others that do something
 };
 
 }  // namespace stator::capture

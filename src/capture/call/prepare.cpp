@@ -45,7 +45,7 @@ class Preparation {
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].kind == StepKind::NewObject) merge_stores(i);
       if (steps_[i].kind == StepKind::FillDict && is_fresh(i)) steps_[i].hint = StepHint::Fresh;
-      if (is_store(steps_[i], steps_[i].a) && is_overwritten(i)) steps_[i].hint = StepHint::Overwritten;
+      if (is_store(steps_[i], steps_[i].a)) merge_overwritten(i);
     }
   }
 
@@ -69,13 +69,18 @@ class Preparation {
       PyObject* name = steps_[i].object.get();
       PyObject* on_class = _PyType_Lookup(type, name);
       if ((on_class && Py_TYPE(on_class)->tp_descr_set) || PyDict_Contains(names.get(), name) != 0) return;
-      if (PyDict_SetItem(names.get(), name, Py_None) < 0) return PyErr_Clear();
-      values.push_back(steps_[i].b);
+      const Step& value = steps_[steps_[i].b];
+      bool is_constant = value.kind == StepKind::Constant;
+      if (PyDict_SetItem(names.get(), name, is_constant ? value.object.get() : Py_None) < 0) return PyErr_Clear();
+      values.push_back(is_constant ? -1 : steps_[i].b);
     }
+    Ref all = Ref::steal(PySequence_Tuple(names.get()));
+    if (!all) return PyErr_Clear();
     for (size_t i : stores) steps_[i].hint = StepHint::Merged;
     Step& last = steps_[stores.back()];
     last.kind = StepKind::SetAttributes;
     last.object = std::move(names);
+    last.extra = std::move(all);
     last.items = std::move(values);
     last.number = stator_type_assign_version(type);
   }
@@ -91,12 +96,19 @@ class Preparation {
     return true;
   }
 
-  bool is_overwritten(size_t store) {
-    const Step& step = steps_[store];
-    if (step.hint != StepHint::None || !is_plain_value(steps_[step.b])) return false;
-    for (size_t i = store + 1; i < steps_.size() && is_quiet(steps_[i]); ++i)
-      if (is_store(steps_[i], step.a) && PyUnicode_Compare(steps_[i].object.get(), step.object.get()) == 0) return true;
-    return false;
+  /// A store that a later one overwrites before anybody looks is left to that one.
+  void merge_overwritten(size_t store) {
+    Step& step = steps_[store];
+    if (step.hint == StepHint::Merged || !is_plain_value(steps_[step.b])) return;
+    for (size_t i = store + 1; i < steps_.size() && is_quiet(steps_[i]); ++i) {
+      Step& later = steps_[i];
+      if (!is_store(later, step.a) || PyUnicode_Compare(later.object.get(), step.object.get()) != 0) continue;
+      later.hint = StepHint::Overwrites;
+      later.items = std::move(step.items);
+      later.items.push_back(step.b);
+      step.hint = StepHint::Merged;
+      return;
+    }
   }
 
   std::vector<Step>& steps_;
@@ -104,6 +116,11 @@ class Preparation {
 
 }  // namespace
 
-void Plan::prepare() { Preparation(steps).run(); }
+void Plan::prepare() {
+  Preparation(steps).run();
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].hint != StepHint::Merged || steps[i].kind != StepKind::SetAttribute)
+      (steps[i].kind == StepKind::Slot ? slots_ : order_).push_back(static_cast<int32_t>(i));
+}
 
 }  // namespace stator::capture

@@ -11,7 +11,15 @@ namespace stator::capture {
 struct RawCall {
   PyObject* const* args;  // positional arguments, then those given by name
   size_t positional;
-  PyObject* names;  // tuple of the names of the latter, or null
+  PyObject* const* names;  // of the latter
+  size_t name_count;
+
+  RawCall(PyObject* const* args, size_t positional, PyObject* const* names, size_t name_count)
+      : args(args), positional(positional), names(names), name_count(name_count) {}
+  /// `names`: tuple or null.
+  RawCall(PyObject* const* args, size_t positional, PyObject* names)
+      : RawCall(args, positional, names ? reinterpret_cast<PyTupleObject*>(names)->ob_item : nullptr,
+                names ? PyTuple_GET_SIZE(names) : 0) {}
 };
 
 /// What a call brings: the bound arguments by localsplus slot, and the function that runs.

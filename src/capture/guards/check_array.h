@@ -22,6 +22,8 @@ class CheckArray {
   bool run(const GuardInput& input);
   /// As above for a call whose arguments are not laid out yet. False says only that this could not be told quickly.
   bool run(const RawCall& call, PyObject* function);
+  /// The names of such a call after it held, as a tuple; null if there are none.
+  PyObject* call_names() const { return words_.call_names(); }
   /// The object that a loaded source held in the last successful run; borrowed.
   PyObject* slot(int32_t index) const { return current_[index]; }
   bool is_dead() const { return *dead_; }

@@ -7,12 +7,10 @@
 namespace stator::capture {
 namespace {
 
-size_t count_of(PyObject* names) { return names ? PyTuple_GET_SIZE(names) : 0; }
-
 /// Index of the argument given by this name, or -1.
 int32_t given_as(const RawCall& call, PyObject* name) {
-  for (size_t i = 0; i < count_of(call.names); ++i) {
-    PyObject* given = PyTuple_GET_ITEM(call.names, i);
+  for (size_t i = 0; i < call.name_count; ++i) {
+    PyObject* given = call.names[i];
     if (given == name || PyUnicode_Compare(given, name) == 0) return static_cast<int32_t>(call.positional + i);
   }
   return -1;
@@ -68,7 +66,11 @@ void RawOpening::record(const RawCall& call, const RawBinding& binding, Recorded
   if (!open_)
     for (Check& check : recorded.rest) check.bound_only = false;
   positional_ = call.positional;
-  names_ = Ref::borrow(call.names);
+  names_ = Ref();
+  if (call.name_count == 0) return;
+  names_ = Ref::steal(PyTuple_New(call.name_count));
+  if (!names_) return clear();
+  for (size_t i = 0; i < call.name_count; ++i) PyTuple_SET_ITEM(names_.get(), i, Ref::borrow(call.names[i]).release());
 }
 
 bool RawOpening::unpack(const RawCall& call, const RawBinding& binding, const RootSlot& container, Recorded recorded) {
@@ -100,11 +102,10 @@ bool RawOpening::unpack(const RawCall& call, const RawBinding& binding, const Ro
 
 bool RawOpening::fits(const RawCall& call) const {
   if (!open_ || call.positional != positional_) return false;
-  if (call.names == names_.get()) return true;
-  size_t count = count_of(call.names);
-  if (count != count_of(names_.get())) return false;
+  size_t count = names_ ? PyTuple_GET_SIZE(names_.get()) : 0;
+  if (call.name_count != count) return false;
   for (size_t i = 0; i < count; ++i)
-    if (PyTuple_GET_ITEM(call.names, i) != PyTuple_GET_ITEM(names_.get(), i)) return false;
+    if (call.names[i] != PyTuple_GET_ITEM(names_.get(), i)) return false;
   return true;
 }
 

@@ -52,6 +52,9 @@ class RawOpening {
   void record(const RawCall& call, const RawBinding& binding, Recorded recorded);
   void add_tensor(int32_t slot, const TensorExpectation& expectation) { tensors_.add(slot, expectation); }
 
+  /// The names of the recorded call: a tuple, or null.
+  PyObject* names() const { return names_.get(); }
+
   /// Fills the slots; false if the form is another, or a tensor is.
   bool begin(const RawCall& call, PyObject** slots) const;
 

@@ -26,12 +26,14 @@ bool requires_grad(const c10::TensorImpl* impl) {
 /// `shape`: sizes, then strides.
 inline bool facts_hold(const Facts& facts, const int64_t* shape, PyObject* object) {
   if (Py_TYPE(object) != facts.type) return false;
-  const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
+  c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   if (impl->key_set().raw_repr() != facts.keys || impl->dtype() != facts.dtype || impl->device() != facts.device ||
       requires_grad(impl) != facts.requires_grad)
     return false;
-  c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
-  if (sizes.size() != facts.dim) return false;
+  // Tensors of equal keys and class keep their shapes alike.
+  const auto& layout = impl->sizes_and_strides();
+  if (layout.size() != facts.dim) return false;
+  const int64_t *sizes = layout.sizes_data(), *strides = layout.strides_data();
   for (uint32_t i = 0; i < facts.dim; ++i)
     if (sizes[i] != shape[i] || strides[i] != shape[facts.dim + i]) return false;
   return true;

@@ -105,6 +105,7 @@ bool cell_contents_words(const Check& c, WordRecorder& to) {
 bool default_words(const Check& c, WordRecorder& to) {
   if (!follows(c, to)) return false;
   to.word(&function_at(to, c.from)->func_defaults);
+  if (to.holds_defaults(c.from)) return placed(c, to);
   PyObject* defaults = PyFunction_GET_DEFAULTS(to.at(c.from));
   to.word(&reinterpret_cast<PyVarObject*>(defaults)->ob_size);
   to.word(reinterpret_cast<PyTupleObject*>(defaults)->ob_item + c.count);
@@ -188,6 +189,7 @@ bool code_words(const Check& c, WordRecorder& to) {
   PyFunctionObject* function = function_at(to, c.slot);
   to.word(&function->func_code);
   to.word(&function->func_defaults);
+  to.set_holds_defaults(c.slot);  // the fact does, strongly
   if (!to.is_fixed(c.slot)) to.word(&function->func_globals);
   return true;
 }

@@ -38,9 +38,10 @@ WordPass::Answer WordPass::finish(const RawCall& call, PyObject* function) {
 
 WordPass::Answer WordPass::run_words() {
   const Word* first = words_.data();
-  const Word* end = first + words_.size();
-  for (const Word* word = first; word != end; ++word)
-    if (*word->at != word->wanted && !rearm(word - first)) return Answer::Unsure;
+  const size_t count = words_.size();
+#pragma GCC unroll 8
+  for (size_t i = 0; i < count; ++i)
+    if (*first[i].at != first[i].wanted && !rearm(i)) return Answer::Unsure;
   return tensors_.matches(slots_.data()) ? Answer::Holds : Answer::Fails;
 }
 

@@ -60,6 +60,7 @@ class WordPass {
   /// rest. `begin` comes just before `finish`.
   bool begin(const RawCall& call) { return raw_.begin(call, slots_.data()); }
   Answer finish(const RawCall& call, PyObject* function);
+  PyObject* call_names() const { return raw_.names(); }
   PyObject* const* slots() const { return slots_.data(); }
 
   /// Takes the words from what a full pass over `checks` just saw with this input.
@@ -118,6 +119,9 @@ class WordRecorder {
   bool is_root(int32_t slot) const { return states_[slot].root; }
   /// Its class follows too.
   bool is_typed(int32_t slot) const { return states_[slot].typed || info_[slot].fixed; }
+  /// The function there has the tuple of defaults that a fact holds.
+  bool holds_defaults(int32_t slot) const { return states_[slot].defaults; }
+  void set_holds_defaults(int32_t slot) { states_[slot].defaults = true; }
   void set_placed(int32_t slot) { states_[slot].placed = true; }
   void set_typed(int32_t slot) { states_[slot].typed = true; }
 
@@ -129,7 +133,7 @@ class WordRecorder {
 
  private:
   struct State {
-    bool placed = false, typed = false, root = false;
+    bool placed = false, typed = false, root = false, defaults = false;
     bool worded = false;  // a word was written for a fact of the object there
   };
   void record();

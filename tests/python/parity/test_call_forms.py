@@ -188,3 +188,74 @@ def test_shapes_that_take_turns_by_name():
     for t in tensors:
         assert_same(compiled(t=t), t * 2)
     assert stator.counters()["guards"]["in_full"] == before["in_full"]
+
+
+class Sum(torch.nn.Module):
+    def forward(self, *ts, scale=1, **named):
+        total = sum(ts) if ts else torch.zeros(2, 3)
+        for name, t in named.items():
+            total = total + t * len(name)
+        return total * scale
+
+
+def test_modules_called_in_every_form():
+    plain = Sum()
+    compiled = stator.compile(plain)
+    many = {f"argument_{i}": x * i for i in range(30)}
+    calls = [
+        ((x,), {}),
+        ((x, y), {}),
+        ((x,), {"scale": 2}),
+        ((), {"a": y, "bc": z}),
+        ((), {"bc": z, "a": y}),
+        ((), many),
+        ((x,) * 20, {}),
+        ((), {}),
+    ]
+    for call in calls:
+        agrees(compiled, plain, call)
+    agrees(compiled, plain, *calls)
+
+
+def test_call_of_a_compiled_module_replaced():
+    compiled = stator.compile(Sum())
+    for _ in range(3):
+        assert_same(compiled(x), x)
+    cls = type(compiled)
+    own = cls.__call__
+    cls.__call__ = lambda self, t: t * 50
+    assert_same(compiled(x), x * 50)
+    cls.__call__ = own
+    assert_same(compiled(x), x)
+
+    class Further(cls):
+        def __call__(self, t):
+            return super().__call__(t) + 1
+
+    further = object.__new__(Further)
+    further.__dict__ = compiled.__dict__
+    for _ in range(3):
+        assert_same(further(x), x + 1)
+    del cls.__call__
+    assert_same(compiled(x), x)
+
+
+def test_arguments_live_as_long_as_the_call():
+    """The dict that the arguments come in is emptied by what runs."""
+    given = {"t": torch.ones(3)}
+
+    def emptying(gm, example_inputs):
+        def run(*args):
+            given.clear()
+            return gm.forward(*args)
+
+        return run
+
+    class Twice(torch.nn.Module):
+        def forward(self, t):
+            return t * 2, t
+
+    compiled = stator.compile(Twice(), backend=emptying)
+    for _ in range(4):
+        given["t"] = torch.ones(3)
+        assert_same(compiled(**given), (torch.ones(3) * 2, torch.ones(3)))
