@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ def child(seed: int, seconds: float, notes: Path) -> None:
 
     from tests.fuzz.execute import Tally, compare
     from tests.fuzz.grammar import random_case
-    from tests.fuzz.known import AVOID
+    from tests.fuzz.known import AVOID, IGNORED
 
     torch.set_num_threads(1)
     ends = time.monotonic() + seconds
@@ -37,10 +38,7 @@ def child(seed: int, seconds: float, notes: Path) -> None:
         source, calls = random_case(seed * ROUND + tally.programs, AVOID)
         notes.write_text(json.dumps({"source": source, "calls": [vars(call) for call in calls]}))
         with tally:
-            found = compare(source, calls)
-    if found is not None:
-        small = reduced(source, lambda text: kind_of(compare(text, calls)) == kind_of(found))
-        notes.write_text(json.dumps({"source": small, "calls": [vars(call) for call in calls]}))
+            found = compare(source, calls, ignored=IGNORED)
     print(json.dumps({"found": found, "programs": tally.programs, "captured": tally.captured, "whole": tally.whole}))
 
 
@@ -55,30 +53,40 @@ def spawn(arguments: list[str], timeout: float) -> tuple[int, str]:
     return done.returncode, lines[-1] if lines else done.stderr[-400:]
 
 
-def replay(notes: Path) -> str | None:
-    """What is wrong with the program in `notes`, run in a process of its own."""
-    status, line = spawn(["--replay", str(notes)], 60)
-    if status != 0:
-        return f"the process ends with {status}: {line}"
-    return json.loads(line)["found"]
-
-
 def kind_of(found: str | None) -> str:
     """Where it differs, without values: while a program is made small it must keep failing in the same way."""
     return (found or "").split(": ")[0].split("[")[-1]
 
 
-def minimise(notes: Path, found: str) -> tuple[str, str]:
-    """A program that ends its process is made small by one process a trial; others are small already."""
-    told = json.loads(notes.read_text())
+def forked(source: str, calls: list[Inputs], seconds: int = 30) -> str | None:
+    """What is wrong with a program, run in a child of this process: it may die or hang."""
+    from tests.fuzz.execute import compare
+    from tests.fuzz.known import IGNORED
 
-    def fails(source: str) -> bool:
-        trial = notes.with_suffix(".trial")
-        trial.write_text(json.dumps(told | {"source": source}))
-        return kind_of(replay(trial)) == kind_of(found)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(seconds)
+        os.write(writer, json.dumps(compare(source, calls, ignored=IGNORED)).encode()[:60000])
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        answer = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return json.loads(answer) if status == 0 else f"the process ends with {status}: "
 
-    small = reduced(told["source"], fails, attempts=80) if found.startswith("the process") else told["source"]
-    return small[small.index("def program") :], repr([Inputs(**call) for call in told["calls"]])
+
+def told(notes: Path) -> tuple[str, list[Inputs]]:
+    facts = json.loads(notes.read_text())
+    return facts["source"], [Inputs(**call | {"lengths": tuple(call["lengths"])}) for call in facts["calls"]]
+
+
+def shrink(notes: Path) -> None:
+    """Prints the program in `notes`, made small."""
+    source, calls = told(notes)
+    found = forked(source, calls)
+    small = reduced(source, lambda text: kind_of(forked(text, calls)) == kind_of(found)) if found else source
+    print(json.dumps({"source": small, "again": found}))
 
 
 def main() -> int:
@@ -87,6 +95,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--round", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--shrink", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.round:
         seed, seconds, notes = options.round
@@ -95,8 +104,10 @@ def main() -> int:
     if options.replay:
         from tests.fuzz.execute import compare
 
-        told = json.loads(options.replay.read_text())
-        print(json.dumps({"found": compare(told["source"], [Inputs(**call) for call in told["calls"]])}))
+        print(json.dumps({"found": compare(*told(options.replay))}))
+        return 0
+    if options.shrink:
+        shrink(options.shrink)
         return 0
     return campaign(options.seconds, int(time.time()) if options.seed is None else options.seed)
 
@@ -115,10 +126,12 @@ def campaign(seconds: float, seed: int) -> int:
                 total[name] += answer.get(name, 0)
             if answer["found"] is not None:
                 findings += 1
-                source, calls = minimise(notes, answer["found"])
-                print(f"\n---- seed {seed}: {answer['found']}\n{source}\n# {calls}\n", flush=True)
-    told = ", ".join(f"{count} {name}" for name, count in total.items())
-    print(f"fuzz: {told}; {findings} findings")
+                print(f"\n---- round {seed}: {answer['found']}", flush=True)
+                status, line = spawn(["--shrink", str(notes)], 600)
+                small, calls = json.loads(line)["source"] if status == 0 else told(notes)[0], told(notes)[1]
+                print(f"{small[small.index('def program') :]}\n# {calls}\n", flush=True)
+    counts = ", ".join(f"{count} {name}" for name, count in total.items())
+    print(f"fuzz: {counts}; {findings} findings")
     return findings > 0
 
 

@@ -60,15 +60,24 @@ def change(module: types.ModuleType, world: int) -> None:
         module.helper = lambda t, k=1, *more, scale=3, **rest: t * scale - k
 
 
-def compare(source: str, calls: list[Inputs], compile_with: Callable | None = None) -> str | None:
-    """The first difference between the plain and the compiled program, or None."""
+def compare(
+    source: str,
+    calls: list[Inputs],
+    compile_with: Callable | None = None,
+    ignored: frozenset[str] = frozenset(),
+) -> str | None:
+    """The first difference between the plain and the compiled program, or None; parts in `ignored` do not count."""
     import stator
 
     linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
     expected = outcomes(source, calls)
     stator.reset()
     try:
-        return difference(outcomes(source, calls, compile_with or stator.compile), expected)
+        actual = outcomes(source, calls, compile_with or stator.compile)
+        for seen in [*actual, *expected]:
+            for name in ignored:
+                seen.pop(name, None)
+        return difference(actual, expected)
     finally:
         stator.reset()
 

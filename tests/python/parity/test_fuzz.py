@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from tests.fuzz.execute import Tally, compare
-from tests.fuzz.grammar import PRELUDE, Inputs, cases, random_case
-from tests.fuzz.known import AVOID
+from tests.fuzz.grammar import Inputs, cases, random_case
+from tests.fuzz.known import AVOID, IGNORED
 from tests.fuzz.reduce import reduced
+from tests.fuzz.rows import PRELUDE
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,7 @@ def one_thread():
 @hypothesis.given(cases(AVOID))
 def test_drawn_programs(case):
     source, calls = case
-    found = compare(source, calls)
+    found = compare(source, calls, ignored=IGNORED)
     assert found is None, f"{found}\n{source[len(PRELUDE) :]}\n{calls}"
 
 
@@ -38,7 +39,7 @@ def test_seeded_programs(first):
     for seed in range(first, first + 60):
         source, calls = random_case(seed, AVOID)
         with tally:
-            found = compare(source, calls)
+            found = compare(source, calls, ignored=IGNORED)
         assert found is None, f"seed {seed}: {found}\n{source[len(PRELUDE) :]}\n{calls}"
     assert tally.captured > 10, "hardly any program is captured: the comparison says little"
 
