@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "capture/pycompat/ref.h"
@@ -103,6 +104,31 @@ PyObject* py_tier_of(PyObject*, PyObject* name) {
   END_HANDLE_TH_ERRORS
 }
 
+// torch's own method lets a C++ exception out into CPython, which ends the process.
+PyObject* is_shared_of_torch = nullptr;
+
+PyObject* py_storage_is_shared(PyObject* self, PyObject*) {
+  if (!fake::is_fake(THPStorage_Unpack(self))) return PyObject_CallOneArg(is_shared_of_torch, self);
+  fake::poison("the data of a fake tensor was asked for");
+  PyErr_SetString(PyExc_RuntimeError, "a fake tensor's storage has no data, so it is not known whether it is shared");
+  return nullptr;
+}
+
+PyMethodDef storage_is_shared = {"is_shared", py_storage_is_shared, METH_NOARGS, nullptr};
+
+bool guard_storage_methods() {
+  Ref torch = Ref::steal(PyImport_ImportModule("torch._C"));
+  Ref base = torch ? Ref::steal(PyObject_GetAttrString(torch.get(), "StorageBase")) : Ref();
+  if (!base) return false;
+  auto* type = reinterpret_cast<PyTypeObject*>(base.get());
+  is_shared_of_torch = Py_XNewRef(PyDict_GetItemString(type->tp_dict, "is_shared"));
+  if (!is_shared_of_torch) return true;
+  Ref guarded = Ref::steal(PyDescr_NewMethod(type, &storage_is_shared));
+  if (!guarded || PyDict_SetItemString(type->tp_dict, "is_shared", guarded.get()) < 0) return false;
+  PyType_Modified(type);
+  return true;
+}
+
 PyMethodDef methods[] = {
     {"install", py_install, METH_NOARGS, "Why the Fake key could not be used, or an empty string."},
     {"from_reals", py_from_reals, METH_O, "Fakes of real tensors; shared storages stay shared."},
@@ -122,6 +148,7 @@ PyModuleDef fake_module = {PyModuleDef_HEAD_INIT, "stator._C._fake", "Fake tenso
 
 bool add_fake_bindings(PyObject* module) {
   fake::install();
+  if (!guard_storage_methods()) return false;
   PyObject* part = PyModule_Create(&fake_module);
   if (!part) return false;
   if (PyModule_AddObject(module, "_fake", part) < 0) {

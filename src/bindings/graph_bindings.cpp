@@ -240,6 +240,18 @@ PyObject* graph_outputs(PyObject* object, void*) { return ids_object(graph_of(ob
 PyObject* graph_num_nodes(PyObject* object, void*) { return PyLong_FromSize_t(graph_of(object).nodes.size()); }
 PyObject* graph_name(PyObject* object, void*) { return PyUnicode_FromString(graph_of(object).name.c_str()); }
 
+/// (node, operator, [(file, function, line)]) or None.
+PyObject* graph_failed_op(PyObject* object, PyObject*) {
+  STATOR_BEGIN
+  auto failed = backend::failed_op(graph_of(object));
+  if (!failed) Py_RETURN_NONE;
+  auto lines = Ref::steal(list_of(failed->lines, [](const graph::Location& at) {
+    return owned(Py_BuildValue("(ssi)", at.file.c_str(), at.function.c_str(), at.line));
+  }));
+  return Py_BuildValue("(IsO)", failed->node, c10::toString(failed->op).c_str(), lines.get());
+  STATOR_END
+}
+
 PyObject* graph_aten(PyObject* object, void*) {
   if (auto below = graph_of(object).below) return wrap_graph(std::move(below));
   Py_RETURN_NONE;
@@ -256,6 +268,8 @@ PyMethodDef graph_methods[] = {
     {"locations", graph_locations, METH_NOARGS, "[(file, function, line, caller)]; the first is unknown."},
     {"names", graph_names, METH_NOARGS, "A distinct name for each value, by index."},
     {"meta", graph_meta, METH_O, "meta(value): (dtype, sizes, strides, device, requires_grad) or None."},
+    {"failed_op", graph_failed_op, METH_NOARGS,
+     "What raised in the latest run on this thread: (node, operator, [(file, function, line)], outermost first)."},
     {"__reduce__", graph_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -32,6 +32,10 @@ class Pooled final : public Base {
 
 }  // namespace
 
+bool is_fake(const c10::Storage& storage) {
+  return storage && dynamic_cast<const Pooled<c10::StorageImpl>*>(storage.unsafeGetStorageImpl()) != nullptr;
+}
+
 c10::Storage make_storage(c10::SymInt bytes, c10::Device device) {
   auto impl = c10::make_intrusive<Pooled<c10::StorageImpl>>(c10::StorageImpl::use_byte_size_t(), std::move(bytes),
                                                             at::DataPtr(nullptr, device), /*allocator=*/nullptr,

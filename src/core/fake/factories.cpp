@@ -141,6 +141,24 @@ void steps_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(out);
 }
 
+/// linspace and logspace between tensors of one element: the values decide nothing about the result.
+template <size_t dtype_at>
+void steps_between_tensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  auto result = c10::get_default_dtype_as_scalartype();
+  for (size_t i : {0, 1}) {
+    if (args[i].isTensor()) {
+      TORCH_CHECK(args.tensor(i).dim() == 0, "start and end must be tensors without dimensions");
+      if (args.tensor(i).is_complex()) result = c10::typeMetaToScalarType(c10::get_default_complex_dtype());
+    } else if (args.scalar(i).isComplex()) {
+      result = c10::typeMetaToScalarType(c10::get_default_complex_dtype());
+    }
+  }
+  TORCH_CHECK(args.integer(2) >= 0, "number of steps must be non-negative");
+  if (!args.is_none(dtype_at)) result = args[dtype_at].toScalarType();
+  args.returns(make_contiguous(c10::IntArrayRef{args.integer(2)}, result, device_at(args, dtype_at)));
+}
+
 void eye_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& out = args.tensor(args.count() - 1);
@@ -187,6 +205,12 @@ const RuleRow kRows[] = {
     {"aten::range.out", range_out},
     {"aten::linspace.out", steps_out},
     {"aten::logspace.out", steps_out},
+    {"aten::linspace.Tensor_Tensor", steps_between_tensors<3>},
+    {"aten::linspace.Tensor_Scalar", steps_between_tensors<3>},
+    {"aten::linspace.Scalar_Tensor", steps_between_tensors<3>},
+    {"aten::logspace.Tensor_Tensor", steps_between_tensors<4>},
+    {"aten::logspace.Tensor_Scalar", steps_between_tensors<4>},
+    {"aten::logspace.Scalar_Tensor", steps_between_tensors<4>},
     {"aten::eye.out", eye_out},
     {"aten::eye.m_out", eye_out},
     {"aten::tril_indices", make_results<triangle_indices<true>>},

@@ -24,6 +24,8 @@ namespace stator::fake {
 STATOR_API std::string install();
 
 STATOR_API bool is_fake(const at::Tensor& tensor);
+/// A storage of fakes.
+STATOR_API bool is_fake(const c10::Storage& storage);
 
 /// Makes fakes of real tensors. Reals that share a storage give fakes that share one.
 /// Lives as long as one capture; not thread-safe.

@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/fake/construct.h"
 #include "core/fake/observer.h"
+#include "core/fake/outs.h"
 #include "core/fake/rule.h"
 #include "core/fake/tiers.h"
 
@@ -38,6 +39,9 @@ struct Plan {
   std::string reason;
   /// A composite that autograd knows only by its parts. It comes whole where autograd is off (inference mode).
   bool only_parts = false;
+  const Whole* whole = nullptr;
+  /// An `out=` overload without a rule of its own: the overload that answers for it.
+  std::optional<c10::OperatorHandle> functional = std::nullopt;
   /// Positions that may hold tensors (bit 31: this and all later ones), so that the check for real tensors
   /// looks at nothing else.
   uint32_t tensor_args = 0;
@@ -68,7 +72,7 @@ class PlanCache {
   }
 
   void forget(const c10::FunctionSchema* schema) {
-    static const Plan tombstone{nullptr, Tier::Refused, nullptr, {}, false, 0, 0};
+    static const Plan tombstone{nullptr, Tier::Refused, nullptr, {}, false, nullptr, std::nullopt, 0, 0};
     std::lock_guard lock(mutex_);
     for (size_t i = slot(schema);; i = (i + 1) % kSlots) {
       const Plan* plan = slots_[i].load(std::memory_order_relaxed);
@@ -139,15 +143,23 @@ bool is_generated_out(const c10::OperatorHandle& op) {
   return !arguments.empty() && arguments.back().is_out();
 }
 
+bool has_rule(const c10::OperatorHandle& op) {
+  const Rows rows = find_rows(op.operator_name());
+  return rows.own || (rows.meta && !rows.refused && !is_composite(op));
+}
+
 Plan make_plan(const c10::OperatorHandle& op) {
   Plan plan{&op.schema(),
             Tier::Refused,
             nullptr,
             {},
             false,
+            nullptr,
+            std::nullopt,
             tensor_positions(op.schema()),
             static_cast<uint32_t>(op.schema().arguments().size())};
   const Rows rows = find_rows(op.operator_name());
+  plan.whole = rows.whole;
   if (rows.own && !is_generated_out(op)) {
     plan.tier = Tier::Own;
     plan.rule = rows.own;
@@ -161,6 +173,9 @@ Plan make_plan(const c10::OperatorHandle& op) {
     plan.rule = rows.meta;
   } else if (python_serves && python_serves(op)) {
     plan.tier = Tier::Python;
+  } else if (auto functional = without_outs(op); functional && has_rule(*functional)) {
+    plan.tier = Tier::Own;
+    plan.functional = functional;
   } else {
     plan.reason = "no shape function";
   }
@@ -211,6 +226,11 @@ void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void answer(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   switch (plan.tier) {
     case Tier::Own:
+      if (plan.functional) {
+        return answer_outs(op, *plan.functional, stack,
+                           [&](auto* made) { answer(plan_for(*plan.functional), *plan.functional, made); });
+      }
+      [[fallthrough]];
     case Tier::CppMeta:
       return plan.rule(op, stack);
     case Tier::Composite:
@@ -265,6 +285,10 @@ void add_meta_rules(c10::ArrayRef<RuleRow> rows) {
 void add_refused(c10::ArrayRef<RefusedRow> rows) {
   for (const auto& row : rows) tables()[row.name].refused = row.reason;
 }
+
+void add_whole(const char* name, const Whole* whole) { tables()[name].whole = whole; }
+
+const Whole* whole_row(const c10::OperatorHandle& op) { return plan_for(op).whole; }
 
 Rows find_rows(const c10::OperatorName& name) {
   const auto found = tables().find(c10::toString(name));

@@ -13,7 +13,6 @@ constexpr char kZero[] = "a tensor of symbolic zeros";
 
 const RefusedRow kRows[] = {
     {"aten::_local_scalar_dense", kValue},
-    {"aten::equal", kValue},
     {"aten::is_set_to", kValue},
     {"aten::nonzero", kSize},
     {"aten::nonzero.out", kSize},
@@ -25,7 +24,6 @@ const RefusedRow kRows[] = {
     {"aten::unique_consecutive", kSize},
     {"aten::unique_dim_consecutive", kSize},
     {"aten::bincount", kSize},
-    {"aten::repeat_interleave.Tensor", kSize},
     {"aten::_to_sparse", kSparse},
     {"aten::_to_sparse.sparse_dim", kSparse},
     {"aten::_to_sparse_csr", kSparse},

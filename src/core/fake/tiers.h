@@ -12,8 +12,14 @@ struct Rows {
   Rule own = nullptr;
   Rule meta = nullptr;
   const char* refused = nullptr;
+  const struct Whole* whole = nullptr;
 };
 Rows find_rows(const c10::OperatorName& name);
+
+/// Rows of whole.h, which outlive the process; null where there is none.
+struct Whole;
+void add_whole(const char* name, const Whole* whole);
+const Whole* whole_row(const c10::OperatorHandle& op);
 
 /// Calls every `register_<family>()` once.
 void register_families();

@@ -55,6 +55,14 @@ uint32_t Graph::add_location(Location location) {
   return static_cast<uint32_t>(locations.size() - 1);
 }
 
+std::vector<Location> Graph::call_chain(uint32_t location) const {
+  std::vector<Location> chain;
+  // Callers have smaller indices, so this ends.
+  for (; location != 0; location = locations.at(location).caller) chain.push_back(locations.at(location));
+  std::reverse(chain.begin(), chain.end());
+  return chain;
+}
+
 std::shared_ptr<const TensorMeta> meta_of(const at::Tensor& tensor) {
   if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return nullptr;
   bool strided = tensor.layout() == at::kStrided;

@@ -109,6 +109,8 @@ class STATOR_API Graph {
   ValueId add_result_value(uint32_t node, at::Tensor fake);
   uint32_t intern_state(const ExecState& state);
   uint32_t add_location(Location location);
+  /// A location with its callers, the outermost first; empty for "unknown".
+  std::vector<Location> call_chain(uint32_t location) const;
 
   /// Of the fake when there is one, else as stored; null when nothing is known or sizes are symbolic.
   std::shared_ptr<const TensorMeta> meta(ValueId value) const;

@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/fake/observer.h"
+#include "core/fake/whole.h"
 #include "core/graph/exec_state.h"
 #include "core/tracer/below.h"
 #include "core/tracer/recorder.h"
@@ -39,9 +40,27 @@ struct Tracer::Impl {
   }
 
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void rollback(size_t mark);
 };
+
+/// The operator on fakes. Answered whole, it is whole in the list below too.
+void Tracer::Impl::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  try {
+    const auto* whole = fake::whole_of(op, *stack);
+    if (whole == nullptr) {
+      fake::ObserverScope seen(below.get());
+      return op.redispatchBoxed(keys, stack);
+    }
+    if (below) below->before(op, *stack);
+    fake::answer_whole(*whole, op, keys, stack);
+    if (below) below->after(op, *stack);
+  } catch (const c10::Error& error) {
+    fake::note_error(error.what_without_backtrace());
+    throw;
+  }
+}
 
 void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (op.operator_name().name.starts_with("profiler::")) return op.redispatchBoxed(keys, stack);
@@ -50,7 +69,7 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
-  op.redispatchBoxed(keys, stack);
+  run(op, keys, stack);
   above.set_place(current_place());
   above.record(op, std::move(args), *stack);
 }
@@ -60,10 +79,7 @@ void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet 
   auto args = above.arguments(op, *stack);
   try {
     below->set_place({0, location});
-    {
-      fake::ObserverScope seen(below.get());
-      op.redispatchBoxed(keys, stack);
-    }
+    run(op, keys, stack);
     above.set_place(current_place());
     if (above.record(op, std::move(args), *stack)) {
       below_starts.push_back(start);

@@ -145,6 +145,27 @@ TEST(Reference, AnErrorRestoresTheThread) {
   EXPECT_EQ(backend::failed_node(), backend::kNoNode);
 }
 
+TEST(Reference, AFailureTellsItsOperatorAndLine) {
+  auto g = new_graph(2);
+  auto caller = g->add_location({"model.py", "forward", 10, 0});
+  auto line = g->add_location({"layers.py", "matmul", 3, caller});
+  auto sum = add(*g, v(0), v(0));
+  g->outputs = {call(*g, op("mm"), {v(sum), v(1)})};
+  g->nodes[1].location = line;
+  EXPECT_THROW(run(g, {at::ones({2, 3}), at::ones({2, 3})}), c10::Error);
+  auto failed = backend::failed_op(*g);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->node, 1u);
+  EXPECT_EQ(c10::toString(failed->op), "aten::mm");
+  ASSERT_EQ(failed->lines.size(), 2u);
+  EXPECT_EQ(failed->lines[0].file, "model.py");
+  EXPECT_EQ(failed->lines[0].line, 10);
+  EXPECT_EQ(failed->lines[1].function, "matmul");
+  EXPECT_FALSE(backend::failed_op(*new_graph(2))) << "another graph did not fail";
+  EXPECT_THROW(run(g, {at::ones({2, 3})}), c10::Error);
+  EXPECT_FALSE(backend::failed_op(*g)) << "no operator was running";
+}
+
 TEST(Reference, AutocastRegions) {
   auto g = new_graph(2);
   auto on = g->intern_state({.autocast = {{at::kCPU, at::kBFloat16}}});

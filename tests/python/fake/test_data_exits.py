@@ -41,6 +41,8 @@ EXITS = {
     "save": lambda t: torch.save(t, io.BytesIO()),
     "deepcopy": copy.deepcopy,
     "share_memory": lambda t: t.share_memory_(),
+    "is_shared": lambda t: t.is_shared(),
+    "storage_is_shared": lambda t: t.untyped_storage().is_shared(),
     "is_pinned": lambda t: t.is_pinned(),
     "equal": lambda t: torch.equal(t, t),
     "allclose": lambda t: torch.allclose(t, t),
@@ -69,6 +71,12 @@ def test_raises_and_poisons(name, inside):
         _fake.scope(before)
     _fake.note_error(str(raised.value))
     assert _fake.take_poison()
+
+
+def test_storages_of_real_tensors_still_tell_whether_they_are_shared():
+    tensor = torch.ones(3)
+    assert not tensor.is_shared() and not tensor.untyped_storage().is_shared()
+    assert tensor.share_memory_().is_shared()
 
 
 def test_poison_outlives_a_swallowed_exception():

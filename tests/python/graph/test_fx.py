@@ -54,6 +54,14 @@ class TestNative:
         check_against(_C.Graph.parse(MLP), mlp_eager, mlp_inputs())
         check_against(_C.Graph.parse(MLP).run, mlp_eager, mlp_inputs())
 
+    def test_tells_what_raised(self):
+        graph = _C.Graph.parse(MLP)
+        x, w, b = mlp_inputs()
+        assert graph.failed_op() is None
+        with pytest.raises(RuntimeError):
+            graph(x.t(), w, b)
+        assert graph.failed_op() == (0, "aten::linear", [("nowhere.py", "forward", 12)])
+
     def test_input_given_back_is_the_same_object(self):
         inputs = mlp_inputs()
         assert _C.Graph.parse(MLP)(*inputs)[1] is inputs[0]

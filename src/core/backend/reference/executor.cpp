@@ -15,7 +15,13 @@ namespace stator::backend {
 namespace {
 
 constexpr uint32_t kDropped = std::numeric_limits<uint32_t>::max();
-thread_local uint32_t last_failed = kNoNode;
+
+/// The latest run on this thread that threw. The graph is only ever compared.
+struct Failure {
+  const graph::Graph* graph = nullptr;
+  uint32_t node = kNoNode;
+};
+thread_local Failure last_failed;
 
 bool has_optional_items(const c10::Type& list_type) {
   const auto* list = list_type.castRaw<c10::ListType>();
@@ -24,7 +30,13 @@ bool has_optional_items(const c10::Type& list_type) {
 
 }  // namespace
 
-uint32_t failed_node() { return last_failed; }
+uint32_t failed_node() { return last_failed.node; }
+
+std::optional<FailedOp> failed_op(const graph::Graph& graph) {
+  if (last_failed.graph != &graph || last_failed.node >= graph.nodes.size()) return std::nullopt;
+  const auto& node = graph.nodes[last_failed.node];
+  return FailedOp{last_failed.node, node.op.operator_name(), graph.call_chain(node.location)};
+}
 
 ReferenceExecutable::ReferenceExecutable(std::shared_ptr<const graph::Graph> graph)
     : graph_(std::move(graph)), may_skip_autograd_(autograd_is_passive(*graph_)) {
@@ -229,7 +241,7 @@ std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs)
     }
     return run.outputs();
   } catch (...) {
-    last_failed = index;
+    last_failed = {graph_.get(), index};
     throw;
   }
 }

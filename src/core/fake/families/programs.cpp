@@ -34,6 +34,21 @@ void repeat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(self, sizes));
 }
 
+/// Indices that repeat each row so many times; how many there are is told by the caller or by values.
+void repeat_interleave(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& repeats = args.tensor(0);
+  if (args.is_none(1)) refuse(op, "the size of the result depends on values");
+  require(repeats.dim() == 1, args, "repeats are not a vector");
+  args.returns(new_contiguous(repeats, Dims{args.sym_int(1)}));
+}
+
+void masked_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous));
+}
+
 void glu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
@@ -94,6 +109,8 @@ void register_programs() {
       {"aten::roll", run_cpu_kernel},
       {"aten::_fused_sdp_choice", run_cpu_kernel},
       {"aten::repeat", repeat},
+      {"aten::repeat_interleave.Tensor", repeat_interleave},
+      {"aten::_masked_softmax", masked_softmax},
       {"aten::glu_backward", glu_backward},
       {"aten::log_sigmoid_backward", log_sigmoid_backward},
       {"aten::_prelu_kernel_backward", prelu_backward},

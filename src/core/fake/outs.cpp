@@ -1,0 +1,61 @@
+#include "core/fake/outs.h"
+
+#include <algorithm>
+
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+namespace {
+
+bool same_inputs(const c10::FunctionSchema& schema, const c10::FunctionSchema& with_outs) {
+  const auto &mine = schema.arguments(), &theirs = with_outs.arguments();
+  return mine.size() + with_outs.returns().size() == theirs.size() &&
+         std::equal(mine.begin(), mine.end(), theirs.begin(), [](const c10::Argument& a, const c10::Argument& b) {
+           return a.name() == b.name() && *a.type() == *b.type() && a.alias_info() == nullptr;
+         });
+}
+
+}  // namespace
+
+std::optional<c10::OperatorHandle> without_outs(const c10::OperatorHandle& op) {
+  const auto& schema = op.schema();
+  const auto& arguments = schema.arguments();
+  const size_t outs = schema.returns().size();
+  if (outs == 0 || arguments.size() < outs || !arguments.back().is_out()) return std::nullopt;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].is_out() != (i >= arguments.size() - outs)) return std::nullopt;
+  }
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name != op.operator_name().name || name.overload_name == op.operator_name().overload_name) continue;
+    const auto found = dispatcher.findSchema(name);
+    if (found && same_inputs(found->schema(), schema)) return found;
+  }
+  return std::nullopt;
+}
+
+void answer_outs(const c10::OperatorHandle& op, const c10::OperatorHandle& functional, torch::jit::Stack* stack,
+                 const std::function<void(torch::jit::Stack*)>& answer) {
+  Args args(op, stack);
+  const size_t inputs = functional.schema().arguments().size();
+  torch::jit::Stack made, outs;
+  for (size_t i = 0; i < inputs; ++i) made.push_back(args[i]);
+  for (size_t i = inputs; i < args.count(); ++i) outs.push_back(args[i]);
+  answer(&made);
+  require(made.size() == outs.size(), args, "other results than outs");
+  for (size_t i = 0; i < outs.size(); ++i) {
+    require(made[i].isTensor() && outs[i].isTensor(), args, "an out that is no tensor");
+    const at::Tensor &result = made[i].toTensor(), &out = outs[i].toTensor();
+    require(result.defined() && out.defined() && result.scalar_type() == out.scalar_type() &&
+                result.device() == out.device(),
+            args, "an out of another dtype or device");
+    if (out.sym_sizes().equals(result.sym_sizes())) continue;
+    require(result.is_contiguous(), args, "the layout of an out that changes its size");
+    resize_out(out, result.sym_sizes());
+  }
+  torch::jit::drop(*stack, args.count());
+  for (auto& out : outs) stack->push_back(std::move(out));
+}
+
+}  // namespace stator::fake
