@@ -22,7 +22,7 @@ TIERS = {
     "own": "own rule",
     "composite": "composite: the operator's own program runs on fakes",
     "cpp_meta": "C++ meta kernel on a meta twin",
-    "python": "Python meta kernel",
+    "python": "meta kernel that came with a registered operator",
     "refused": "break",
 }
 
@@ -90,6 +90,16 @@ def page(rows, breaks, entries):
         "|---|---|",
         *(f"| {text} | {counts[tier]} |" for tier, text in TIERS.items()),
         "",
+        "No operator of torch's own is answered by a Python kernel: wherever C++ gave no exact answer, those did not",
+        "either, or an own rule was written. The last but one tier is for operators that users register.",
+        "",
+        "Some composite operators look at values although the metadata of their results does not depend on them (a check,",
+        "a path over raw memory). A capture records them whole; the values are looked at when the graph runs:",
+        "`max_pool1d`, `ctc_loss` with lengths in tensors, `one_hot` with a number of classes, `quantile`, `nanquantile`,",
+        "`cov`, `corrcoef`, `istft`. What breaks for good is a result whose size or Python value comes out of a tensor's",
+        "data: `item`, `nonzero`, masks as indices, `unique`, `bincount`, `repeat_interleave` and `tensor_split` by tensors,",
+        "packed sequences.",
+        "",
         "## Database entries that break",
         "",
         "| entry | reasons |",
@@ -108,7 +118,7 @@ def page(rows, breaks, entries):
                 names = ", ".join(f"`{row[0]}`" for row in named if row[2] == reason)
                 lines += [f"{reason}: {names}", ""]
         else:
-            lines += [", ".join(f"`{row[0]}`" for row in named), ""]
+            lines += [", ".join(f"`{row[0]}`" for row in named) or "none of ATen", ""]
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@
 
 #include "capture/pycompat/ref.h"
 #include "core/fake/fake_tensor.h"
+#include "core/tracer/tracer.h"
 
 namespace stator::bindings {
 
@@ -61,6 +62,7 @@ PyObject* py_scope(PyObject*, PyObject* on) {
   if (wanted < 0) return nullptr;
   const bool before = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, wanted != 0);
+  tracer::set_hook(wanted != 0);
   return PyBool_FromLong(before);
 }
 
@@ -133,7 +135,7 @@ PyMethodDef methods[] = {
     {"install", py_install, METH_NOARGS, "Why the Fake key could not be used, or an empty string."},
     {"from_reals", py_from_reals, METH_O, "Fakes of real tensors; shared storages stay shared."},
     {"is_fake", py_is_fake, METH_O, nullptr},
-    {"scope", py_scope, METH_O, "Puts the Fake key into this thread's set or takes it out; returns what it was."},
+    {"scope", py_scope, METH_O, "Puts both keys of a trace into this thread's set or takes them out; returns what was."},
     {"take_poison", py_take_poison, METH_NOARGS, "The reason, which is cleared, or None."},
     {"note_error", py_note_error, METH_O, "Poisons when the text is that of a fake's storage."},
     {"tier_counts", py_tier_counts, METH_NOARGS, nullptr},
@@ -148,6 +150,7 @@ PyModuleDef fake_module = {PyModuleDef_HEAD_INIT, "stator._C._fake", "Fake tenso
 
 bool add_fake_bindings(PyObject* module) {
   fake::install();
+  tracer::install();
   if (!guard_storage_methods()) return false;
   PyObject* part = PyModule_Create(&fake_module);
   if (!part) return false;

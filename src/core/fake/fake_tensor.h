@@ -69,7 +69,8 @@ STATOR_API std::string take_poison();
 STATOR_API bool note_error(std::string_view what);
 
 /// Which tier answered, counted since the last reset (process-wide).
-/// `Composite`: the operator's own composite kernel ran on fakes, and its parts are counted too.
+/// `Composite`: the operator's own composite kernel ran on fakes, and its parts are counted too. `Python`: an operator
+/// that a user registered, through the meta kernel that came with it; no operator of torch's own is served so.
 enum class Tier : uint8_t { Own, Composite, CppMeta, Python, Refused };
 struct TierCounts {
   uint64_t own = 0, composite = 0, cpp_meta = 0, python = 0, refused = 0;
@@ -82,10 +83,5 @@ struct TierOf {
   std::string reason;
 };
 STATOR_API TierOf tier_of(const c10::OperatorHandle& op);
-
-/// The last tier: answers for operators on its own list of measured ones. Set by the bindings, since it is
-/// Python that answers; libstator_core alone has none. Returns false (stack untouched) for other operators.
-using PythonTier = bool (*)(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
-STATOR_API void set_python_tier(PythonTier tier, bool (*serves)(const c10::OperatorHandle& op));
 
 }  // namespace stator::fake

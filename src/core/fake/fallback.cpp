@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/fake/construct.h"
+#include "core/fake/meta_tier.h"
 #include "core/fake/observer.h"
 #include "core/fake/outs.h"
 #include "core/fake/rule.h"
@@ -25,9 +26,6 @@ std::unordered_map<std::string, Rows>& tables() {
   static auto* rows = new std::unordered_map<std::string, Rows>();
   return *rows;
 }
-
-PythonTier python_tier = nullptr;
-bool (*python_serves)(const c10::OperatorHandle&) = nullptr;
 
 thread_local Observer* observer = nullptr;
 
@@ -171,8 +169,9 @@ Plan make_plan(const c10::OperatorHandle& op) {
   } else if (rows.meta) {
     plan.tier = Tier::CppMeta;
     plan.rule = rows.meta;
-  } else if (python_serves && python_serves(op)) {
+  } else if (brings_meta_kernel(op)) {
     plan.tier = Tier::Python;
+    plan.rule = run_registered_meta;
   } else if (auto functional = without_outs(op); functional && has_rule(*functional)) {
     plan.tier = Tier::Own;
     plan.functional = functional;
@@ -232,12 +231,10 @@ void answer(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* 
       }
       [[fallthrough]];
     case Tier::CppMeta:
+    case Tier::Python:
       return plan.rule(op, stack);
     case Tier::Composite:
       return run_composite(op, stack);
-    case Tier::Python:
-      if (python_tier(op, stack)) return;
-      break;
     case Tier::Refused:
       break;
   }
@@ -313,11 +310,6 @@ void refuse(const c10::OperatorHandle& op, const char* reason) {
 TierOf tier_of(const c10::OperatorHandle& op) {
   const Plan& plan = plan_for(op);
   return {plan.tier, plan.reason};
-}
-
-void set_python_tier(PythonTier tier, bool (*serves)(const c10::OperatorHandle& op)) {
-  python_tier = tier;
-  python_serves = serves;
 }
 
 std::string install() {

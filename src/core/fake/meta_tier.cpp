@@ -3,8 +3,10 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/SmallVector.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -103,13 +105,9 @@ c10::IValue replace_by_fake(const c10::IValue& value, const Twins& twins, c10::D
   return value;
 }
 
-}  // namespace
-
-bool has_meta_kernel(const c10::OperatorHandle& op) { return kernels().contains(op); }
-
-void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const auto kernel = kernels().find(op);
-  if (kernel == kernels().end()) refuse(op, "no shape function");
+/// Runs `kernel` on a stack whose fakes are exchanged for meta twins, and puts fakes in the place of its results.
+template <class Kernel>
+void on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Kernel& kernel) {
   Twins twins;
   const size_t first_argument = stack->size() - op.schema().arguments().size();
   for (size_t i = first_argument; i < stack->size(); ++i) {
@@ -119,12 +117,51 @@ void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::Device device = twins.device(op);
   {
     MetaScope scope;
-    kernel->second.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
+    kernel(stack);
   }
   for (size_t i = first_argument; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];
     value = replace_by_fake(value, twins, device);
   }
+}
+
+}  // namespace
+
+bool has_meta_kernel(const c10::OperatorHandle& op) { return kernels().contains(op); }
+
+void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto kernel = kernels().find(op);
+  if (kernel == kernels().end()) refuse(op, "no shape function");
+  on_twins(op, stack, [&](torch::jit::Stack* twins) {
+    kernel->second.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), twins);
+  });
+}
+
+bool brings_meta_kernel(const c10::OperatorHandle& op) {
+  static const std::unordered_set<std::string_view> kOfTorch = {
+      "aten",   "c10d",  "_c10d_functional", "_dtensor",  "inductor",  "inductor_prims", "mkl",      "mkldnn",
+      "onednn", "prims", "profiler",         "quantized", "rngprims", "sparse",         "symm_mem", "debugprims",
+  };
+  const std::string_view name = op.operator_name().name;
+  return !kOfTorch.contains(name.substr(0, name.find(':'))) && op.hasKernelForDispatchKey(c10::DispatchKey::Meta);
+}
+
+void run_registered_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  for (const auto& result : op.schema().returns()) {
+    if (result.alias_info() != nullptr && !result.alias_info()->isWrite()) refuse(op, "a view by a registered operator");
+  }
+  const auto& arguments = op.schema().arguments();
+  const auto takes_tensors = [](const c10::Argument& a) { return a.type()->str().find("Tensor") != std::string::npos; };
+  // The device of a result is told by the tensors that went in.
+  if (std::none_of(arguments.begin(), arguments.end(), takes_tensors)) refuse(op, "a registered operator without input");
+  on_twins(op, stack, [&](torch::jit::Stack* twins) {
+    try {
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), twins);
+    } catch (const std::exception& error) {
+      // The real kernel may well not raise: only the meta kernel can't tell.
+      refuse(op, ("its meta kernel raised: " + std::string(error.what())).c_str());
+    }
+  });
 }
 
 void register_meta_tier() {

@@ -19,6 +19,25 @@ namespace {
 constexpr auto kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 thread_local Tracer* current = nullptr;
 
+/// The operator on fakes, seen by `below` where there is one. Answered whole, it is whole in that list too.
+void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
+            BelowRecorder* below = nullptr) {
+  try {
+    const auto* whole = fake::whole_of(op, *stack);
+    if (whole == nullptr && below == nullptr) return op.redispatchBoxed(keys, stack);
+    if (whole == nullptr) {
+      fake::ObserverScope seen(below);
+      return op.redispatchBoxed(keys, stack);
+    }
+    if (below != nullptr) below->before(op, *stack);
+    fake::answer_whole(*whole, op, keys, stack);
+    if (below != nullptr) below->after(op, *stack);
+  } catch (const c10::Error& error) {
+    fake::note_error(error.what_without_backtrace());
+    throw;
+  }
+}
+
 }  // namespace
 
 struct Tracer::Impl {
@@ -40,27 +59,9 @@ struct Tracer::Impl {
   }
 
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void rollback(size_t mark);
 };
-
-/// The operator on fakes. Answered whole, it is whole in the list below too.
-void Tracer::Impl::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  try {
-    const auto* whole = fake::whole_of(op, *stack);
-    if (whole == nullptr) {
-      fake::ObserverScope seen(below.get());
-      return op.redispatchBoxed(keys, stack);
-    }
-    if (below) below->before(op, *stack);
-    fake::answer_whole(*whole, op, keys, stack);
-    if (below) below->after(op, *stack);
-  } catch (const c10::Error& error) {
-    fake::note_error(error.what_without_backtrace());
-    throw;
-  }
-}
 
 void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (op.operator_name().name.starts_with("profiler::")) return op.redispatchBoxed(keys, stack);
@@ -69,7 +70,7 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
-  run(op, keys, stack);
+  answer(op, keys, stack);
   above.set_place(current_place());
   above.record(op, std::move(args), *stack);
 }
@@ -79,7 +80,7 @@ void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet 
   auto args = above.arguments(op, *stack);
   try {
     below->set_place({0, location});
-    run(op, keys, stack);
+    answer(op, keys, stack, below.get());
     above.set_place(current_place());
     if (above.record(op, std::move(args), *stack)) {
       below_starts.push_back(start);
@@ -104,9 +105,9 @@ struct Hook {
   static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     c10::impl::ExcludeDispatchKeyGuard inside(kModeKey);
     auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
+    if (current != nullptr) return current->impl_->call(op, below, stack);
     // Threads that inherit TLS (autograd's) have no tracer; what they make is unknown to it and so refused later.
-    if (current == nullptr) return op.redispatchBoxed(below, stack);
-    current->impl_->call(op, below, stack);
+    answer(op, below, stack);
   }
 };
 
@@ -221,6 +222,12 @@ TraceScope::TraceScope(Tracer& tracer)
 TraceScope::~TraceScope() {
   c10::impl::tls_set_dispatch_key_included(kModeKey, was_included_);
   current = previous_;
+}
+
+bool set_hook(bool on) {
+  const bool before = c10::impl::tls_is_dispatch_key_included(kModeKey);
+  c10::impl::tls_set_dispatch_key_included(kModeKey, on);
+  return before;
 }
 
 }  // namespace stator::tracer

@@ -77,4 +77,8 @@ class STATOR_API TraceScope {
   fake::FakeScope fake_;
 };
 
+/// Puts the hook above autograd into this thread's key set or takes it out; returns what it was. Where no tracer is
+/// current, operators are answered on fakes as in a trace, and nothing is recorded.
+STATOR_API bool set_hook(bool on);
+
 }  // namespace stator::tracer

@@ -46,7 +46,9 @@ def check(fn, *inputs, grad):
     for mine, theirs in zip(gradients(got, inputs), gradients(wanted, inputs), strict=True):
         assert (mine is None) == (theirs is None) and (mine is None or torch.equal(mine, theirs))
     with torch.no_grad():
-        assert all(torch.equal(a, b) for a, b in zip(seeded(graph.aten, inputs), wanted, strict=True))
+        # Eager in the same mode: oneDNN has other kernels for layers that keep something for a backward pass.
+        pairs = zip(seeded(graph.aten, inputs), seeded(fn, inputs), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
     return graph
 
 
@@ -205,8 +207,6 @@ WHOLE = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_operators_that_look_at_values(name, grad):
     fn, inputs, names = WHOLE[name]
-    if name == "quantiles" and grad:
-        inputs = [inputs[0], inputs[1]]
     graph = check(fn, *inputs, grad=grad)
     if names is not None:
         assert [node[0].removeprefix("aten::") for node in graph.nodes()] == names

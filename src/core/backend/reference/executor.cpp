@@ -16,9 +16,9 @@ namespace {
 
 constexpr uint32_t kDropped = std::numeric_limits<uint32_t>::max();
 
-/// The latest run on this thread that threw. The graph is only ever compared.
+/// The latest run on this thread that threw. The graph is held weakly, so that its address means no other.
 struct Failure {
-  const graph::Graph* graph = nullptr;
+  std::weak_ptr<const graph::Graph> graph;
   uint32_t node = kNoNode;
 };
 thread_local Failure last_failed;
@@ -33,7 +33,7 @@ bool has_optional_items(const c10::Type& list_type) {
 uint32_t failed_node() { return last_failed.node; }
 
 std::optional<FailedOp> failed_op(const graph::Graph& graph) {
-  if (last_failed.graph != &graph || last_failed.node >= graph.nodes.size()) return std::nullopt;
+  if (last_failed.graph.lock().get() != &graph || last_failed.node >= graph.nodes.size()) return std::nullopt;
   const auto& node = graph.nodes[last_failed.node];
   return FailedOp{last_failed.node, node.op.operator_name(), graph.call_chain(node.location)};
 }
@@ -241,7 +241,7 @@ std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs)
     }
     return run.outputs();
   } catch (...) {
-    last_failed = {graph_.get(), index};
+    last_failed = {graph_, index};
     throw;
   }
 }
