@@ -235,6 +235,8 @@ int check_leaf(Check& c, CheckRun& run) { return is_leaf_tensor(run.slots[c.slot
 
 int check_no_gradient(Check& c, CheckRun& run) { return gradient_of(run.slots[c.slot]) == nullptr; }
 
+int check_nothing_handled(Check&, CheckRun&) { return !Ref::steal(PyErr_GetHandledException()); }
+
 int check_abc_token(Check& c, CheckRun&) { return abc_token() == static_cast<int64_t>(c.number); }
 
 // ---- readable forms
@@ -280,6 +282,7 @@ std::string describe_not_same(const Fact& fact) {
 
 std::string describe_leaf(const Fact& fact) { return fact.number ? "is a leaf" : "is no leaf"; }
 std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
+std::string describe_nothing_handled(const Fact&) { return "is handling no exception"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
 
 constexpr FactRow kFacts[] = {
@@ -300,6 +303,7 @@ constexpr FactRow kFacts[] = {
     /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},
     /* Leaf */ {check_leaf, describe_leaf, saw_type},
     /* NoGradient */ {check_no_gradient, describe_no_gradient, saw_type},
+    /* NothingHandled */ {check_nothing_handled, describe_nothing_handled, saw_type},
     /* AbcToken */ {check_abc_token, describe_abc, saw_object},
 };
 

@@ -260,6 +260,7 @@ constexpr WordsFn kFacts[] = {
     /* NotSameAs */ relation_words,
     /* Leaf */ no_words,
     /* NoGradient */ no_words,
+    /* NothingHandled */ no_words,
     /* AbcToken */ abc_token_words,
 };
 static_assert(std::size(kLoads) == kLoadKinds && std::size(kFacts) == kFactKinds);

@@ -184,13 +184,27 @@ Value* own_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
 Value* instance_dict(Interpreter& in, ObjectValue* object) {
   if (!object->own && !object->object) object->own = in.dict();
   if (!object->own) {
-    PyObject** slot = object->attributes.empty() ? _PyObject_GetDictPtr(object->object.get()) : nullptr;
+    PyObject** slot = _PyObject_GetDictPtr(object->object.get());
     if (slot && !*slot) Ref::steal(PyObject_GenericGetDict(object->object.get(), nullptr));
-    if (!slot || !*slot) unknown_attribute(object->type, PyUnicode_InternFromString("__dict__"), "of a changed object");
-    // From here on the dict stands for the instance's attributes.
-    object->own = as<DictValue>(in.wrap(*slot, instance_dict_source(in, object->source, *slot)));
+    if (!slot || !*slot) unknown_attribute(object->type, PyUnicode_InternFromString("__dict__"), "there is none");
+    adopt_dict(in, object, as<DictValue>(in.wrap(*slot, instance_dict_source(in, object->source, *slot))));
   }
   return object->own;
+}
+
+void adopt_dict(Interpreter& in, ObjectValue* object, DictValue* dict) {
+  // From here on the dict stands for the instance's attributes.
+  object->own = dict;
+  for (auto& [name, value] : std::exchange(object->attributes, {})) {
+    PyObject* on_class = _PyType_Lookup(object->type, name.get());
+    if (on_class && is_data_descriptor(on_class))
+      object->attributes.push_back({name, value});  // a slot
+    else if (value)
+      in.dict_set(dict, in.constant(name), value);
+    else
+      in.dict_delete(dict, in.constant(name));
+  }
+  if (dict->mutated) in.mutated(dict);
 }
 
 Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {

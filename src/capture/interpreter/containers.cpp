@@ -175,6 +175,10 @@ void Interpreter::mutated(Value* container) {
   ++mutations;
   auto* dict = as<DictValue>(container);
   if (!container->source || (dict && dict->is_globals)) return;
+  if (dict) {
+    realise_all(*this, dict);
+    dict->mutated = true;
+  }
   EffectKind kind = container->kind == Kind::List ? EffectKind::ListReplace : EffectKind::DictReplace;
   for (const Effect& known : effects)
     if (known.target == container && known.kind == kind) return;
@@ -243,12 +247,12 @@ static Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key
     return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
   }
   PyObject* index = in.constant_of(key);
-  if (!index || !PyIndex_Check(index)) {
+  if (key->kind != Kind::Object && (!index || !PyIndex_Check(index))) {
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
-    in.raise(PyExc_TypeError,
-             std::string(sequence->kind == Kind::List ? "list" : "tuple") + " indices must be integers or slices");
+    in.raise(PyExc_TypeError, std::string(sequence->kind == Kind::List ? "list" : "tuple") +
+                                  " indices must be integers or slices, not " + in.type_of(key)->tp_name);
   }
-  Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr);
+  Py_ssize_t at = index_of(in, key);
   if (at < 0) at += size;
   if (at < 0 || at >= size)
     in.raise(PyExc_IndexError, sequence->kind == Kind::List ? "list index out of range" : "tuple index out of range");
@@ -388,9 +392,7 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
         for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = more[i];
       }
     } else {
-      PyObject* index = constant_of(key);
-      if (!index || !PyIndex_Check(index)) throw Break{BreakId::raises, "list indices must be integers"};
-      Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr), size = list->items.size();
+      Py_ssize_t at = index_of(*this, key), size = list->items.size();
       if (at < 0) at += size;
       if (at < 0 || at >= size) raise(PyExc_IndexError, "list assignment index out of range");
       list->items[at] = to;
@@ -419,9 +421,7 @@ void Interpreter::del_item(Value* value, Value* key) {
       if (count) mutated(list);
       return;
     }
-    PyObject* index = constant_of(key);
-    if (!index || !PyIndex_Check(index)) throw Break{BreakId::raises, "list indices must be integers"};
-    Py_ssize_t at = PyNumber_AsSsize_t(index, nullptr), size = list->items.size();
+    Py_ssize_t at = index_of(*this, key), size = list->items.size();
     if (at < 0) at += size;
     if (at < 0 || at >= size) raise(PyExc_IndexError, "list assignment index out of range");
     list->items.erase(list->items.begin() + at);

@@ -81,6 +81,14 @@ Value* handled_exception(const Frame& frame) {
   return nullptr;
 }
 
+Value* visible_exception(Interpreter& in) {
+  if (Value* handled = handled_exception(*in.frame)) return handled;
+  if (Ref::steal(PyErr_GetHandledException()))
+    throw Break{BreakId::unknown_object, "the exception that a caller is handling"};
+  in.guard(in.sources().pinned(Py_None, "the caller"), FactKind::NothingHandled);
+  return nullptr;
+}
+
 Value* unseen_traceback(Interpreter& in) { return in.arena.make<ObjectValue>(&PyTraceBack_Type); }
 
 void raise_exception(Interpreter& in, Value* exception, Value* cause) {
@@ -113,7 +121,10 @@ Value* exception_field(Interpreter& in, ObjectValue* exception, PyObject* name) 
   if (exception->object) return nullptr;
   if (is_name(name, "args")) return exception->base;
   if (is_name(name, "__cause__")) return exception->cause ? exception->cause : in.none();
-  if (is_name(name, "__context__")) return exception->context ? exception->context : in.none();
+  if (is_name(name, "__context__")) {
+    if (!exception->context && exception->raised) visible_exception(in);
+    return exception->context ? exception->context : in.none();
+  }
   if (is_name(name, "__suppress_context__")) return in.boolean(exception->suppress_context);
   if (is_name(name, "__traceback__")) return exception->raised ? unseen_traceback(in) : in.none();
   return field_of_args(in, exception, name);

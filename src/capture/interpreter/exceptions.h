@@ -22,6 +22,9 @@ Ref real_exception(Interpreter& in, ObjectValue* exception);
 [[noreturn]] void raise_exception(Interpreter& in, Value* exception, Value* cause);
 /// The exception being handled in the frame or one of its callers, or null.
 Value* handled_exception(const Frame& frame);
+/// The same for a program that looks at it: where its own frames handle none, the caller must not either, which is
+/// guarded. Breaks where the caller does.
+Value* visible_exception(Interpreter& in);
 /// An attribute that the built-in exception classes describe; null if `name` is none.
 Value* exception_field(Interpreter& in, ObjectValue* exception, PyObject* name);
 /// Writes such an attribute; false if `name` is none.

@@ -261,7 +261,7 @@ void on_list_append(Interpreter& in, Frame& f, const Instr& i) {
 }
 void on_list_extend(Interpreter& in, Frame& f, const Instr& i) {
   Value* more = f.pop();
-  auto items = in.unpack(more);
+  auto items = unpack_hinted(in, more);
   Value* list = f.top(i.arg);
   in.mutated(list);
   auto& to = as_sequence(list)->items;

@@ -23,6 +23,8 @@ void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse)
 /// Items of anything that `**` or `dict.update` takes.
 std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* mapping);
 
+/// Lets an outside dict stand for the attributes of the instance whose `__dict__` it is.
+void adopt_dict(Interpreter& in, ObjectValue* object, DictValue* dict);
 /// `__dict__` of an instance.
 Value* instance_dict(Interpreter& in, ObjectValue* object);
 /// object.__getattribute__: no __getattribute__ or __getattr__ of the class is asked. Null if there is nothing.
@@ -41,6 +43,8 @@ Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args);
 Value* new_instance(Interpreter& in, PyTypeObject* type);
 /// A StopIteration that left a generator's body becomes the RuntimeError that the program sees.
 [[noreturn]] void raise_from_stop(Interpreter& in, Value* stop);
+/// All items, where CPython would ask for their number first.
+std::vector<Value*> unpack_hinted(Interpreter& in, Value* iterable);
 /// Items of anything in reverse order, as `reversed` gives them; the iterator's class is that of the container's.
 Value* reversed_items(Interpreter& in, Value* container);
 /// The factory of a defaultdict, or None.

@@ -267,6 +267,32 @@ Value* Interpreter::next(Value* iterator) {
   }
 }
 
+std::vector<Value*> unpack_hinted(Interpreter& in, Value* iterable) {
+  // list() and tuple() ask an instance how long it is before they iterate it; that is the program's own code.
+  if (iterable->kind == Kind::Object && !in.list_part(iterable) && !in.dict_part(iterable)) {
+    static PyObject* const names[] = {PyUnicode_InternFromString("__len__"),
+                                      PyUnicode_InternFromString("__length_hint__")};
+    Value* iterator = in.iterate(iterable);
+    Value* asked = iterable;
+    for (PyObject* name : names) {
+      PyObject* found = _PyType_Lookup(in.type_of(asked), name);
+      if (!found || !PyFunction_Check(found)) continue;
+      try {
+        Value* hint = in.call(type_method(in, asked, name), {});
+        PyObject* number = in.constant_of(hint);
+        if (!number || (number != Py_NotImplemented && !PyLong_Check(number)))
+          throw Break{BreakId::raises, "a length that is no int"};
+        if (PyLong_Check(number) && PyLong_AsLong(number) < 0) throw Break{BreakId::raises, "a length below 0"};
+        if (number != Py_NotImplemented) break;
+      } catch (const Raise& raised) {
+        if (!is_exception(in, raised.exception, PyExc_TypeError)) throw;
+      }
+    }
+    return in.unpack(iterator);
+  }
+  return in.unpack(iterable);
+}
+
 std::vector<Value*> Interpreter::unpack(Value* iterable) {
   std::vector<Value*> items;
   if (auto* sequence = as_sequence(iterable)) {

@@ -66,6 +66,7 @@ constexpr KindRow kKinds[] = {
     {"torch.get_num_threads", CallableKind::Pure},
     {"torch._C._functorch.peek_interpreter_stack", CallableKind::Pure},
     {"torch._C._get_accelerator", CallableKind::Pure},
+    {"torch._C._accelerator_getAccelerator", CallableKind::Pure},
     {"torch._C._is_multithreading_enabled", CallableKind::Pure},
     {"torch.set_autocast_enabled", CallableKind::Ambient},
     {"torch.set_autocast_dtype", CallableKind::Ambient},
@@ -224,6 +225,9 @@ CallArgs arguments(std::vector<Value*> positional) {
 }
 
 Py_ssize_t index_of(Interpreter& in, Value* value) {
+  static PyObject* const name = PyUnicode_InternFromString("__index__");
+  if (value->kind == Kind::Object && _PyType_Lookup(in.type_of(value), name))
+    value = in.call(type_method(in, value, name), {});
   PyObject* object = in.constant_of(value);
   if (!object || !PyIndex_Check(object)) throw Break{BreakId::raises, "an index that is no int"};
   return PyNumber_AsSsize_t(object, nullptr);

@@ -281,6 +281,10 @@ Value* chain_from_iterable(Interpreter& in, CallArgs& args) {
 }
 Value* count(Interpreter& in, CallArgs& args) {
   Value *start = argument(args, 0, "start"), *step = argument(args, 1, "step");
+  PyObject *first = start ? in.constant_of(start) : nullptr, *by = step ? in.constant_of(step) : nullptr;
+  // A bool counts as the int that it is, unless the step is another than 1.
+  if (first && PyBool_Check(first) && (!by || (PyLong_Check(by) && PyLong_AsLong(by) == 1)))
+    start = in.integer(first == Py_True);
   return in.arena.make<CountIterator>(start ? start : in.integer(0), step ? step : in.integer(1));
 }
 Value* repeat(Interpreter& in, CallArgs& args) {

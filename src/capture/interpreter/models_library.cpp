@@ -1,5 +1,6 @@
 // Models of standard-library callables.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
@@ -36,20 +37,46 @@ Value* reduce(Interpreter& in, CallArgs& args) {
 /// typing.cast and friends: the value as it is.
 Value* second(Interpreter&, CallArgs& args) { return args.positional[1]; }
 
+/// A real function with the code and defaults of one that the program made; null if they are no literals.
+Ref real_function(Interpreter& in, FunctionValue* function) {
+  Ref made = Ref::steal(PyFunction_New(reinterpret_cast<PyObject*>(function->code), function->globals));
+  Ref defaults = function->defaults ? in.literal_of(function->defaults) : Ref();
+  Ref keywords = function->kwdefaults ? in.literal_of(function->kwdefaults) : Ref();
+  if ((function->defaults && !defaults) || (function->kwdefaults && !keywords) || function->annotations ||
+      function->own || !function->fields.empty())
+    return {};
+  if (defaults) PyFunction_SetDefaults(made.get(), defaults.get());
+  if (keywords) PyFunction_SetKwDefaults(made.get(), keywords.get());
+  return made;
+}
+
 /// A signature is a fact of the function's code and defaults, which are guarded.
 Value* signature(Interpreter& in, CallArgs& args) {
   Value* target = args.positional[0];
   Value* function = target->kind == Kind::Method ? as<MethodValue>(target)->function : target;
   auto* known = as<FunctionValue>(function);
-  if (!known || !known->function || args.count() != 1) throw Break{BreakId::unknown_call, "inspect.signature"};
-  in.guard(known->source, FactKind::Identity, known->function.get());
-  in.guard(known->source, FactKind::Code, PyFunction_GET_CODE(known->function.get()),
-           reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(known->function.get())));
-  Ref callable = known->function;
-  if (target->kind == Kind::Method) callable = Ref::steal(PyMethod_New(known->function.get(), Py_None));
+  Ref callable = known && !known->function ? real_function(in, known) : known ? known->function : Ref();
+  if (!callable) throw Break{BreakId::unknown_call, "inspect.signature"};
+  if (known->function) {
+    in.guard(known->source, FactKind::Identity, known->function.get());
+    in.guard(known->source, FactKind::Code, PyFunction_GET_CODE(known->function.get()),
+             reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(known->function.get())));
+  }
+  if (target->kind == Kind::Method) callable = Ref::steal(PyMethod_New(callable.get(), Py_None));
   Ref made = Ref::steal(PyObject_CallOneArg(known_object("inspect.signature"), callable.get()));
   if (!made) throw Break{BreakId::raises, take_error_text()};
   return in.wrap(made.get(), in.sources().pinned(made.get(), "signature"));
+}
+
+Value* exc_info(Interpreter& in, CallArgs&) {
+  Value* handled = visible_exception(in);
+  if (!handled) return in.tuple({in.none(), in.none(), in.none()});
+  return in.tuple(
+      {in.constant(reinterpret_cast<PyObject*>(in.type_of(handled))), handled, unseen_traceback(in)});
+}
+Value* current_exception(Interpreter& in, CallArgs&) {
+  Value* handled = visible_exception(in);
+  return handled ? handled : in.none();
 }
 
 /// What a weak reference from outside refers to; whether it is gone is looked at again on each call.
@@ -67,6 +94,8 @@ constexpr ModelRow kRows[] = {
     {"typing.cast", second, 2, 2},
     {"inspect.signature", signature, 1, 1},
     {"weakref.ReferenceType.__call__", referent, 1, 1},
+    {"sys.exc_info", exc_info, 0, 0},
+    {"sys.exception", current_exception, 0, 0},
 };
 
 }  // namespace

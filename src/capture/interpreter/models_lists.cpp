@@ -84,6 +84,9 @@ namespace {
 
 SequenceValue* self_of(Interpreter& in, CallArgs& args) {
   SequenceValue* list = in.list_part(args.positional[0]);
+  // A tuple of literals may stand as one constant.
+  if (!list && args.positional[0]->kind == Kind::Constant && in.type_of(args.positional[0]) == &PyTuple_Type)
+    list = in.tuple(in.unpack(args.positional[0]));
   if (!list) throw Break{BreakId::unknown_call, "a list method on something else"};
   for (size_t i = 0; i < list->items.size(); ++i) in.item(list, i);
   return list;
@@ -108,7 +111,7 @@ Value* append(Interpreter& in, CallArgs& args) {
 }
 Value* extend(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
-  std::vector<Value*> more = in.unpack(args.positional[1]);
+  std::vector<Value*> more = unpack_hinted(in, args.positional[1]);
   list->items.insert(list->items.end(), more.begin(), more.end());
   return changed(in, list);
 }

@@ -62,6 +62,8 @@ Value* as_tensor(Interpreter& in, CallArgs& args) {
   return tensor_from_data(in, args, "torch.as_tensor");
 }
 
+Value* asarray(Interpreter& in, CallArgs& args) { return tensor_from_data(in, args, "torch.asarray"); }
+
 /// Values of torch made from literals: Size, device, finfo, iinfo.
 template <const char* const& path>
 Value* torch_value(Interpreter& in, CallArgs& args) {
@@ -73,6 +75,10 @@ const char* const kFinfo = "torch.finfo";
 const char* const kIinfo = "torch.iinfo";
 
 Value* graph_break(Interpreter& in, CallArgs& args) {
+  // Torch's own code asks for breaks where another compiler needs them.
+  PyObject* caller = PyDict_GetItemString(in.frame->globals, "__name__");
+  if (caller && PyUnicode_Check(caller) && std::string_view(PyUnicode_AsUTF8(caller)).starts_with("torch."))
+    return in.none();
   Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
   if (!why)
     if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
@@ -162,6 +168,7 @@ constexpr ModelRow kRows[] = {
     {"torch._C._log_api_usage_metadata", is_none, 0, ModelRow::kAny, "*"},
     {"torch.tensor", tensor, 0, ModelRow::kAny, "*"},
     {"torch.as_tensor", as_tensor, 0, ModelRow::kAny, "*"},
+    {"torch.asarray", asarray, 1, 1, "dtype device copy requires_grad"},
     {"torch.Size", torch_value<kSize>, 0, ModelRow::kAny, "*"},
     {"torch.device", torch_value<kDevice>, 0, ModelRow::kAny, "*"},
     {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},

@@ -60,10 +60,10 @@ Value* model_slice(Interpreter& in, CallArgs& args) {
 }
 
 Value* model_tuple(Interpreter& in, CallArgs& args) {
-  return in.tuple(args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0]));
+  return in.tuple(args.positional.empty() ? std::vector<Value*>{} : unpack_hinted(in, args.positional[0]));
 }
 Value* model_list(Interpreter& in, CallArgs& args) {
-  return in.list(args.positional.empty() ? std::vector<Value*>{} : in.unpack(args.positional[0]));
+  return in.list(args.positional.empty() ? std::vector<Value*>{} : unpack_hinted(in, args.positional[0]));
 }
 
 void fill_dict(Interpreter& in, DictValue* dict, const CallArgs& args, size_t first) {

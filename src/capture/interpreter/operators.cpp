@@ -10,6 +10,7 @@ namespace {
 struct BinaryRow {
   PyObject* (*apply)(PyObject*, PyObject*);
   const char *method, *reflected, *in_place;  // in_place: only for the augmented forms
+  const char* symbol;                         // as error messages show it
 };
 
 PyObject* power(PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); }
@@ -17,32 +18,32 @@ PyObject* in_place_power(PyObject* a, PyObject* b) { return PyNumber_InPlacePowe
 
 // In the order of CPython's NB_* numbers.
 constexpr BinaryRow kBinary[] = {
-    {PyNumber_Add, "__add__", "__radd__", nullptr},
-    {PyNumber_And, "__and__", "__rand__", nullptr},
-    {PyNumber_FloorDivide, "__floordiv__", "__rfloordiv__", nullptr},
-    {PyNumber_Lshift, "__lshift__", "__rlshift__", nullptr},
-    {PyNumber_MatrixMultiply, "__matmul__", "__rmatmul__", nullptr},
-    {PyNumber_Multiply, "__mul__", "__rmul__", nullptr},
-    {PyNumber_Remainder, "__mod__", "__rmod__", nullptr},
-    {PyNumber_Or, "__or__", "__ror__", nullptr},
-    {power, "__pow__", "__rpow__", nullptr},
-    {PyNumber_Rshift, "__rshift__", "__rrshift__", nullptr},
-    {PyNumber_Subtract, "__sub__", "__rsub__", nullptr},
-    {PyNumber_TrueDivide, "__truediv__", "__rtruediv__", nullptr},
-    {PyNumber_Xor, "__xor__", "__rxor__", nullptr},
-    {PyNumber_InPlaceAdd, "__add__", "__radd__", "__iadd__"},
-    {PyNumber_InPlaceAnd, "__and__", "__rand__", "__iand__"},
-    {PyNumber_InPlaceFloorDivide, "__floordiv__", "__rfloordiv__", "__ifloordiv__"},
-    {PyNumber_InPlaceLshift, "__lshift__", "__rlshift__", "__ilshift__"},
-    {PyNumber_InPlaceMatrixMultiply, "__matmul__", "__rmatmul__", "__imatmul__"},
-    {PyNumber_InPlaceMultiply, "__mul__", "__rmul__", "__imul__"},
-    {PyNumber_InPlaceRemainder, "__mod__", "__rmod__", "__imod__"},
-    {PyNumber_InPlaceOr, "__or__", "__ror__", "__ior__"},
-    {in_place_power, "__pow__", "__rpow__", "__ipow__"},
-    {PyNumber_InPlaceRshift, "__rshift__", "__rrshift__", "__irshift__"},
-    {PyNumber_InPlaceSubtract, "__sub__", "__rsub__", "__isub__"},
-    {PyNumber_InPlaceTrueDivide, "__truediv__", "__rtruediv__", "__itruediv__"},
-    {PyNumber_InPlaceXor, "__xor__", "__rxor__", "__ixor__"},
+    {PyNumber_Add, "__add__", "__radd__", nullptr, "+"},
+    {PyNumber_And, "__and__", "__rand__", nullptr, "&"},
+    {PyNumber_FloorDivide, "__floordiv__", "__rfloordiv__", nullptr, "//"},
+    {PyNumber_Lshift, "__lshift__", "__rlshift__", nullptr, "<<"},
+    {PyNumber_MatrixMultiply, "__matmul__", "__rmatmul__", nullptr, "@"},
+    {PyNumber_Multiply, "__mul__", "__rmul__", nullptr, "*"},
+    {PyNumber_Remainder, "__mod__", "__rmod__", nullptr, "%"},
+    {PyNumber_Or, "__or__", "__ror__", nullptr, "|"},
+    {power, "__pow__", "__rpow__", nullptr, "** or pow()"},
+    {PyNumber_Rshift, "__rshift__", "__rrshift__", nullptr, ">>"},
+    {PyNumber_Subtract, "__sub__", "__rsub__", nullptr, "-"},
+    {PyNumber_TrueDivide, "__truediv__", "__rtruediv__", nullptr, "/"},
+    {PyNumber_Xor, "__xor__", "__rxor__", nullptr, "^"},
+    {PyNumber_InPlaceAdd, "__add__", "__radd__", "__iadd__", "+="},
+    {PyNumber_InPlaceAnd, "__and__", "__rand__", "__iand__", "&="},
+    {PyNumber_InPlaceFloorDivide, "__floordiv__", "__rfloordiv__", "__ifloordiv__", "//="},
+    {PyNumber_InPlaceLshift, "__lshift__", "__rlshift__", "__ilshift__", "<<="},
+    {PyNumber_InPlaceMatrixMultiply, "__matmul__", "__rmatmul__", "__imatmul__", "@="},
+    {PyNumber_InPlaceMultiply, "__mul__", "__rmul__", "__imul__", "*="},
+    {PyNumber_InPlaceRemainder, "__mod__", "__rmod__", "__imod__", "%="},
+    {PyNumber_InPlaceOr, "__or__", "__ror__", "__ior__", "|="},
+    {in_place_power, "__pow__", "__rpow__", "__ipow__", "**="},
+    {PyNumber_InPlaceRshift, "__rshift__", "__rrshift__", "__irshift__", ">>="},
+    {PyNumber_InPlaceSubtract, "__sub__", "__rsub__", "__isub__", "-="},
+    {PyNumber_InPlaceTrueDivide, "__truediv__", "__rtruediv__", "__itruediv__", "/="},
+    {PyNumber_InPlaceXor, "__xor__", "__rxor__", "__ixor__", "^="},
 };
 
 Value* pure_result(Interpreter& in, PyObject* result) {
@@ -84,7 +85,12 @@ Value* object_binary(Interpreter& in, const BinaryRow& row, Value* a, Value* b) 
     if ((result = try_special(in, a, row.method, b))) return result;
   }
   if (b->kind == Kind::Object && (result = try_special(in, b, row.reflected, a))) return result;
-  throw Break{BreakId::raises, "unsupported operand types"};
+  // Sequences have words of their own for it.
+  for (Value* value : {a, b})
+    if (in.type_of(value)->tp_as_sequence && in.type_of(value)->tp_as_sequence->sq_concat)
+      throw Break{BreakId::raises, "unsupported operand types"};
+  in.raise(PyExc_TypeError, std::string("unsupported operand type(s) for ") + row.symbol + ": '" +
+                                in.type_of(a)->tp_name + "' and '" + in.type_of(b)->tp_name + "'");
 }
 
 Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_place) {
@@ -163,8 +169,9 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   if (a->kind == Kind::Object || b->kind == Kind::Object) return object_binary(*this, row, a, b);
   if (Value* result = sequence_binary(*this, op, a, b)) return result;
   if (a->kind == Kind::Dict && op == 20) {
-    for (auto& [key, value] : mapping_items(*this, b)) dict_set(static_cast<DictValue*>(a), key, value);
-    mutated(a);
+    auto items = mapping_items(*this, b);
+    for (auto& [key, value] : items) dict_set(static_cast<DictValue*>(a), key, value);
+    if (!items.empty()) mutated(a);
     return a;
   }
   if (Value* result = set_binary(*this, op, a, b)) return result;
@@ -194,7 +201,12 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
                             op == Op::UNARY_NEGATIVE ? "__neg__"
                             : op == Op::UNARY_INVERT ? "__invert__"
                                                      : "__pos__");
-    if (!method) throw Break{BreakId::raises, "bad operand type for a unary operator"};
+    if (!method)
+      raise(PyExc_TypeError, std::string("bad operand type for unary ") +
+                                 (op == Op::UNARY_NEGATIVE   ? "-"
+                                  : op == Op::UNARY_INVERT ? "~"
+                                                           : "+") +
+                                 ": '" + type_of(value)->tp_name + "'");
     return call(method, {});
   }
   Ref literal = literal_of(value);
@@ -311,23 +323,32 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     return pure_result(*this, PyObject_RichCompare(constant_of(a), constant_of(b), op));
   if (a->kind == Kind::Object || b->kind == Kind::Object) {
     static const int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-    static PyObject* const object_type_eq[] = {known_object("builtins.object.__eq__"),
-                                               known_object("builtins.object.__ne__")};
-    for (auto [self, other, which] : {std::tuple{a, b, op}, std::tuple{b, a, kReflected[op]}}) {
+    static PyObject* const plain[] = {known_object("builtins.object.__lt__"), known_object("builtins.object.__le__"),
+                                      known_object("builtins.object.__eq__"), known_object("builtins.object.__ne__"),
+                                      known_object("builtins.object.__gt__"), known_object("builtins.object.__ge__")};
+    bool subclass_first = type_of(a) != type_of(b) && PyType_IsSubtype(type_of(b), type_of(a));
+    std::tuple<Value*, Value*, int> order[] = {{a, b, op}, {b, a, kReflected[op]}};
+    if (subclass_first) std::swap(order[0], order[1]);
+    for (auto [self, other, which] : order) {
       if (self->kind != Kind::Object) continue;
       PyTypeObject* type = type_of(self);
       guard_class(type);
       Ref name = Ref::steal(PyUnicode_InternFromString(kCompare[which]));
       PyObject* found = _PyType_Lookup(type, name.get());
-      if (which == Py_NE && found == object_type_eq[1]) {
+      if (which == Py_NE && found == plain[Py_NE]) {
         Ref eq = Ref::steal(PyUnicode_InternFromString("__eq__"));
-        if (_PyType_Lookup(type, eq.get()) != object_type_eq[0]) return boolean(!truth(compare(Py_EQ, a, b)));
+        if (_PyType_Lookup(type, eq.get()) == plain[Py_EQ]) continue;
+        // object.__ne__ turns around what __eq__ says.
+        if (Value* equal = try_special(*this, self, "__eq__", other)) return boolean(!truth(equal));
+        continue;
       }
-      if (!found || found == object_type_eq[0] || found == object_type_eq[1]) continue;
+      if (!found || found == plain[which]) continue;
       if (Value* result = try_special(*this, self, kCompare[which], other)) return result;
     }
     if (op == Py_EQ || op == Py_NE) return boolean(is_same(a, b) == (op == Py_EQ));
-    throw Break{BreakId::raises, "comparison that is not supported"};
+    static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
+    raise(PyExc_TypeError, std::string("'") + symbols[op] + "' not supported between instances of '" +
+                               type_of(a)->tp_name + "' and '" + type_of(b)->tp_name + "'");
   }
   // A tuple of literals may stand as one constant.
   auto opened = [&](Value* value) {

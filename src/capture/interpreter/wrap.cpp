@@ -4,6 +4,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 
@@ -25,7 +26,9 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
     if (source && known->source && source != known->source) guard_same(source, known->source, true);
     return known;
   }
+  auto owner = instance_dicts_.find(object);
   Value* made = wrap_fresh(object, source);
+  if (owner != instance_dicts_.end() && !owner->second->own) adopt_dict(*this, owner->second, as<DictValue>(made));
   if (made->kind != Kind::Constant || !static_cast<ConstantValue*>(made)->literal) by_object_[object] = made;
   return made;
 }
@@ -162,7 +165,18 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   if (source->kind == SourceKind::Attribute) instance->pinned = is_module_instance(object);
   guard_type(source, type);
   if (instance->pinned) guard(source, FactKind::Identity, object);
-  return from_outside(instance);
+  from_outside(instance);
+  // An instance and its own dict are one, whichever of them comes first.
+  PyObject* own = nullptr;
+  if (stator_instance_dict(object, &own) == kStatorDictObject && own) {
+    auto known = by_object_.find(own);
+    if (known != by_object_.end()) {
+      guard_same(sources_->child(source, SourceKind::InstanceDict, 0, nullptr, own), known->second->source, true);
+      instance->own = as<DictValue>(known->second);
+    }
+    instance_dicts_[own] = instance;
+  }
+  return instance;
 }
 
 Value* Interpreter::wrap_result(PyObject* object) {
@@ -273,6 +287,13 @@ Ref Interpreter::literal_of(Value* value) {
       if (set->table) return {};
       return Ref::steal(set->type == &PySet_Type ? PySet_New(set->elements.get())
                                                  : PyFrozenSet_New(set->elements.get()));
+    }
+    case Kind::Object: {
+      // An instance of a subclass of str or a number whose identity is guarded: its value never changes.
+      auto* object = static_cast<ObjectValue*>(value);
+      PyObject* real = object->pinned ? object->object.get() : nullptr;
+      bool is_value = real && (PyUnicode_Check(real) || PyLong_Check(real) || PyFloat_Check(real) || PyBytes_Check(real));
+      return is_value ? Ref::borrow(real) : Ref();
     }
     default:
       return {};

@@ -67,8 +67,6 @@ WRONG: dict[str, str] = {
     "view_of_no_grad_is_written_after_a_break": "the traceback names the line of the break, not the one that raises",
     "operator_that_refuses_a_bool_in_a_call": "the traceback lacks the lines of the program",
     "operator_that_raises_when_it_runs": "the error passes by the program's own handlers; effects before it are lost",
-    "list_asks_for_the_length": "__len__ of the object is not called",
-    "count_from_a_bool": "itertools.count(True) begins with True",
 }
 CRASHES: dict[str, str] = {}
 
