@@ -93,7 +93,7 @@ def page(rows, breaks, entries):
         "No operator of torch's own is answered by a Python kernel: wherever C++ gave no exact answer, those did not",
         "either, or an own rule was written. The last but one tier is for operators that users register.",
         "",
-        "Some composite operators look at values although the metadata of their results does not depend on them (a check,",
+        "Some composite operators look at values although the metadata of their results does not depend on them (a check, "
         "a path over raw memory). A capture records them whole; the values are looked at when the graph runs:",
         "`max_pool1d`, `ctc_loss` with lengths in tensors, `one_hot` with a number of classes, `quantile`, `nanquantile`,",
         "`cov`, `corrcoef`, `istft`. What breaks for good is a result whose size or Python value comes out of a tensor's",

@@ -231,11 +231,17 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
   }
 }
 
-/// Functions that `disable` marked, by either system, are left to Python.
-static void refuse_disabled(PyObject* function) {
+/// Functions that `disable` marked, by either system, are left to Python. Torch's other compiler marks parts of the
+/// optimizers for itself as soon as it is used; of those the original is given back, to be captured.
+static PyObject* unless_disabled(PyObject* function) {
   PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
   PyObject* mark = attributes ? PyDict_GetItemString(attributes, "_torchdynamo_disable") : nullptr;
-  if (!mark || mark == Py_False) return;
+  if (!mark || mark == Py_False) return nullptr;
+  PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
+  PyObject* original = PyDict_GetItemString(attributes, "_torchdynamo_orig_callable");
+  if (original && module && PyUnicode_Check(module) &&
+      std::string_view(PyUnicode_AsUTF8(module)).starts_with("torch.optim."))
+    return original;
   PyObject* why = PyDict_GetItemString(attributes, "_torchdynamo_disable_msg");
   const char* text = why && PyUnicode_Check(why) ? PyUnicode_AsUTF8(why) : nullptr;
   throw Break{BreakId::disabled, name_of(function) + (text ? std::string(": ") + text : "")};
@@ -261,7 +267,10 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
     if (kind == CallableKind::Pure) return call_literal(*this, function->function.get(), args);
     if (!function->guarded) {
       PyObject* object = function->function.get();
-      refuse_disabled(object);
+      if (PyObject* original = unless_disabled(object)) {
+        guard(function->source, FactKind::Identity, object);
+        return call(wrap(original, sources_->pinned(original, "an optimizer's function")), std::move(args));
+      }
       bool by_identity = function->source->kind != SourceKind::Argument && function->source->kind != SourceKind::Item &&
                          function->source->kind != SourceKind::CellContents;
       if (by_identity) guard(function->source, FactKind::Identity, object);

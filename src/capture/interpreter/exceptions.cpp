@@ -81,12 +81,17 @@ Value* handled_exception(const Frame& frame) {
   return nullptr;
 }
 
-Value* visible_exception(Interpreter& in) {
-  if (Value* handled = handled_exception(*in.frame)) return handled;
+/// The frames of this capture see no exception that their caller handles; guarded.
+static void require_idle_caller(Interpreter& in) {
   if (Ref::steal(PyErr_GetHandledException()))
     throw Break{BreakId::unknown_object, "the exception that a caller is handling"};
   in.guard(in.sources().pinned(Py_None, "the caller"), FactKind::NothingHandled);
-  return nullptr;
+}
+
+Value* visible_exception(Interpreter& in) {
+  Value* handled = handled_exception(*in.frame);
+  if (!handled) require_idle_caller(in);
+  return handled;
 }
 
 Value* unseen_traceback(Interpreter& in) { return in.arena.make<ObjectValue>(&PyTraceBack_Type); }
@@ -122,7 +127,7 @@ Value* exception_field(Interpreter& in, ObjectValue* exception, PyObject* name) 
   if (is_name(name, "args")) return exception->base;
   if (is_name(name, "__cause__")) return exception->cause ? exception->cause : in.none();
   if (is_name(name, "__context__")) {
-    if (!exception->context && exception->raised) visible_exception(in);
+    if (!exception->context && exception->raised) require_idle_caller(in);
     return exception->context ? exception->context : in.none();
   }
   if (is_name(name, "__suppress_context__")) return in.boolean(exception->suppress_context);

@@ -252,7 +252,7 @@ class Interpreter {
   int32_t offset_, depth_;
   std::vector<Ref> values_;  // of the start: slots, then stack
   std::unique_ptr<SourceTree> sources_;
-  std::unordered_map<PyObject*, Value*> by_object_;  // identity of outside objects
+  std::unordered_map<PyObject*, Value*> by_object_;             // identity of outside objects
   std::unordered_map<PyObject*, ObjectValue*> instance_dicts_;  // outside instances by their __dict__
   PointerMap<TensorValue*> by_fake_;
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;

@@ -71,8 +71,7 @@ Value* signature(Interpreter& in, CallArgs& args) {
 Value* exc_info(Interpreter& in, CallArgs&) {
   Value* handled = visible_exception(in);
   if (!handled) return in.tuple({in.none(), in.none(), in.none()});
-  return in.tuple(
-      {in.constant(reinterpret_cast<PyObject*>(in.type_of(handled))), handled, unseen_traceback(in)});
+  return in.tuple({in.constant(reinterpret_cast<PyObject*>(in.type_of(handled))), handled, unseen_traceback(in)});
 }
 Value* current_exception(Interpreter& in, CallArgs&) {
   Value* handled = visible_exception(in);

@@ -203,7 +203,7 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
                                                      : "__pos__");
     if (!method)
       raise(PyExc_TypeError, std::string("bad operand type for unary ") +
-                                 (op == Op::UNARY_NEGATIVE   ? "-"
+                                 (op == Op::UNARY_NEGATIVE ? "-"
                                   : op == Op::UNARY_INVERT ? "~"
                                                            : "+") +
                                  ": '" + type_of(value)->tp_name + "'");

@@ -292,7 +292,8 @@ Ref Interpreter::literal_of(Value* value) {
       // An instance of a subclass of str or a number whose identity is guarded: its value never changes.
       auto* object = static_cast<ObjectValue*>(value);
       PyObject* real = object->pinned ? object->object.get() : nullptr;
-      bool is_value = real && (PyUnicode_Check(real) || PyLong_Check(real) || PyFloat_Check(real) || PyBytes_Check(real));
+      bool is_value =
+          real && (PyUnicode_Check(real) || PyLong_Check(real) || PyFloat_Check(real) || PyBytes_Check(real));
       return is_value ? Ref::borrow(real) : Ref();
     }
     default:

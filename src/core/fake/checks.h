@@ -4,7 +4,8 @@
 
 namespace stator::fake {
 
-/// RAII: `aten::equal` on fakes, which composite programs ask to check values, has this answer. Otherwise it is refused.
+/// RAII: `aten::equal` on fakes, which composite programs ask to check values, has this answer. Otherwise it is
+/// refused.
 class AssumedAnswer {
  public:
   explicit AssumedAnswer(bool answer);

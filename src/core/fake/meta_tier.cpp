@@ -139,7 +139,7 @@ void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 bool brings_meta_kernel(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> kOfTorch = {
-      "aten",   "c10d",  "_c10d_functional", "_dtensor",  "inductor",  "inductor_prims", "mkl",      "mkldnn",
+      "aten",   "c10d",  "_c10d_functional", "_dtensor",  "inductor", "inductor_prims", "mkl",      "mkldnn",
       "onednn", "prims", "profiler",         "quantized", "rngprims", "sparse",         "symm_mem", "debugprims",
   };
   const std::string_view name = op.operator_name().name;
@@ -148,12 +148,14 @@ bool brings_meta_kernel(const c10::OperatorHandle& op) {
 
 void run_registered_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const auto& result : op.schema().returns()) {
-    if (result.alias_info() != nullptr && !result.alias_info()->isWrite()) refuse(op, "a view by a registered operator");
+    if (result.alias_info() != nullptr && !result.alias_info()->isWrite())
+      refuse(op, "a view by a registered operator");
   }
   const auto& arguments = op.schema().arguments();
   const auto takes_tensors = [](const c10::Argument& a) { return a.type()->str().find("Tensor") != std::string::npos; };
   // The device of a result is told by the tensors that went in.
-  if (std::none_of(arguments.begin(), arguments.end(), takes_tensors)) refuse(op, "a registered operator without input");
+  if (std::none_of(arguments.begin(), arguments.end(), takes_tensors))
+    refuse(op, "a registered operator without input");
   on_twins(op, stack, [&](torch::jit::Stack* twins) {
     try {
       op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), twins);

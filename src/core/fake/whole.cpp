@@ -35,8 +35,8 @@ bool without_gradient(const Args& args) {
 void max_pool1d(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  const auto pooled = std::get<0>(at::max_pool1d_with_indices(self, args.ints(1), args.ints(2), args.ints(3),
-                                                              args.ints(4), args.boolean(5)));
+  const auto pooled = std::get<0>(
+      at::max_pool1d_with_indices(self, args.ints(1), args.ints(2), args.ints(3), args.ints(4), args.boolean(5)));
   args.returns(new_contiguous(self, pooled.sym_sizes()));
 }
 

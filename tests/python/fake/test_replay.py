@@ -1,4 +1,4 @@
-"""Operators recorded whole: what fakes tell of the results is true, and both lists replay to eager's values and gradients.
+"""Operators recorded whole: fakes tell the truth of their results, and both lists replay to values and gradients of eager.
 
 Recurrent layers, attention, and the operators whose own program looks at values.
 """
@@ -125,9 +125,7 @@ def test_encoder_layer_fast_path(norm_first, gelu, mask_kind):
     def run(x, *rest):
         given, w = rest[: len(mask)], rest[len(mask) :]
         flags = (gelu, norm_first, 1e-5)
-        return torch._transformer_encoder_layer_fwd(
-            x, 8, 2, *w[:4], *flags, *w[4:], *(given or (None,)), mask_kind
-        )
+        return torch._transformer_encoder_layer_fwd(x, 8, 2, *w[:4], *flags, *w[4:], *(given or (None,)), mask_kind)
 
     graph = check(run, torch.randn(5, 3, 8), *mask, *encoder_weights(), grad=False)
     assert [node[0] for node in graph.nodes()] == ["aten::_transformer_encoder_layer_fwd"]

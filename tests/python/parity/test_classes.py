@@ -356,7 +356,17 @@ class Generic:
 @programs((x,))
 def metaclasses(a):
     t = Tagged(a)
-    return t.v + 1, t.tagged, "t" in Tagged, len(Tagged), Tagged[3], list(Tagged), Tagged.label, type(Tagged).__name__, Generic[5]
+    return (
+        t.v + 1,
+        t.tagged,
+        "t" in Tagged,
+        len(Tagged),
+        Tagged[3],
+        list(Tagged),
+        Tagged.label,
+        type(Tagged).__name__,
+        Generic[5],
+    )
 
 
 class Shape(abc.ABC):
@@ -391,7 +401,14 @@ def inheritance(a):
         Shape()
     except TypeError as error:
         text = str(error)
-    return o.area(), Odd.sides, text, isinstance(o, Shape), issubclass(Odd, Mixin), [c.__name__ for c in Odd.__mro__][:3]
+    return (
+        o.area(),
+        Odd.sides,
+        text,
+        isinstance(o, Shape),
+        issubclass(Odd, Mixin),
+        [c.__name__ for c in Odd.__mro__][:3],
+    )
 
 
 @dataclasses.dataclass
@@ -505,7 +522,18 @@ def named_tuples(a):
     q = p._replace(y=2)
     n = Named(a, n=3)
     u, v = n
-    return p, q.y, p._asdict()["y"], n.scaled(), u + v, Point._fields, p[1], len(p), Point._make([1, 2]), n == (a, 3) if False else 1
+    return (
+        p,
+        q.y,
+        p._asdict()["y"],
+        n.scaled(),
+        u + v,
+        Point._fields,
+        p[1],
+        len(p),
+        Point._make([1, 2]),
+        n == (a, 3) if False else 1,
+    )
 
 
 class Tree:
@@ -592,7 +620,16 @@ def builtin_subclasses(a, given):
     xs = ListLike([a, 2])
     xs.append(3)
     t = TupleLike([1, a])
-    return d["zz"], d.total(), given.total(), xs.first() + xs[-1], len(xs), t.second() * t[0], given["missing"], "q" in d
+    return (
+        d["zz"],
+        d.total(),
+        given.total(),
+        xs.first() + xs[-1],
+        len(xs),
+        t.second() * t[0],
+        given["missing"],
+        "q" in d,
+    )
 
 
 def singledispatched():

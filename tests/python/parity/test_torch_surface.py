@@ -86,7 +86,13 @@ def shapes_as_numbers(a, d):
 def generic_function_names(a):
     fn = getattr(torch, "relu")
     method = getattr(a, "sum")
-    return fn(a - 2), method(), torch.Tensor.add(a, 1), torch.ops.aten.mul(a, 2), functools.partial(F.softmax, dim=-1)(a)
+    return (
+        fn(a - 2),
+        method(),
+        torch.Tensor.add(a, 1),
+        torch.ops.aten.mul(a, 2),
+        functools.partial(F.softmax, dim=-1)(a),
+    )
 
 
 layer = nn.Linear(3, 2)
@@ -179,3 +185,8 @@ def test_optimizer_step(name):
     assert_same(run(stator.compile), expected)
     assert stator.counters()["captures"].get("graphs", 0) > 0
     assert not stator.counters()["breaks"], stator.counters()["breaks"]
+
+
+def test_optimizer_step_after_the_other_compiler_marked_it():
+    torch.compile(lambda y: y + 1, backend="eager")(x)
+    test_optimizer_step("momentum")
