@@ -163,15 +163,17 @@ Plan make_plan(const c10::OperatorHandle& op) {
     plan.rule = rows.own;
   } else if (rows.refused) {
     plan.reason = rows.refused;
+  } else if (is_registered_by_user(op) && (brings_meta_kernel(op) || !is_composite(op))) {
+    // Asked for at each call, since a library may bring its kernel later. It comes before a composite kernel, which is
+    // a program of the user's own: what that does beside its operators is for the run of the graph.
+    plan.tier = Tier::Python;
+    plan.rule = run_registered_meta;
   } else if (is_composite(op)) {
     plan.tier = Tier::Composite;
     plan.only_parts = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   } else if (rows.meta) {
     plan.tier = Tier::CppMeta;
     plan.rule = rows.meta;
-  } else if (brings_meta_kernel(op)) {
-    plan.tier = Tier::Python;
-    plan.rule = run_registered_meta;
   } else if (auto functional = without_outs(op); functional && has_rule(*functional)) {
     plan.tier = Tier::Own;
     plan.functional = functional;

@@ -137,16 +137,19 @@ void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   });
 }
 
-bool brings_meta_kernel(const c10::OperatorHandle& op) {
+bool is_registered_by_user(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> kOfTorch = {
       "aten",   "c10d",  "_c10d_functional", "_dtensor",  "inductor", "inductor_prims", "mkl",      "mkldnn",
       "onednn", "prims", "profiler",         "quantized", "rngprims", "sparse",         "symm_mem", "debugprims",
   };
   const std::string_view name = op.operator_name().name;
-  return !kOfTorch.contains(name.substr(0, name.find(':'))) && op.hasKernelForDispatchKey(c10::DispatchKey::Meta);
+  return !kOfTorch.contains(name.substr(0, name.find(':')));
 }
 
+bool brings_meta_kernel(const c10::OperatorHandle& op) { return op.hasKernelForDispatchKey(c10::DispatchKey::Meta); }
+
 void run_registered_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (!brings_meta_kernel(op)) refuse(op, "no shape function");
   for (const auto& result : op.schema().returns()) {
     if (result.alias_info() != nullptr && !result.alias_info()->isWrite())
       refuse(op, "a view by a registered operator");

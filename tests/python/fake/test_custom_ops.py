@@ -61,6 +61,10 @@ def _(x):
 LIBRARY = torch.library.Library("stator_test", "FRAGMENT")
 LIBRARY.define("twice(Tensor x) -> Tensor")
 LIBRARY.define("head(Tensor(a) x) -> Tensor(a)")
+LIBRARY.define("bare(Tensor x) -> Tensor")
+LIBRARY.define("late(Tensor x) -> Tensor")
+LIBRARY.impl("bare", lambda x: x * 2, "CPU")
+LIBRARY.impl("late", lambda x: x * 2, "CPU")
 LIBRARY.impl("twice", lambda x: x * 2, "CPU")
 LIBRARY.impl("twice", lambda x: torch.empty_like(x), "Meta")
 LIBRARY.impl("head", lambda x: x[:1], "CPU")
@@ -114,15 +118,39 @@ def test_a_meta_kernel_of_a_library():
 @pytest.mark.parametrize(
     "op,why",
     [
-        (without_fake, "no shape function"),
+        (without_fake, "meta kernel raised: .*no fake impl"),
         (sized_by_values, "meta kernel raised"),
         (torch.ops.stator_test.head, "view"),
+        (torch.ops.stator_test.bare, "no shape function"),
     ],
-    ids=["without_fake", "sized_by_values", "view"],
+    ids=["without_fake", "sized_by_values", "view", "bare"],
 )
 def test_the_others_break(op, why):
     with pytest.raises(RuntimeError, match=f"cannot be traced: .*{why}"):
         trace(op, torch.randn(3))
+
+
+def test_a_meta_kernel_that_comes_later():
+    x = torch.randn(3)
+    with pytest.raises(RuntimeError, match="no shape function"):
+        trace(torch.ops.stator_test.late, x)
+    torch.library.register_fake("stator_test::late", torch.empty_like, lib=LIBRARY)
+    assert names(trace(torch.ops.stator_test.late, x)) == ["stator_test::late"]
+
+
+def test_the_kernel_itself_runs_with_the_graph_alone():
+    runs = []
+
+    @torch.library.custom_op("stator_test::counted", mutates_args=())
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        runs.append(tuple(x.shape))
+        return x + 1
+
+    counted.register_fake(torch.empty_like)
+    x = torch.randn(3)
+    graph = trace(counted, x)
+    assert not runs
+    assert torch.equal(graph(x)[0], x + 1) and runs == [(3,)]
 
 
 def test_compiled():

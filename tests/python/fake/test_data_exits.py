@@ -54,7 +54,6 @@ EXITS = {
     "unique": torch.unique,
     "bincount": lambda t: torch.bincount(t[0].long()),
     "repeat_interleave": lambda t: torch.repeat_interleave(t[0].long()),
-    "max_pool1d": lambda t: torch.max_pool1d(t.unsqueeze(0), 2),
 }
 
 
@@ -77,6 +76,21 @@ def test_storages_of_real_tensors_still_tell_whether_they_are_shared():
     tensor = torch.ones(3)
     assert not tensor.is_shared() and not tensor.untyped_storage().is_shared()
     assert tensor.share_memory_().is_shared()
+
+
+def test_operators_recorded_whole_exit_only_where_nothing_answers_them():
+    (fake,) = _fake.from_reals([torch.randn(2, 3, 4)])
+    _fake.take_poison()
+    before = _fake.scope(True)
+    try:
+        pooled = torch.max_pool1d(fake, 2)
+    finally:
+        _fake.scope(before)
+    assert _fake.is_fake(pooled) and pooled.shape == (2, 3, 2) and _fake.take_poison() is None
+    with pytest.raises(RuntimeError) as raised:
+        torch.max_pool1d(fake, 2)
+    _fake.note_error(str(raised.value))
+    assert _fake.take_poison()
 
 
 def test_poison_outlives_a_swallowed_exception():

@@ -1,4 +1,4 @@
-"""Operators recorded whole: fakes tell the truth of their results, and both lists replay to values and gradients of eager.
+"""Operators recorded whole: fakes tell the truth of their results, and both lists replay to values and gradients.
 
 Recurrent layers, attention, and the operators whose own program looks at values.
 """
