@@ -147,7 +147,7 @@ def _floats(variant: int, *shape: int, key: str = "x") -> dict[str, Any]:
     return {key: torch.randn(shape[0] + variant // 2, *shape[1:], generator=generator)}
 
 
-def _transformers(model: str, config: str, **settings: Any) -> Callable[[], nn.Module]:
+def transformers_model(model: str, config: str, **settings: Any) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
         import transformers
 
@@ -168,13 +168,13 @@ OWN = [
 TRANSFORMERS = [
     Case(
         "BERT",
-        _transformers("BertModel", "BertConfig", intermediate_size=64, max_position_embeddings=64, **_TEXT),
+        transformers_model("BertModel", "BertConfig", intermediate_size=64, max_position_embeddings=64, **_TEXT),
         _encoder_inputs,
         "last_hidden_state",
     ),
     Case(
         "GPT-2",
-        _transformers(
+        transformers_model(
             "GPT2LMHeadModel",
             "GPT2Config",
             vocab_size=100,
@@ -190,7 +190,7 @@ TRANSFORMERS = [
     ),
     Case(
         "Llama",
-        _transformers(
+        transformers_model(
             "LlamaForCausalLM",
             "LlamaConfig",
             intermediate_size=64,
@@ -203,7 +203,7 @@ TRANSFORMERS = [
     ),
     Case(
         "T5",
-        _transformers(
+        transformers_model(
             "T5ForConditionalGeneration",
             "T5Config",
             vocab_size=100,
@@ -219,7 +219,7 @@ TRANSFORMERS = [
     ),
     Case(
         "ViT",
-        _transformers(
+        transformers_model(
             "ViTModel",
             "ViTConfig",
             image_size=32,
@@ -234,7 +234,7 @@ TRANSFORMERS = [
     ),
     Case(
         "ResNet",
-        _transformers(
+        transformers_model(
             "ResNetModel",
             "ResNetConfig",
             embedding_size=8,
@@ -247,7 +247,7 @@ TRANSFORMERS = [
     ),
     Case(
         "ConvNeXt",
-        _transformers("ConvNextModel", "ConvNextConfig", hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 2, 1]),
+        transformers_model("ConvNextModel", "ConvNextConfig", hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 2, 1]),
         _pixels,
         "last_hidden_state",
     ),
