@@ -1,7 +1,7 @@
 """Architectures of the transformers library, small and with random weights: name, class, configuration, inputs.
 
-Shared by the tests and by the `architectures` topic. A row is only data; what varies between models of a kind (how inputs
-look, which output a loss is made of) hangs on the kind.
+Shared by the tests and by the `graphs` topic. A row is only data; what varies between models of a kind (the inputs, the
+output that a loss is made of) hangs on the kind.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ SPEECH = Kind("audio", spectrogram, "logits", lambda: {"input_features": _floats
 
 @dataclass(frozen=True)
 class Architecture:
-    """A row. `settings` go to the configuration class; `peer_graphs` is what torch.compile makes of two calls in eval and
-    of two training steps."""
+    """A row. `settings` go to the configuration; `peer_graphs`: how many torch.compile makes of two calls in eval, and of
+    two training steps.
+    """
 
     name: str
     kind: Kind
@@ -249,8 +250,8 @@ ARCHITECTURES = [
         "GptOssConfig",
         HEADS_OF_16 | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 6},
     ),
-    # State spaces and recurrences. Mamba's associative scan is what it computes by only while it is compiled, with another
-    # order of rounding: turned off, so that there is an eager result to compare with.
+    # State spaces and recurrences. Mamba uses its associative scan, which rounds in another order, only while it is
+    # compiled: turned off, so that there is an eager result to compare with.
     Architecture(
         "Mamba",
         RECURRENT,

@@ -247,6 +247,34 @@ static PyObject* unless_disabled(PyObject* function) {
   throw Break{BreakId::disabled, name_of(function) + (text ? std::string(": ") + text : "")};
 }
 
+/// A function whose result its author declared to be the same for as long as the process lives. It is called now, on the
+/// objects themselves, and what it gives is a constant of the program.
+static Value* call_marked_constant(Interpreter& in, FunctionValue* function, const CallArgs& args) {
+  auto real = [&](Value* value) -> Ref {
+    if (Ref literal = in.literal_of(value)) return literal;
+    auto* object = as<ObjectValue>(value);
+    if (!object || !object->object || !object->attributes.empty() || !object->source)
+      throw Break{BreakId::unknown_call, name_of(function->function.get()) + " on something that the program made"};
+    in.guard(object->source, FactKind::Identity, object->object.get());
+    return object->object;
+  };
+  in.guard(function->source, FactKind::Identity, function->function.get());
+  Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
+  for (size_t i = 0; i < args.positional.size(); ++i)
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), real(args.positional[i]).release());
+  Ref keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) PyDict_SetItem(keywords.get(), name.get(), real(value).get());
+  Ref result = Ref::steal(PyObject_Call(function->function.get(), positional.get(), keywords.get()));
+  if (!result) raise_current(in);
+  if (is_literal(result.get())) return in.constant(result);
+  return in.wrap(result.get(), in.sources().pinned(result.get(), "a result marked constant"));
+}
+
+static bool is_marked_constant(PyObject* function) {
+  PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  return attributes && PyDict_GetItemString(attributes, "_dynamo_marked_constant") == Py_True;
+}
+
 void Interpreter::open_closure(FunctionValue* function) {
   PyObject* closure = function->closure.empty() ? PyFunction_GET_CLOSURE(function->function.get()) : nullptr;
   Ref names = closure ? Ref::steal(PyCode_GetFreevars(function->code)) : Ref();
@@ -271,6 +299,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
         guard(function->source, FactKind::Identity, object);
         return call(wrap(original, sources_->pinned(original, "an optimizer's function")), std::move(args));
       }
+      if (is_marked_constant(object)) return call_marked_constant(*this, function, args);
       bool by_identity = function->source->kind != SourceKind::Argument && function->source->kind != SourceKind::Item &&
                          function->source->kind != SourceKind::CellContents;
       if (by_identity) guard(function->source, FactKind::Identity, object);

@@ -120,14 +120,18 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
     in.mutated(x);
     return x;
   }
-  if ((op == kAdd || op == kInPlaceAdd) && x) {
-    std::vector<Value*> items;
-    Ref other = y ? Ref() : in.literal_of(b);
-    if (!y && !(other && PyTuple_Check(other.get()) && x->kind == Kind::Tuple)) return nullptr;
-    if (y && y->kind != x->kind) return nullptr;
-    for (size_t i = 0; i < x->items.size(); ++i) items.push_back(in.item(x, i));
+  if ((op == kAdd || op == kInPlaceAdd) && (x || y)) {
+    Kind kind = x ? x->kind : y->kind;
+    // A tuple that is a literal stands beside one that is not.
+    auto fits = [&](Value* value, SequenceValue* sequence) {
+      if (sequence) return sequence->kind == kind;
+      Ref literal = kind == Kind::Tuple ? in.literal_of(value) : Ref();
+      return literal && PyTuple_Check(literal.get());
+    };
+    if (!fits(a, x) || !fits(b, y)) return nullptr;
+    std::vector<Value*> items = in.unpack(a);
     for (Value* item : in.unpack(b)) items.push_back(item);
-    return x->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
+    return kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
   }
   if ((op == kMultiply || op == kInPlaceMultiply) && (x || y))
     return repeat(in, x ? x : y, x ? b : a, op == kInPlaceMultiply && x);

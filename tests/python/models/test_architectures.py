@@ -1,6 +1,6 @@
 """Architectures of the transformers library: equal to eager in eval, in training steps and in `generate()`.
 
-How many graphs torch.compile makes of each stands in the table (`python -m benchmarks architectures` measures it again).
+How many graphs torch.compile makes of each stands in the table (`python -m benchmarks graphs` measures it again).
 """
 
 import copy
