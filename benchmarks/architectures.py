@@ -96,8 +96,8 @@ SPEECH = Kind("audio", spectrogram, "logits", lambda: {"input_features": _floats
 
 @dataclass(frozen=True)
 class Architecture:
-    """A row. `settings` go to the configuration; `peer_graphs`: how many torch.compile makes of two calls in eval, and of
-    two training steps.
+    """A row. `settings` go to the configuration; `peer_graphs`: how many torch.compile makes of two calls in eval, and
+    of two training steps.
     """
 
     name: str
@@ -178,6 +178,7 @@ ARCHITECTURES = [
         "OPTForCausalLM",
         "OPTConfig",
         WORDS | WIDTH | {"ffn_dim": 48, "word_embed_proj_dim": 32, "max_position_embeddings": 64},
+        (1, 4),
     ),
     Architecture(
         "BLOOM", DECODER, "BloomForCausalLM", "BloomConfig", WORDS | {"hidden_size": 32, "n_layer": 2, "n_head": 2}
@@ -288,6 +289,7 @@ ARCHITECTURES = [
             "intermediate_size": 48,
             "context_length": 64,
         },
+        (2, 1),
     ),
     Architecture(
         "RecurrentGemma",
@@ -333,9 +335,9 @@ ARCHITECTURES = [
     ),
     # Encoder-decoders.
     Architecture("T5", PAIR, "T5ForConditionalGeneration", "T5Config", T5_SIZES),
-    Architecture("BART", PAIR, "BartForConditionalGeneration", "BartConfig", SEQ2SEQ),
-    Architecture("Marian", PAIR, "MarianMTModel", "MarianConfig", SEQ2SEQ),
-    Architecture("Pegasus", PAIR, "PegasusForConditionalGeneration", "PegasusConfig", SEQ2SEQ),
+    Architecture("BART", PAIR, "BartForConditionalGeneration", "BartConfig", SEQ2SEQ, (1, 10)),
+    Architecture("Marian", PAIR, "MarianMTModel", "MarianConfig", SEQ2SEQ, (1, 8)),
+    Architecture("Pegasus", PAIR, "PegasusForConditionalGeneration", "PegasusConfig", SEQ2SEQ, (1, 8)),
     Architecture(
         "Switch Transformers",
         PAIR,

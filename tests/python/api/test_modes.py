@@ -1,5 +1,6 @@
 """disable, run, nesting of the two with compile, and threads."""
 
+import functools
 import pickle
 import threading
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 import stator
+from tests.python.helpers import assert_same, check_parity
 
 
 def f(x):
@@ -247,3 +249,53 @@ def test_thread_started_by_compiled_code_is_not_captured(x, K):
 
     assert torch.equal(starts(x), x + 1)
     assert torch.equal(results[0], x.cos())
+
+
+def test_a_function_marked_constant_is_called_at_capture_only(x):
+    calls = []
+
+    @torch.compiler.assume_constant_result
+    def scale(name, *, factor=1):
+        calls.append((name, factor))
+        return {"two": 2, "three": 3}[name] * factor
+
+    @torch.compiler.assume_constant_result
+    def table(self):
+        calls.append("table")
+        return [float(ord(c)) for c in self.letters]
+
+    @functools.lru_cache
+    @torch.compiler.assume_constant_result
+    def cached():
+        return 5
+
+    class Holder:
+        letters = "ab"
+
+    holder = Holder()
+
+    def fn(x):
+        return x * scale("two", factor=4) + scale("three") + table(holder)[1] + cached()
+
+    compiled = stator.compile(fn, fullgraph=True)
+    for _ in range(3):
+        assert_same(compiled(x), fn(x))
+    captured = calls[:]
+    del calls[:]
+    assert_same(compiled(x), x * 8 + 3 + 98.0 + 5)
+    assert not calls
+    assert captured.count("table") >= 1 and ("two", 4) in captured
+
+
+def test_a_function_marked_constant_may_fail(x):
+    @torch.compiler.assume_constant_result
+    def table(name):
+        return {"a": 1}[name]
+
+    def fn(x, name):
+        try:
+            return x + table(name)
+        except KeyError as error:
+            return x - len(error.args[0])
+
+    check_parity(fn, (x, "a"), (x, "bcd"), (x, "a"))

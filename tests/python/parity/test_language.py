@@ -34,6 +34,15 @@ def arithmetic(a, b):
     return a + b * 2 - a / (b + 1) // 1 % 3, -a, a**2, a @ b.T, 2 - a, 1 / (a + 1)
 
 
+@program((x, (1, 2)), (x, ()))
+def tuples_that_are_literals_beside_others(a, given):
+    kept = ()
+    for n in given:
+        kept = kept + (a + n,)
+        kept = (n,) + kept
+    return given + kept, kept + given, kept
+
+
 @program((x, 1), (x, 2), (x, -1))
 def branches(a, n):
     if n > 1:
