@@ -16,7 +16,7 @@ import torch
 from .measure import Table
 
 # startup comes first: it starts processes, and later topics leave this one warm.
-TOPICS = ["startup", "capture", "calls", "steady", "phases", "memory"]
+TOPICS = ["startup", "capture", "calls", "breaks", "steady", "phases", "memory"]
 # Asked for by name: torch.compile takes minutes over them.
 ON_DEMAND = ["graphs"]
 ROOT = Path(__file__).resolve().parent.parent

@@ -345,6 +345,7 @@ ARCHITECTURES = [
         "SwitchTransformersConfig",
         T5_SIZES
         | {"num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1, "num_decoder_layers": 1},
+        (20, 21),
     ),
     # Vision.
     Architecture("ViT", SMALL_VISION, "ViTModel", "ViTConfig", IMAGE),
@@ -415,6 +416,7 @@ ARCHITECTURES = [
             "mask_time_prob": 0.0,
             "layerdrop": 0.0,
         },
+        (1, 5),
     ),
     Architecture(
         "Whisper",
@@ -429,6 +431,7 @@ ARCHITECTURES = [
             "suppress_tokens": None,
             "begin_suppress_tokens": None,
         },
+        (1, 5),
     ),
 ]
 
