@@ -26,7 +26,10 @@ SETTINGS: dict[str, Setting] = {
     "suppress_errors": Setting(bool, "A backend or capture that fails runs the frame eager, with a warning."),
     "verbose": Setting(bool, "Errors keep the frames of Stator and of the backend in their tracebacks."),
     "break_after": Setting(
-        int, "Every capture breaks after so many instructions: to bisect a difference. 0: never.", 0
+        int,
+        "Every capture breaks after so many instructions: to bisect a difference. 0: never. "
+        "-1: before each, so that all are done one by one.",
+        -1,
     ),
     "disable": Setting(bool, "Every compiled function runs its plain Python function."),
     "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),

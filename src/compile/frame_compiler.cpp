@@ -199,7 +199,7 @@ void FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, cons
   }
   if (entry->broke) observe::count(std::string("breaks.") + break_name(entry->broke->id));
   cache.ops_made += entry->ops;
-  if (++cache.entries_made >= kFruitless && cache.ops_made == 0 && !request_.fullgraph) {
+  if (++cache.entries_made >= kFruitless && cache.ops_made == 0 && !request_.fullgraph && config().break_after == 0) {
     observe::count("skips.no operator in any capture");
     cache.skipped = true;
   }

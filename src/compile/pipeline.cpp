@@ -127,8 +127,9 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   observe::Stopwatch watch;
   StateKeeper state;
 
-  uint64_t fuel = static_cast<uint64_t>(config().break_after);
-  Walk w = walk(start, graph_name, state, fuel ? fuel + 1 : 0);
+  // The first instruction of a frame is captured in any case: there is no frame yet to do it in.
+  int64_t fuel = std::max<int64_t>(config().break_after, start.offset == 0 && config().break_after < 0 ? 1 : -1);
+  Walk w = walk(start, graph_name, state, fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0);
   entry->broke = w.broke;
   if (w.stopped) entry->broke = BreakReason{BreakId::fuel, "", w.interpreter->end_stack};
   // Only a signal handler's exception is left set: it is the user's.

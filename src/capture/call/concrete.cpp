@@ -1,8 +1,7 @@
 #include "capture/call/concrete.h"
 
-#include <vector>
-
-#include "capture/pycompat/ref.h"
+#include "capture/call/concrete_at.h"
+#include "capture/pycompat/evaluation.h"
 
 namespace stator::capture {
 using pycompat::Instr;
@@ -10,33 +9,12 @@ using pycompat::Op;
 
 namespace {
 
-struct At {
-  StatorFrame* frame;
-  const pycompat::Code& code;
-  const Instr& instr;
-
-  Ref pop() { return Ref::steal(stator_frame_pop(frame)); }
-  void push(Ref value) { stator_frame_push(frame, value.release()); }
-  /// Borrowed; 1 is the top.
-  PyObject* top(int depth = 1) const { return stator_frame_stack(frame, stator_frame_stack_depth(frame) - depth); }
-  PyObject* name() const { return PyTuple_GET_ITEM(code.names, instr.arg); }
-  Done push_or_raise(PyObject* result) {
-    if (!result) return Done::Raised;
-    stator_frame_push(frame, result);
-    return Done::Next;
-  }
-};
-using Execute = Done (*)(At&);
-
-Done status(int failed) { return failed < 0 ? Done::Raised : Done::Next; }
-
 // ---- calls
 
 Done call(At& at) {
   PyObject* names = at.instr.arg2 >= 0 ? PyTuple_GET_ITEM(at.code.consts, at.instr.arg2) : nullptr;
   size_t keywords = names ? PyTuple_GET_SIZE(names) : 0, count = static_cast<size_t>(at.instr.arg);
-  std::vector<Ref> held(count + 2);
-  for (size_t i = held.size(); i-- > 0;) held[i] = at.pop();
+  std::vector<Ref> held = at.pop_all(count + 2);
   if (pycompat::kCallableBeforeNull) std::swap(held[0], held[1]);
   // NULL and the callable, or a method and its self: either way the arguments follow.
   std::vector<PyObject*> row;
@@ -51,13 +29,26 @@ Done call(At& at) {
 
 Done call_function_ex(At& at) {
   bool with_keywords = at.instr.arg & 1;
-  // What CPython says about other kinds of arguments is its own.
-  if (!PyTuple_CheckExact(at.top(with_keywords ? 2 : 1))) return Done::Cannot;
-  if (with_keywords && !PyDict_CheckExact(at.top())) return Done::Cannot;
   Ref keywords = with_keywords ? at.pop() : Ref();
   Ref arguments = at.pop();
   Ref callee = at.pop();
   at.pop();
+  if (keywords && !PyDict_CheckExact(keywords.get())) {
+    Ref dict = Ref::steal(PyDict_New());
+    if (!dict || stator_merge_keywords(callee.get(), dict.get(), keywords.get()) < 0) return Done::Raised;
+    keywords = std::move(dict);
+  }
+  if (!PyTuple_CheckExact(arguments.get())) {
+    if (!Py_TYPE(arguments.get())->tp_iter && !PySequence_Check(arguments.get())) {
+      Ref name = Ref::steal(stator_callable_text(callee.get()));
+      if (name)
+        PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", name.get(),
+                     Py_TYPE(arguments.get())->tp_name);
+      return Done::Raised;
+    }
+    arguments = Ref::steal(PySequence_Tuple(arguments.get()));
+    if (!arguments) return Done::Raised;
+  }
   return at.push_or_raise(PyObject_Call(callee.get(), arguments.get(), keywords.get()));
 }
 
@@ -84,6 +75,9 @@ Done jump_if_false_or_pop(At& at) { return jump_or_pop(at, false); }
 
 Done pop_jump_if_none(At& at) { return at.pop().get() == Py_None ? Done::Jump : Done::Next; }
 Done pop_jump_if_not_none(At& at) { return at.pop().get() == Py_None ? Done::Next : Done::Jump; }
+
+Done jump(At&) { return Done::Jump; }
+Done nothing(At&) { return Done::Next; }
 
 Done get_iter(At& at) {
   Ref iterable = at.pop();
@@ -137,6 +131,54 @@ Done import_name(At& at) {
   Ref from_list = at.pop(), level = at.pop();
   PyObject* arguments[] = {at.name(), stator_frame_globals(at.frame), Py_None, from_list.get(), level.get()};
   return at.push_or_raise(PyObject_Vectorcall(import, arguments, 5, nullptr));
+}
+
+Done import_from(At& at) {
+  PyObject* module = at.top();
+  static PyObject* const getattr_name = PyUnicode_InternFromString("__getattr__");
+  // A module that makes its names up is asked once only.
+  bool plain = PyModule_CheckExact(module) && !PyDict_GetItemWithError(PyModule_GetDict(module), getattr_name);
+  if (!plain) return Done::Cannot;
+  Ref found = Ref::steal(PyObject_GetAttr(module, at.name()));
+  if (found) {
+    at.push(std::move(found));
+    return Done::Next;
+  }
+  PyErr_Clear();
+  return Done::Cannot;
+}
+Done delete_global(At& at) {
+  PyObject* globals = stator_frame_globals(at.frame);
+  if (!PyDict_GetItemWithError(globals, at.name())) return PyErr_Occurred() ? Done::Raised : Done::Cannot;
+  return status(PyDict_DelItem(globals, at.name()));
+}
+Done load_global(At& at) {
+  PyObject* const places[] = {stator_frame_globals(at.frame), stator_frame_builtins(at.frame)};
+  for (PyObject* place : places) {
+    if (!PyDict_CheckExact(place)) return Done::Cannot;
+    PyObject* found = PyDict_GetItemWithError(place, at.name());
+    if (PyErr_Occurred()) return Done::Raised;
+    if (!found) continue;
+    Ref held = Ref::borrow(found);
+    if (at.instr.arg2 && !pycompat::kCallableBeforeNull) at.push(Ref());
+    at.push(std::move(held));
+    if (at.instr.arg2 && pycompat::kCallableBeforeNull) at.push(Ref());
+    return Done::Next;
+  }
+  return Done::Cannot;
+}
+Done load_super_attr(At& at) {
+  if (at.top(3) != reinterpret_cast<PyObject*>(&PySuper_Type)) return Done::Cannot;
+  Ref self = at.pop(), start = at.pop(), type = at.pop();
+  PyObject* arguments[] = {start.get(), self.get()};
+  Ref super = Ref::steal(PyObject_Vectorcall(type.get(), arguments, 2, nullptr));
+  Ref found = super ? Ref::steal(PyObject_GetAttr(super.get(), at.name())) : Ref();
+  if (!found) return Done::Raised;
+  bool method = at.instr.arg2 & 1;
+  if (method && !pycompat::kCallableBeforeNull) at.push(Ref());
+  at.push(std::move(found));
+  if (method && pycompat::kCallableBeforeNull) at.push(Ref());
+  return Done::Next;
 }
 
 // ---- operators
@@ -245,220 +287,135 @@ Done store_fast(At& at) {
   stator_frame_set_slot(at.frame, at.instr.arg, stator_frame_pop(at.frame));
   return Done::Next;
 }
+Done swap(At& at) {
+  std::vector<Ref> held = at.pop_all(at.instr.arg);
+  std::swap(held.front(), held.back());
+  for (Ref& value : held) at.push(std::move(value));
+  return Done::Next;
+}
+Done push_null(At& at) {
+  at.push(Ref());
+  return Done::Next;
+}
+Done load_const(At& at) {
+  at.push(Ref::borrow(PyTuple_GET_ITEM(at.code.consts, at.instr.arg)));
+  return Done::Next;
+}
+
+// ---- locals and cells
+
+Done raise_unbound(At& at) {
+  PyObject* name = PyTuple_GET_ITEM(at.code.localsplus_names, at.instr.arg);
+  if (!(at.code.slot_kinds[at.instr.arg] & pycompat::kSlotFree)) {
+    PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
+                 name);
+    return Done::Raised;
+  }
+  return Done::Cannot;
+}
+Done make_cell(At& at) {
+  Ref cell = Ref::steal(PyCell_New(stator_frame_slot(at.frame, at.instr.arg)));
+  if (!cell) return Done::Raised;
+  stator_frame_set_slot(at.frame, at.instr.arg, cell.release());
+  return Done::Next;
+}
+Done copy_free_vars(At& at) {
+  PyObject* closure = PyFunction_GET_CLOSURE(stator_frame_function(at.frame));
+  int first = at.code.nlocalsplus - at.instr.arg;
+  for (int i = 0; i < at.instr.arg; ++i)
+    stator_frame_set_slot(at.frame, first + i, Py_NewRef(PyTuple_GET_ITEM(closure, i)));
+  return Done::Next;
+}
 Done load_fast(At& at) {
   PyObject* value = stator_frame_slot(at.frame, at.instr.arg);
-  if (!value) return Done::Cannot;
+  if (!value) return raise_unbound(at);
   at.push(Ref::borrow(value));
   return Done::Next;
 }
-
-// ---- containers and strings
-
-Done unpack_sequence(At& at) {
-  PyObject* sequence = at.top();
-  bool is_tuple = PyTuple_CheckExact(sequence), is_list = PyList_CheckExact(sequence);
-  if ((!is_tuple && !is_list) || PySequence_Fast_GET_SIZE(sequence) != at.instr.arg) return Done::Cannot;
-  Ref held = at.pop();
-  for (int i = at.instr.arg; i-- > 0;) at.push(Ref::borrow(PySequence_Fast_GET_ITEM(held.get(), i)));
+Done load_fast_and_clear(At& at) {
+  at.push(Ref::borrow(stator_frame_slot(at.frame, at.instr.arg)));
+  stator_frame_set_slot(at.frame, at.instr.arg, nullptr);
   return Done::Next;
 }
-Done list_extend(At& at) {
-  PyObject* more = at.top();
-  // A message about what cannot be iterated is CPython's own.
-  if (!Py_TYPE(more)->tp_iter && !PySequence_Check(more)) return Done::Cannot;
-  Ref held = at.pop();
-  PyObject* list = at.top(at.instr.arg);
-  return status(PyList_SetSlice(list, PyList_GET_SIZE(list), PyList_GET_SIZE(list), held.get()));
+Done delete_fast(At& at) {
+  if (!stator_frame_slot(at.frame, at.instr.arg)) return raise_unbound(at);
+  stator_frame_set_slot(at.frame, at.instr.arg, nullptr);
+  return Done::Next;
 }
-Done list_append(At& at) {
-  Ref item = at.pop();
-  return status(PyList_Append(at.top(at.instr.arg), item.get()));
+/// The cell in the instruction's slot; null where there is none yet.
+PyObject* cell_of(At& at) {
+  PyObject* cell = stator_frame_slot(at.frame, at.instr.arg);
+  return cell && PyCell_Check(cell) ? cell : nullptr;
 }
-Done set_add(At& at) {
-  Ref item = at.pop();
-  return status(PySet_Add(at.top(at.instr.arg), item.get()));
+Done load_closure(At& at) {
+  PyObject* cell = cell_of(at);
+  if (!cell) return Done::Cannot;
+  at.push(Ref::borrow(cell));
+  return Done::Next;
 }
-Done map_add(At& at) {
-  Ref value = at.pop(), key = at.pop();
-  return status(PyDict_SetItem(at.top(at.instr.arg), key.get(), value.get()));
+Done load_deref(At& at) {
+  PyObject* cell = cell_of(at);
+  if (!cell) return Done::Cannot;
+  Ref value = Ref::steal(PyCell_Get(cell));
+  if (!value) return raise_unbound(at);
+  at.push(std::move(value));
+  return Done::Next;
 }
-Done dict_update(At& at) {
-  if (!PyDict_Check(at.top())) return Done::Cannot;
-  Ref from = at.pop();
-  return status(PyDict_Update(at.top(at.instr.arg), from.get()));
-}
-Done format_value(At& at) {
-  Ref spec = (at.instr.arg & 4) ? at.pop() : Ref();
+Done store_deref(At& at) {
+  PyObject* cell = cell_of(at);
+  if (!cell) return Done::Cannot;
   Ref value = at.pop();
-  switch (at.instr.arg & 3) {
-    case 1:
-      value = Ref::steal(PyObject_Str(value.get()));
-      break;
-    case 2:
-      value = Ref::steal(PyObject_Repr(value.get()));
-      break;
-    case 3:
-      value = Ref::steal(PyObject_ASCII(value.get()));
-      break;
+  return status(PyCell_Set(cell, value.get()));
+}
+Done delete_deref(At& at) {
+  PyObject* cell = cell_of(at);
+  if (!cell) return Done::Cannot;
+  if (!PyCell_GET(cell)) return raise_unbound(at);
+  return status(PyCell_Set(cell, nullptr));
+}
+Done make_function(At& at) {
+  Ref code = at.pop();
+  Ref function = Ref::steal(PyFunction_New(code.get(), stator_frame_globals(at.frame)));
+  if (!function) return Done::Raised;
+  auto* made = function.as<PyFunctionObject>();
+  PyObject** const fields[] = {&made->func_closure, &made->func_annotations, &made->func_kwdefaults,
+                               &made->func_defaults};
+  int bit = 8;
+  for (PyObject** field : fields) {
+    if (at.instr.arg & bit) Py_XSETREF(*field, at.pop().release());
+    bit >>= 1;
   }
-  if (!value) return Done::Raised;
-  if (PyUnicode_CheckExact(value.get()) && !spec) {
-    at.push(std::move(value));
-    return Done::Next;
-  }
-  return at.push_or_raise(PyObject_Format(value.get(), spec.get()));
-}
-Done build_string(At& at) {
-  std::vector<Ref> held(at.instr.arg);
-  for (size_t i = held.size(); i-- > 0;) held[i] = at.pop();
-  Ref list = Ref::steal(PyList_New(at.instr.arg)), empty = Ref::steal(PyUnicode_FromString(""));
-  if (!list || !empty) return Done::Raised;
-  for (size_t i = 0; i < held.size(); ++i) PyList_SET_ITEM(list.get(), i, held[i].release());
-  return at.push_or_raise(PyUnicode_Join(empty.get(), list.get()));
-}
-Done build_tuple(At& at) {
-  Ref tuple = Ref::steal(PyTuple_New(at.instr.arg));
-  if (!tuple) return Done::Raised;
-  for (int i = at.instr.arg; i-- > 0;) PyTuple_SET_ITEM(tuple.get(), i, at.pop().release());
-  at.push(std::move(tuple));
-  return Done::Next;
-}
-Done build_list(At& at) {
-  Ref list = Ref::steal(PyList_New(at.instr.arg));
-  if (!list) return Done::Raised;
-  for (int i = at.instr.arg; i-- > 0;) PyList_SET_ITEM(list.get(), i, at.pop().release());
-  at.push(std::move(list));
-  return Done::Next;
-}
-Done build_set(At& at) {
-  std::vector<Ref> held(at.instr.arg);
-  for (size_t i = held.size(); i-- > 0;) held[i] = at.pop();
-  Ref set = Ref::steal(PySet_New(nullptr));
-  for (size_t i = 0; set && i < held.size(); ++i)
-    if (PySet_Add(set.get(), held[i].get()) < 0) return Done::Raised;
-  return at.push_or_raise(set.release());
-}
-Done build_map(At& at) {
-  std::vector<Ref> held(2 * at.instr.arg);
-  for (size_t i = held.size(); i-- > 0;) held[i] = at.pop();
-  Ref dict = Ref::steal(PyDict_New());
-  for (size_t i = 0; dict && i + 1 < held.size(); i += 2)
-    if (PyDict_SetItem(dict.get(), held[i].get(), held[i + 1].get()) < 0) return Done::Raised;
-  return at.push_or_raise(dict.release());
-}
-Done get_len(At& at) {
-  Py_ssize_t length = PyObject_Length(at.top());
-  return length < 0 ? Done::Raised : at.push_or_raise(PyLong_FromSsize_t(length));
-}
-
-// ---- classes, exceptions and `with`
-
-Done load_build_class(At& at) {
-  PyObject* builtins = stator_frame_builtins(at.frame);
-  PyObject* build = PyDict_CheckExact(builtins) ? PyDict_GetItemString(builtins, "__build_class__") : nullptr;
-  if (!build) return Done::Cannot;
-  at.push(Ref::borrow(build));
+  at.push(std::move(function));
   return Done::Next;
 }
 
-Ref special(PyObject* self, PyObject* name) {
-  PyObject* found = _PyType_Lookup(Py_TYPE(self), name);
-  if (!found) return {};
-  descrgetfunc get = Py_TYPE(found)->tp_descr_get;
-  return get ? Ref::steal(get(found, self, reinterpret_cast<PyObject*>(Py_TYPE(self)))) : Ref::borrow(found);
-}
-Done before_with(At& at) {
-  static PyObject* const enter_name = PyUnicode_InternFromString("__enter__");
-  static PyObject* const exit_name = PyUnicode_InternFromString("__exit__");
-  PyObject* manager = at.top();
-  if (!_PyType_Lookup(Py_TYPE(manager), enter_name) || !_PyType_Lookup(Py_TYPE(manager), exit_name))
-    return Done::Cannot;
-  Ref held = at.pop();
-  Ref enter = special(held.get(), enter_name);
-  Ref exit = enter ? special(held.get(), exit_name) : Ref();
-  if (!exit) return Done::Raised;
-  at.push(std::move(exit));
-  held = Ref();
-  return at.push_or_raise(PyObject_CallNoArgs(enter.get()));
-}
-Done with_except_start(At& at) {
-  PyObject* exception = at.top();
-  Ref trace = Ref::steal(PyException_GetTraceback(exception));
-  PyObject* arguments[] = {nullptr, reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception,
-                           trace ? trace.get() : Py_None};
-  return at.push_or_raise(PyObject_Vectorcall(at.top(4), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-}
-Done push_exc_info(At& at) {
-  Ref exception = at.pop();
-  Ref before = Ref::steal(PyErr_GetHandledException());
-  at.push(before ? std::move(before) : Ref::borrow(Py_None));
-  PyErr_SetHandledException(exception.get());
-  at.push(std::move(exception));
-  return Done::Next;
-}
-Done pop_except(At& at) {
-  Ref before = at.pop();
-  PyErr_SetHandledException(before.get() == Py_None ? nullptr : before.get());
-  return Done::Next;
-}
-bool are_exception_classes(PyObject* classes) {
-  if (!PyTuple_Check(classes)) return PyExceptionClass_Check(classes);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i)
-    if (!PyExceptionClass_Check(PyTuple_GET_ITEM(classes, i))) return false;
-  return true;
-}
-Done check_exc_match(At& at) {
-  if (!are_exception_classes(at.top())) return Done::Cannot;
-  Ref classes = at.pop();
-  return at.push_or_raise(PyBool_FromLong(PyErr_GivenExceptionMatches(at.top(), classes.get())));
-}
-
-/// An instance for `raise X` or `from X`: X itself, or what calling the class gives. Null with the error set.
-Ref exception_instance(Ref given, const char* otherwise) {
-  if (PyExceptionInstance_Check(given.get())) return given;
-  if (!PyExceptionClass_Check(given.get())) {
-    PyErr_SetString(PyExc_TypeError, otherwise);
-    return {};
-  }
-  Ref made = Ref::steal(PyObject_CallNoArgs(given.get()));
-  if (made && !PyExceptionInstance_Check(made.get())) {
-    PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", given.get(),
-                 Py_TYPE(made.get()));
-    return {};
-  }
-  return made;
-}
-Done raise_varargs(At& at) {
-  if (at.instr.arg == 0) return Done::Cannot;
-  Ref cause = at.instr.arg == 2 ? at.pop() : Ref();
-  Ref exception = exception_instance(at.pop(), "exceptions must derive from BaseException");
-  if (!exception) return Done::Raised;
-  if (cause) {
-    if (cause.get() == Py_None)
-      cause = Ref();
-    else if (cause = exception_instance(std::move(cause), "exception causes must derive from BaseException"); !cause)
-      return Done::Raised;
-    PyException_SetCause(exception.get(), cause.release());
-  }
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
-  return Done::Raised;
-}
-
-struct Row {
-  Op op;
-  Execute execute;
-};
-constexpr Row kRows[] = {
+constexpr ConcreteRow kRows[] = {
+    {Op::NOP, nothing},
     {Op::POP_TOP, pop_top},
+    {Op::PUSH_NULL, push_null},
     {Op::COPY, copy},
+    {Op::SWAP, swap},
+    {Op::LOAD_CONST, load_const},
     {Op::LOAD_FAST, load_fast},
+    {Op::LOAD_FAST_AND_CLEAR, load_fast_and_clear},
     {Op::STORE_FAST, store_fast},
+    {Op::DELETE_FAST, delete_fast},
+    {Op::MAKE_CELL, make_cell},
+    {Op::COPY_FREE_VARS, copy_free_vars},
+    {Op::LOAD_CLOSURE, load_closure},
+    {Op::LOAD_DEREF, load_deref},
+    {Op::STORE_DEREF, store_deref},
+    {Op::DELETE_DEREF, delete_deref},
+    {Op::LOAD_GLOBAL, load_global},
+    {Op::STORE_GLOBAL, store_global},
+    {Op::DELETE_GLOBAL, delete_global},
     {Op::LOAD_ATTR, load_attr},
     {Op::LOAD_METHOD, load_method},
+    {Op::LOAD_SUPER_ATTR, load_super_attr},
     {Op::STORE_ATTR, store_attr},
     {Op::DELETE_ATTR, delete_attr},
-    {Op::STORE_GLOBAL, store_global},
     {Op::IMPORT_NAME, import_name},
+    {Op::IMPORT_FROM, import_from},
     {Op::BINARY_OP, binary_op},
     {Op::BINARY_SUBSCR, binary_subscr},
     {Op::BINARY_SLICE, binary_slice},
@@ -473,22 +430,10 @@ constexpr Row kRows[] = {
     {Op::COMPARE_OP, compare_op},
     {Op::IS_OP, is_op},
     {Op::CONTAINS_OP, contains_op},
-    {Op::BUILD_TUPLE, build_tuple},
-    {Op::BUILD_LIST, build_list},
-    {Op::BUILD_SET, build_set},
-    {Op::BUILD_MAP, build_map},
-    {Op::BUILD_STRING, build_string},
-    {Op::LIST_APPEND, list_append},
-    {Op::LIST_EXTEND, list_extend},
-    {Op::SET_ADD, set_add},
-    {Op::MAP_ADD, map_add},
-    {Op::DICT_UPDATE, dict_update},
-    {Op::UNPACK_SEQUENCE, unpack_sequence},
-    {Op::FORMAT_VALUE, format_value},
-    {Op::GET_LEN, get_len},
     {Op::CALL, call},
     {Op::CALL_FUNCTION_EX, call_function_ex},
-    {Op::LOAD_BUILD_CLASS, load_build_class},
+    {Op::MAKE_FUNCTION, make_function},
+    {Op::JUMP, jump},
     {Op::POP_JUMP_IF_TRUE, pop_jump_if_true},
     {Op::POP_JUMP_IF_FALSE, pop_jump_if_false},
     {Op::POP_JUMP_IF_NONE, pop_jump_if_none},
@@ -497,26 +442,23 @@ constexpr Row kRows[] = {
     {Op::JUMP_IF_FALSE_OR_POP, jump_if_false_or_pop},
     {Op::GET_ITER, get_iter},
     {Op::FOR_ITER, for_iter},
-    {Op::BEFORE_WITH, before_with},
-    {Op::WITH_EXCEPT_START, with_except_start},
-    {Op::PUSH_EXC_INFO, push_exc_info},
-    {Op::POP_EXCEPT, pop_except},
-    {Op::CHECK_EXC_MATCH, check_exc_match},
-    {Op::RAISE_VARARGS, raise_varargs},
 };
 
 struct Table {
   Execute by_op[static_cast<size_t>(Op::kCount)] = {};
-  constexpr Table() {
-    for (const Row& row : kRows) by_op[static_cast<size_t>(row.op)] = row.execute;
+  Table() {
+    for (auto rows : {concrete_basic_rows(), concrete_container_rows(), concrete_exception_rows()})
+      for (const ConcreteRow& row : rows) by_op[static_cast<size_t>(row.op)] = row.execute;
   }
 };
-constexpr Table kTable;
 
 }  // namespace
 
+std::span<const ConcreteRow> concrete_basic_rows() { return kRows; }
+
 Done execute(PyThreadState* tstate, StatorFrame* frame, const pycompat::Code& code, const Instr& instr) {
-  Execute found = kTable.by_op[static_cast<size_t>(instr.op)];
+  static const Table table;
+  Execute found = table.by_op[static_cast<size_t>(instr.op)];
   if (!found) return Done::Cannot;
   pycompat::LinkedFrame linked(tstate, frame, instr.unit);
   At at{frame, code, instr};

@@ -8,10 +8,11 @@
 namespace stator::capture {
 
 enum class Done : uint8_t {
-  Next,    // goes on at the following instruction
-  Jump,    // goes on at the instruction's target
-  Raised,  // a Python error is set
-  Cannot,  // nothing was touched: CPython has to run the frame from here
+  Next,      // goes on at the following instruction
+  Jump,      // goes on at the instruction's target
+  Raised,    // a Python error is set
+  Reraised,  // so is it, and its traceback stays as it was; below, RERAISE's number tells where it came from first
+  Cannot,    // nothing was touched: CPython has to run the frame from here
 };
 
 /// The frame is linked at the instruction and stays so: callees see it as their caller. GIL held.

@@ -103,13 +103,20 @@ class Resumption {
   }
 
   /// The error that is set belongs to this instruction: the program's handler in this frame gets it, or the caller.
-  void raised_at(const Instr& instr) {
+  /// `again`: an exception that was here before, and has its entry of this frame. `first`: the code unit that raised
+  /// it.
+  void raised_at(const Instr& instr) { raised_at(instr, instr.unit, false); }
+  void raised_at(const Instr& instr, int first, bool again) {
     const ExceptionEntry* handler = nullptr;
     int index = static_cast<int>(&instr - code_.instrs.data());
     for (const ExceptionEntry& entry : code_.exceptions)
       if (entry.start <= index && index < entry.end) handler = &entry;
-    if (!handler) return end(stator_frame_throw(tstate_, frame_, instr.unit));
-    {
+    if (!handler) {
+      PyObject* result = stator_frame_throw(tstate_, frame_, instr.unit);
+      if (again && !result) drop_newest_entry();
+      return end(result);
+    }
+    if (!again) {
       pycompat::LinkedFrame linked(tstate_, frame_, instr.unit);
       PyFrameObject* object = PyEval_GetFrame();
       if (object) PyTraceBack_Here(object);
@@ -122,13 +129,30 @@ class Resumption {
     Py_XDECREF(trace);
     Ref exception = Ref::steal(value);
     while (stator_frame_stack_depth(frame_) > handler->depth) Ref::steal(stator_frame_pop(frame_));
-    if (handler->lasti) stator_frame_push(frame_, PyLong_FromLong(instr.unit));
+    if (handler->lasti) stator_frame_push(frame_, PyLong_FromLong(first));
     stator_frame_push(frame_, exception.release());
     stator_frame_set_offset(frame_, code_.instrs[handler->target].offset);
   }
 
+  /// Of the current error's traceback.
+  static void drop_newest_entry() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (trace)
+      Py_SETREF(trace, Py_XNewRef(reinterpret_cast<PyObject*>(reinterpret_cast<PyTracebackObject*>(trace)->tb_next)));
+    PyErr_Restore(type, value, trace);
+  }
+
+  /// Where an exception that RERAISE raises came from: its operand tells how deep the number stands.
+  int first_unit(const Instr& instr) const {
+    if (instr.op != pycompat::Op::RERAISE || instr.arg == 0) return instr.unit;
+    int depth = stator_frame_stack_depth(frame_) - instr.arg - 1;
+    return depth < 0 ? instr.unit : static_cast<int>(PyLong_AsLong(stator_frame_stack(frame_, depth)));
+  }
+
   void execute_next() {
     const Instr& instr = next_instr();
+    int first = first_unit(instr);
     size_t index = &instr - code_.instrs.data();
     Done done;
     {
@@ -143,7 +167,10 @@ class Resumption {
         return stator_frame_set_offset(frame_, code_.instrs[instr.target].offset);
       case Done::Raised:
         return raised_at(instr);
+      case Done::Reraised:
+        return raised_at(instr, first, true);
       case Done::Cannot:
+        observe::count(std::string("leaves.") + pycompat::op_name(instr.op));
         stator_frame_set_offset(frame_, instr.offset);
         return run_plain();
     }

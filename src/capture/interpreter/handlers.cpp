@@ -231,10 +231,10 @@ void on_build_map(Interpreter& in, Frame& f, const Instr& i) {
   f.push(dict);
 }
 void on_build_const_key_map(Interpreter& in, Frame& f, const Instr& i) {
-  PyObject* keys = in.constant_of(f.pop());
+  std::vector<Value*> keys = in.unpack(f.pop());
   std::vector<Value*> items = pop_many(f, i.arg);
   DictValue* dict = in.dict();
-  for (int k = 0; k < i.arg; ++k) in.dict_set(dict, in.constant(PyTuple_GET_ITEM(keys, k)), items[k]);
+  for (int k = 0; k < i.arg; ++k) in.dict_set(dict, keys[k], items[k]);
   f.push(dict);
 }
 void on_build_slice(Interpreter& in, Frame& f, const Instr& i) {
@@ -259,8 +259,15 @@ void on_list_append(Interpreter& in, Frame& f, const Instr& i) {
   in.mutated(list);
   as_sequence(list)->items.push_back(item);
 }
+/// What is unpacked; each instruction has words of its own about something that cannot be, which Python says.
+Value* unpackable(Interpreter& in, Value* value) {
+  PyTypeObject* type = in.type_of(value);
+  if (!type->tp_iter && !(type->tp_as_sequence && type->tp_as_sequence->sq_item))
+    throw Break{BreakId::raises, std::string("a ") + type->tp_name + " is unpacked"};
+  return value;
+}
 void on_list_extend(Interpreter& in, Frame& f, const Instr& i) {
-  Value* more = f.pop();
+  Value* more = unpackable(in, f.pop());
   auto items = unpack_hinted(in, more);
   Value* list = f.top(i.arg);
   in.mutated(list);
@@ -323,7 +330,7 @@ std::vector<Value*> take_items(Interpreter& in, Value* iterable, size_t wanted) 
   return items;
 }
 void on_unpack_sequence(Interpreter& in, Frame& f, const Instr& i) {
-  std::vector<Value*> items = take_items(in, f.pop(), static_cast<size_t>(i.arg));
+  std::vector<Value*> items = take_items(in, unpackable(in, f.pop()), static_cast<size_t>(i.arg));
   if (items.size() != static_cast<size_t>(i.arg)) {
     if (items.size() < static_cast<size_t>(i.arg))
       in.raise(PyExc_ValueError, "not enough values to unpack (expected " + std::to_string(i.arg) + ", got " +
@@ -334,7 +341,7 @@ void on_unpack_sequence(Interpreter& in, Frame& f, const Instr& i) {
 }
 void on_unpack_ex(Interpreter& in, Frame& f, const Instr& i) {
   size_t before = i.arg & 0xFF, after = i.arg >> 8;
-  std::vector<Value*> items = in.unpack(f.pop());
+  std::vector<Value*> items = in.unpack(unpackable(in, f.pop()));
   if (items.size() < before + after)
     in.raise(PyExc_ValueError, "not enough values to unpack (expected at least " + std::to_string(before + after) +
                                    ", got " + std::to_string(items.size()) + ")");
@@ -393,7 +400,7 @@ void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
       if (!name || !PyUnicode_Check(name)) in.raise(PyExc_TypeError, "keywords must be strings");
       args.keywords.emplace_back(Ref::borrow(name), value);
     }
-  args.positional = in.unpack(f.pop());
+  args.positional = in.unpack(unpackable(in, f.pop()));
   Value* callee = f.pop();
   f.pop();  // NULL
   in.continuation = Continuation::Push;
@@ -533,15 +540,18 @@ void on_check_exc_match(Interpreter& in, Frame& f, const Instr&) {
   Value* classes = f.pop();
   f.push(in.boolean(exception_matches(in, f.top(), classes)));
 }
-void on_reraise(Interpreter&, Frame& f, const Instr& i) {
-  Value* exception = f.pop();
+/// An exception that is there already, once more. One from outside gets entries in its traceback on the way.
+[[noreturn]] void raise_again(Value* exception) {
+  auto* object = as<ObjectValue>(exception);
+  if (!object || object->object) throw Break{BreakId::raises, "an exception from outside is raised again"};
   throw Raise{exception};
 }
+void on_reraise(Interpreter&, Frame& f, const Instr&) { raise_again(f.pop()); }
 void on_raise_varargs(Interpreter& in, Frame& f, const Instr& i) {
   if (i.arg == 0) {
     Value* handled = handled_exception(f);
     if (!handled) throw Break{BreakId::raises, "raise without an exception"};
-    throw Raise{handled};
+    raise_again(handled);
   }
   Value* cause = i.arg == 2 ? f.pop() : nullptr;
   Value* exception = f.pop();

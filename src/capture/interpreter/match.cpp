@@ -37,6 +37,7 @@ Value* attribute(Interpreter& in, Value* subject, PyObject* name) {
 std::vector<Ref> positional_names(Interpreter& in, PyTypeObject* type, size_t count) {
   static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
   Value* given = in.find_attr(in.constant(reinterpret_cast<PyObject*>(type)), match_args);
+  if (given && in.type_of(given) != &PyTuple_Type) throw Break{BreakId::raises, "__match_args__ must be a tuple"};
   std::vector<Value*> items = given ? in.unpack(given) : std::vector<Value*>{};
   if (items.size() < count) throw Break{BreakId::raises, "a class pattern with too many positional patterns"};
   std::vector<Ref> names;

@@ -32,7 +32,8 @@ Ref object_text(Interpreter& in, ObjectValue* object, int conversion) {
   if (found && PyFunction_Check(found))
     return str_result(in, in.call(in.bind_descriptor(found, object->type, object, names[conversion]), {}), "__str__");
   if (conversion == kStr && found == object_str) return object_text(in, object, kRepr);
-  if (is_exception_class(object->type)) {
+  // One from outside is another one on the next call.
+  if (is_exception_class(object->type) && !object->object) {
     Ref real = real_exception(in, object);
     Ref text = real ? Ref::steal(conversion == kStr ? PyObject_Str(real.get()) : PyObject_Repr(real.get())) : Ref();
     PyErr_Clear();

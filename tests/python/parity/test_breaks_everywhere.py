@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import stator
+from tests.python.parity import break_programs
 
 _spec = importlib.util.spec_from_file_location(
     "resume_programs", Path(__file__).parents[2] / "pycompat" / "programs.py"
@@ -19,7 +20,8 @@ programs = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(programs)
 
 # How many instructions each capture may take before it breaks.
-FUELS = [*range(1, 41), 47, 53, 61, 74, 89, 107, 150, 0]
+# -1: none at all, each instruction is done for real.
+FUELS = [-1, *range(1, 41), 47, 53, 61, 74, 89, 107, 150, 0]
 
 
 def outcome(function, args, kwargs, log, name):
@@ -29,7 +31,7 @@ def outcome(function, args, kwargs, log, name):
     except BaseException as error:
         chain, seen = [], error
         while seen is not None:
-            chain.append((type(seen).__name__, seen.args))
+            chain.append((type(seen).__name__, repr(seen.args)))
             seen = seen.__context__
         lines = [
             (entry.name, entry.lineno, entry.colno)
@@ -40,7 +42,7 @@ def outcome(function, args, kwargs, log, name):
     return result, repr(log), repr(sys.exc_info()[1])
 
 
-@pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("program", programs.PROGRAMS + break_programs.PROGRAMS, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("handling", [False, True], ids=["plain", "handling"])
 def test_broken_everywhere(program, handling):
     def run(wrap):
@@ -62,3 +64,19 @@ def test_broken_everywhere(program, handling):
                 for attempt in range(3):
                     assert run(stator.compile) == want, f"broken after {fuel} instructions, call {attempt}"
             assert stator.counters["captures"] or not fuel
+
+
+# Statements that are left to Python for the rest of the frame: they raise, or prepare that.
+LEFT = {"imports": "IMPORT_FROM", "class_and_names": "LOAD_GLOBAL"}
+LEFT |= {name: "PREP_RERAISE_STAR" for name in ("star_handlers", "star_handlers_leave_some", "star_reraises_itself")}
+
+
+@pytest.mark.parametrize("program", programs.PROGRAMS + break_programs.PROGRAMS, ids=lambda p: p.__name__)
+def test_every_instruction_can_be_done_for_real(program):
+    function, args, kwargs, log = program()
+    stator.reset()
+    with stator.config.patch(break_after=-1):
+        outcome(stator.compile(function), args, kwargs, log, function.__name__)
+    left = LEFT.get(program.__name__)
+    assert list(stator.counters.get("leaves", ())) == ([left] if left else [])
+    assert stator.counters["captures"]

@@ -1,0 +1,43 @@
+#include "capture/pycompat/evaluation.h"
+
+#if PY_VERSION_HEX >= 0x030D0000
+#define Py_BUILD_CORE 1
+#include <internal/pycore_dict.h>
+#endif
+
+PyObject* stator_callable_text(PyObject* callable) { return _PyObject_FunctionStr(callable); }
+
+// The key that was there twice: borrowed, or NULL when the error is about something else.
+static PyObject* repeated_key(PyObject* value) {
+  PyObject* args = value;
+#if PY_VERSION_HEX >= 0x030C0000
+  args = value ? ((PyBaseExceptionObject*)value)->args : NULL;
+#endif
+  return args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
+}
+
+int stator_merge_keywords(PyObject* callable, PyObject* keywords, PyObject* more) {
+  if (_PyDict_MergeEx(keywords, more, 2) == 0) return 0;
+  if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    PyObject* name = _PyObject_FunctionStr(callable);
+    if (name)
+      PyErr_Format(PyExc_TypeError, "%U argument after ** must be a mapping, not %.200s", name, Py_TYPE(more)->tp_name);
+    Py_XDECREF(name);
+  } else if (PyErr_ExceptionMatches(PyExc_KeyError)) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject* key = repeated_key(value);
+    PyObject* name = key ? _PyObject_FunctionStr(callable) : NULL;
+    if (!name && !PyErr_Occurred()) {
+      PyErr_Restore(type, value, trace);
+      return -1;
+    }
+    if (name) PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", name, key);
+    Py_XDECREF(name);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  }
+  return -1;
+}
