@@ -1,6 +1,6 @@
 #include "capture/cache/code_cache.h"
 
-#include <unordered_map>
+#include <algorithm>
 
 namespace stator::capture {
 namespace {
@@ -31,75 +31,101 @@ PyMethodDef on_code_death_def = {"on_code_death", on_code_death, METH_O, nullptr
 
 CodeCache::CodeCache(PyCodeObject* code) : code_(code) {}
 
+CodeCache::Entries* CodeCache::at(int32_t offset) {
+  auto found = entries_.find(offset);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
 std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, const GuardInput& input) {
-  for (auto it = entries_.begin(); it != entries_.end();) {
+  // What an entry held may come back here when it dies: that waits until the list is no longer walked.
+  Entries dead;
+  Entries* entries = at(offset);
+  if (!entries) return nullptr;
+  for (auto it = entries->begin(); it != entries->end();) {
     Entry& entry = **it;
+    auto here = it++;
     if (entry.guards->is_dead()) {
-      std::shared_ptr<Entry> dead = *it;
-      it = entries_.erase(it);
-      continue;
+      dead.splice(dead.end(), *entries, here);
+    } else if (entry.cache_key.get() == cache_key && entry.fits(input.arguments) && entry.guards->run(input)) {
+      return hit(*entries, here);
     }
-    if (entry.offset == offset && entry.cache_key.get() == cache_key && entry.fits(input.arguments) &&
-        entry.guards->run(input)) {
-      return hit(it);
-    }
-    ++it;
   }
   return nullptr;
 }
 
 std::shared_ptr<Entry> CodeCache::find(PyObject* cache_key, PyObject* function, const RawCall& call) {
-  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+  Entries* entries = at(0);
+  if (!entries) return nullptr;
+  for (auto it = entries->begin(); it != entries->end(); ++it) {
     Entry& entry = **it;
-    if (entry.offset == 0 && entry.cache_key.get() == cache_key && entry.guards->run(call, function)) return hit(it);
+    if (entry.cache_key.get() == cache_key && entry.guards->run(call, function)) return hit(*entries, it);
   }
   return nullptr;
 }
 
-std::shared_ptr<Entry> CodeCache::hit(Entries::iterator at) {
+std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at) {
   ++(*at)->hits;
   ++hits;
-  if (at != entries_.begin()) entries_.splice(entries_.begin(), entries_, at);
+  (*at)->used = ++clock_;
+  if (at != entries.begin()) entries.splice(entries.begin(), entries, at);
   return *at;
 }
 
-void CodeCache::add(std::shared_ptr<Entry> entry) { entries_.push_front(std::move(entry)); }
+void CodeCache::add(std::shared_ptr<Entry> entry) {
+  entry->used = ++clock_;
+  entries_[entry->offset].push_front(std::move(entry));
+}
+
+std::vector<std::shared_ptr<Entry>> CodeCache::entries() const {
+  std::vector<std::shared_ptr<Entry>> all;
+  for (auto& [offset, entries] : entries_) all.insert(all.end(), entries.begin(), entries.end());
+  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a->used > b->used; });
+  return all;
+}
 
 void CodeCache::evict(PyObject* cache_key) {
-  for (auto it = entries_.end(); it != entries_.begin();) {
-    --it;
-    if ((*it)->cache_key.get() == cache_key) {
-      std::shared_ptr<Entry> evicted = *it;
-      entries_.erase(it);
-      return;
-    }
-  }
+  Entries* from = nullptr;
+  Entries::iterator oldest;
+  for (auto& [offset, entries] : entries_)
+    for (auto it = entries.begin(); it != entries.end(); ++it)
+      if ((*it)->cache_key.get() == cache_key && (!from || (*it)->used < (*oldest)->used)) {
+        from = &entries;
+        oldest = it;
+      }
+  if (!from) return;
+  Entries evicted;
+  evicted.splice(evicted.end(), *from, oldest);
 }
 
 std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key, const GuardInput& input) {
   std::vector<std::string> reasons;
-  for (auto& entry : entries_)
-    if (entry->offset == offset && entry->cache_key.get() == cache_key)
+  const Entries* entries = at(offset);
+  if (!entries) return reasons;
+  for (auto& entry : *entries)
+    if (entry->cache_key.get() == cache_key)
       reasons.push_back(entry->id() + ": " +
                         (entry->fits(input.arguments) ? entry->guards->failure(input) : "other variables are bound"));
   return reasons;
 }
 
 size_t CodeCache::count(int32_t offset, PyObject* cache_key) const {
+  const Entries* entries = at(offset);
   size_t n = 0;
-  for (auto& entry : entries_) n += entry->offset == offset && entry->cache_key.get() == cache_key;
+  if (!entries) return n;
+  for (auto& entry : *entries) n += entry->cache_key.get() == cache_key;
   return n;
 }
 
 size_t CodeCache::count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const {
+  const Entries* entries = at(offset);
   size_t n = 0;
-  for (auto& entry : entries_)
-    n += entry->offset == offset && entry->cache_key.get() == cache_key && entry->guards->same_identities(input);
+  if (!entries) return n;
+  for (auto& entry : *entries) n += entry->cache_key.get() == cache_key && entry->guards->same_identities(input);
   return n;
 }
 
 void CodeCache::clear() {
-  std::list<std::shared_ptr<Entry>> dropped;
+  std::unordered_map<int32_t, Entries> dropped;
   dropped.swap(entries_);
   next_compile_id = 0;
   warned = skipped = false;

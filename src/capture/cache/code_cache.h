@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "capture/cache/entry.h"
@@ -11,7 +12,7 @@
 
 namespace stator::capture {
 
-/// All entries of one code object, most recently used first. GIL held throughout.
+/// All entries of one code object: by the offset where they begin, most recently used first. GIL held throughout.
 class CodeCache {
  public:
   explicit CodeCache(PyCodeObject* code);
@@ -28,7 +29,8 @@ class CodeCache {
   size_t count(int32_t offset, PyObject* cache_key) const;
   /// Entries whose identity-guarded objects fit this call: those are what a recompile limit counts.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
-  const std::list<std::shared_ptr<Entry>>& entries() const { return entries_; }
+  /// All of them, most recently used first.
+  std::vector<std::shared_ptr<Entry>> entries() const;
   void clear();
 
   uint64_t frame_id = 0;
@@ -46,11 +48,15 @@ class CodeCache {
 
  private:
   using Entries = std::list<std::shared_ptr<Entry>>;
-  std::shared_ptr<Entry> hit(Entries::iterator at);
+  std::shared_ptr<Entry> hit(Entries& entries, Entries::iterator at);
+  /// The entries at an offset; null where there are none.
+  Entries* at(int32_t offset);
+  const Entries* at(int32_t offset) const { return const_cast<CodeCache*>(this)->at(offset); }
 
   bool detached_ = false;
   PyCodeObject* code_;
-  Entries entries_;
+  std::unordered_map<int32_t, Entries> entries_;
+  uint64_t clock_ = 0;
 };
 
 /// The cache of a code object; made on first use, gone when the code object dies.

@@ -37,6 +37,7 @@ struct Entry {
   size_t ops = 0;
   Phases phases;
   uint64_t hits = 0;
+  uint64_t used = 0;  // when it was hit or made last, by its cache's clock
 
   /// Whether just the same places hold something.
   bool fits(PyObject* const* values) const {

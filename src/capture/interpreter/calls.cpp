@@ -247,8 +247,8 @@ static PyObject* unless_disabled(PyObject* function) {
   throw Break{BreakId::disabled, name_of(function) + (text ? std::string(": ") + text : "")};
 }
 
-/// A function whose result its author declared to be the same for as long as the process lives. It is called now, on the
-/// objects themselves, and what it gives is a constant of the program.
+/// A function whose result its author declared to be the same for as long as the process lives. It is called now, on
+/// the objects themselves, and what it gives is a constant of the program.
 static Value* call_marked_constant(Interpreter& in, FunctionValue* function, const CallArgs& args) {
   auto real = [&](Value* value) -> Ref {
     if (Ref literal = in.literal_of(value)) return literal;
