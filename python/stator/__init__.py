@@ -22,6 +22,7 @@ except ImportError as _error:
     ) from _error
 
 from . import errors
+from . import functions as _functions  # noqa: F401 (the extension looks it up)
 from .api import cache_entries, check_supported, compile, counters, is_supported, reset
 from .backends import list_backends, register_backend
 from .config import config

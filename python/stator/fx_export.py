@@ -24,6 +24,7 @@ _exit_inference = torch.autograd.grad_mode._exit_inference_mode
 for _function in (_set_grad, _enter_autocast, _exit_autocast, _enter_inference, _exit_inference):
     has_side_effect(_function)
 
+_PYTHON_NODE = "stator::call"
 _NAME_KEY = "stator_graph_name"
 
 
@@ -51,6 +52,19 @@ class ExportedGraphModule(_LazyGraphModule):  # type: ignore[misc]
         raise pickle.PicklingError("torch.package cannot hold this module; use pickle")
 
 
+class _Called(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, called: Any) -> None:
+        super().__init__()
+        self.called = called
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        result: tuple[torch.Tensor, ...] = self.called(*tensors)
+        return result
+
+    def extra_repr(self) -> str:
+        return str(self.called)
+
+
 def export_graph(graph: _C.Graph) -> ExportedGraphModule:
     return _Exporter(graph).run()
 
@@ -63,7 +77,7 @@ class _Exporter:
         self.locations = graph.locations()
         self.traces: dict[int, str] = {}
         self.env: dict[int, torch.fx.Node] = {}
-        self.constants: dict[str, torch.Tensor] = {}
+        self.constants: dict[str, Any] = {}
         self.constant_names: dict[int, str] = {}
 
     def run(self) -> ExportedGraphModule:
@@ -79,6 +93,9 @@ class _Exporter:
         switch = _StateNodes(self.graph, states, [node[5] for node in nodes])
         for index, (name, overload, args, kwargs, results, state, location) in enumerate(nodes):
             switch.before(index, state)
+            if name == _PYTHON_NODE:
+                self.define_results(self.call_python(args[0], args[1], location), results, used)
+                continue
             target = _resolve(name, overload)
             first = next((v for v in results if isinstance(v, _C.Value)), None) if len(results) == 1 else None
             node = self.graph.create_node(
@@ -96,6 +113,15 @@ class _Exporter:
         module = ExportedGraphModule(self.constants, self.graph, "GraphModule")
         module.meta[_NAME_KEY] = native.name
         return module
+
+    def call_python(self, tensors: Any, called: Any, location: int) -> torch.fx.Node:
+        """Python objects among the nodes become modules of the graph's own."""
+        attribute = f"python_{len(self.constants)}"
+        self.constants[attribute] = _Called(called)
+        node = self.graph.call_module(attribute, self.operands(tensors))
+        if location:
+            node.meta["stack_trace"] = self.stack_trace(location)
+        return node
 
     def define_results(self, node: torch.fx.Node, results: Any, used: set[int]) -> None:
         single = len(results) == 1

@@ -6,6 +6,7 @@
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "capture/call/python_node.h"
 #include "capture/pycompat/ref.h"
 #include "core/fake/fake_tensor.h"
 #include "core/tracer/tracer.h"
@@ -152,6 +153,7 @@ PyModuleDef fake_module = {PyModuleDef_HEAD_INIT, "stator._C._fake", "Fake tenso
 bool add_fake_bindings(PyObject* module) {
   fake::install();
   tracer::install();
+  capture::install_python_node();
   if (!guard_storage_methods()) return false;
   PyObject* part = PyModule_Create(&fake_module);
   if (!part) return false;

@@ -73,6 +73,7 @@ Ref constant_object(const c10::IValue& value, const c10::Type& real_type) {
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return number_object(tensor.item());
     return owned(THPVariable_Wrap(tensor));
   }
+  if (value.isPyObject()) return Ref::borrow(value.toPyObjectHolder()->getPyObject());
   TORCH_CHECK(value.isList(), "no Python form of a constant of kind ", value.tagKind());
   return list_of(value.toListRef(), [&](const c10::IValue& item) { return constant_object(item, real_type); });
 }

@@ -1,5 +1,4 @@
 // Models of torch functions that are not simply called on fakes.
-#include <cstring>
 
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
@@ -9,6 +8,12 @@
 
 namespace stator::capture {
 namespace {
+
+/// The name of the module whose code runs.
+std::string_view module_of(const Frame& frame) {
+  PyObject* module = PyDict_GetItemString(frame.globals, "__name__");
+  return module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
+}
 
 Value* is_true(Interpreter& in, CallArgs&) { return in.boolean(true); }
 Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
@@ -76,9 +81,7 @@ const char* const kIinfo = "torch.iinfo";
 
 Value* graph_break(Interpreter& in, CallArgs& args) {
   // Torch's own code asks for breaks where another compiler needs them.
-  PyObject* caller = PyDict_GetItemString(in.frame->globals, "__name__");
-  if (caller && PyUnicode_Check(caller) && std::string_view(PyUnicode_AsUTF8(caller)).starts_with("torch."))
-    return in.none();
+  if (module_of(*in.frame).starts_with("torch.")) return in.none();
   Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
   if (!why)
     if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
@@ -138,10 +141,10 @@ Value* inference_exit(Interpreter& in, CallArgs&) {
   return in.none();
 }
 
-/// True, but for torch's own optimizers: what they compute would differ in the last bits from what they do plain.
+/// True, but for torch's own modules and optimizers: what they compute would differ from what they do plain.
 Value* is_compiling(Interpreter& in, CallArgs&) {
-  const char* file = PyUnicode_AsUTF8(in.frame->code->code->co_filename);
-  return in.boolean(!file || !std::strstr(file, "torch/optim/"));
+  const std::string_view caller = module_of(*in.frame);
+  return in.boolean(!caller.starts_with("torch.optim.") && !caller.starts_with("torch.nn."));
 }
 
 constexpr ModelRow kRows[] = {

@@ -1,10 +1,12 @@
 #include "capture/interpreter/torch_tracer.h"
 
+#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "capture/call/python_node.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/graph.h"
@@ -46,12 +48,13 @@ Ref TorchTracer::add_constant(PyObject* real) {
   }
 }
 
-Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
+template <class Scope>
+Ref TorchTracer::in_scope(Scope&& scope, void* call, PyObject* (*run)(void*)) {
   failure_.clear();
   refused_ = false;
   Ref result;
   try {
-    tracer::TraceScope scope(impl_->tracer);
+    const auto entered = scope();
     result = Ref::steal(run(call));
   } catch (const std::exception& error) {
     failure_ = error.what();
@@ -69,6 +72,26 @@ Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
     return {};
   }
   return result;
+}
+
+Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
+  return in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
+}
+
+Ref TorchTracer::run_erased(void* call, PyObject* (*run)(void*)) {
+  return in_scope([] { return fake::FakeScope(); }, call, run);
+}
+
+bool TorchTracer::add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results) {
+  Ref done = run_on_fakes([&] {
+    c10::List<at::Tensor> given, made;
+    for (PyObject* tensor : tensors) given.push_back(THPVariable_Unpack(tensor));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
+      made.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(results, i)));
+    impl_->tracer.add_call(python_node(), {given, held_object(callable)}, {made});
+    return Py_NewRef(Py_None);
+  });
+  return static_cast<bool>(done);
 }
 
 bool TorchTracer::knows(PyObject* tensor) {

@@ -36,6 +36,14 @@ class TorchTracer {
   Ref record(F&& call) {
     return record_erased(&call, [](void* f) { return (*static_cast<std::remove_reference_t<F>*>(f))(); });
   }
+  /// Like `record`, with recording off: what is made is unknown to the graph until `add_call` tells of it.
+  template <class F>
+  Ref run_on_fakes(F&& call) {
+    return run_erased(&call, [](void* f) { return (*static_cast<std::remove_reference_t<F>*>(f))(); });
+  }
+  /// A node that calls a Python object with these fakes; it stands for what made `results`, a tuple of fakes.
+  /// False, with `failure()`, where it cannot be recorded.
+  bool add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results);
   /// Why the last call gave null; cleared by the next.
   const std::string& failure() const { return failure_; }
   /// The last failure was a poisoned fake (data asked for) or a refused operator, not an ordinary error.
@@ -69,6 +77,9 @@ class TorchTracer {
 
  private:
   Ref record_erased(void* call, PyObject* (*run)(void*));
+  Ref run_erased(void* call, PyObject* (*run)(void*));
+  template <class Scope>
+  Ref in_scope(Scope&& scope, void* call, PyObject* (*run)(void*));
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

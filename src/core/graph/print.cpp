@@ -151,6 +151,8 @@ class Printer {
     if (value.isString()) return quote_text(value.toStringRef());
     if (value.isDevice()) return concat({"device(", quote_text(value.toDevice().str()), ")"});
     if (value.isTensor()) return tensor(value.toTensor());
+    // For the reader alone: there is no way back from text to an object.
+    if (value.isPyObject()) return concat({"python(", quote_text(value.toPyObjectHolder()->toStr()), ")"});
     STATOR_CHECK(value.isList(), "no text for a constant of kind ", value.tagKind());
     auto items = joined(value.toListRef(), [&](const c10::IValue& item) { return constant(item, type); });
     return concat({"[", items, "]"});

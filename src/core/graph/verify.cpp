@@ -153,6 +153,8 @@ bool constant_fits(const c10::IValue& value, const c10::Type& type) {
       return value.isString();
     case TypeKind::DeviceObjType:
       return value.isDevice();
+    case TypeKind::AnyType:
+      return value.isPyObject();
     case TypeKind::ListType: {
       // Tensors in lists are arguments of their own, so that values and constants can mix.
       const auto& element = *type.expectRef<c10::ListType>().getElementType();

@@ -17,7 +17,7 @@ namespace {
 
 bool is_plain_constant(const c10::IValue& v) {
   return v.isInt() || v.isNone() || v.isBool() || v.isDouble() || v.isIntList() || v.isString() || v.isDevice() ||
-         v.isComplexDouble() || v.isDoubleList() || v.isBoolList() || v.isComplexDoubleList();
+         v.isComplexDouble() || v.isDoubleList() || v.isBoolList() || v.isComplexDoubleList() || v.isPyObject();
 }
 
 const char* why_unknown(const at::Tensor& tensor) {

@@ -178,6 +178,13 @@ bool Tracer::adopt(const at::Tensor& fake) {
   return false;
 }
 
+void Tracer::add_call(const c10::OperatorHandle& op, const torch::jit::Stack& args, const torch::jit::Stack& results) {
+  if (impl_->below) refuse(op, "a call that has no form below autograd");
+  auto operands = impl_->above.arguments(op, args);
+  impl_->above.set_place(impl_->current_place());
+  impl_->above.record(op, std::move(operands), results);
+}
+
 void Tracer::autocast_ended() {
   if (graph::in_autocast_block()) return;
   ++impl_->region;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
 
 #include <memory>
 #include <string>
@@ -39,6 +40,9 @@ class STATOR_API Tracer {
   /// To be called after each end of an `autocast` block: once the outermost has ended, later nodes start with an
   /// empty cache of casts, as they do in eager.
   void autocast_ended();
+  /// Adds a node for a call that ran outside of any scope: `args` is what the operator takes, `results` the fakes that
+  /// came of it. Throws as an operator in a scope does; there is no form of it below autograd.
+  void add_call(const c10::OperatorHandle& op, const torch::jit::Stack& args, const torch::jit::Stack& results);
   /// Where the program is now; used for nodes recorded from here on. Cheap.
   void set_location(uint32_t location);
 

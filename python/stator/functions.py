@@ -1,0 +1,90 @@
+"""Calls of `torch.autograd.Function` inside of captured graphs.
+
+The forward of such a function is captured like any other code. What is left is a node that gives its results the
+function's own backward: torch's machinery is called with a forward that only hands over what the graph has computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.autograd.function import FunctionCtx, _SingleLevelFunction
+
+from .user import graph_break
+
+
+class TracedContext(FunctionCtx):  # type: ignore[misc]
+    """What `forward` sees as `ctx` while it is captured."""
+
+    needs_input_grad: tuple[bool, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        graph_break("an attribute of a function's context that forward did not set")
+
+
+class Slot:
+    """The place of a tensor in what is kept for backward."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def fill(template: Any, tensors: tuple[torch.Tensor, ...]) -> Any:
+    if type(template) is Slot:
+        return tensors[template.index]
+    if type(template) is tuple:
+        return tuple(fill(item, tensors) for item in template)
+    return template
+
+
+class _Pending(threading.local):
+    call: tuple[FunctionCall, tuple[torch.Tensor, ...]] | None = None
+
+
+_pending = _Pending()
+
+
+def _hand_over(ctx: Any, *args: Any) -> Any:
+    assert _pending.call is not None
+    (call, tensors), _pending.call = _pending.call, None
+    for name, template in call.context.items():
+        setattr(ctx, name, fill(template, tensors))
+    return fill(call.outputs, tensors)
+
+
+def _link(function: type) -> type:
+    """The same function with another forward. Its backward, and all else, is looked up on the original."""
+    own = {
+        "forward": staticmethod(_hand_over),
+        "setup_context": staticmethod(_SingleLevelFunction.setup_context),
+        "__module__": function.__module__,
+        "__qualname__": function.__qualname__,
+    }
+    return type(function)(function.__name__, (function,), own)
+
+
+class FunctionCall:
+    """One call, with `Slot`s in place of the tensors: arguments that are no tensors are None, since nobody sees them
+    again; `context` is what forward has set."""
+
+    def __init__(self, function: type, arguments: tuple[Any, ...], outputs: Any, context: dict[str, Any]) -> None:
+        self.linked: Any = _link(function)
+        self.arguments = arguments
+        self.outputs = outputs
+        self.context = context
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        _pending.call = (self, tensors)
+        try:
+            made = self.linked.apply(*fill(self.arguments, tensors))
+        finally:
+            _pending.call = None
+        made = made if isinstance(made, tuple) else (made,)
+        return tuple(item for item in made if isinstance(item, torch.Tensor))
+
+    def __str__(self) -> str:
+        return str(self.linked.__qualname__)

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include "capture/pycompat/ref.h"
+
+/// `stator::call(Tensor[] tensors, Any callable) -> Tensor[]`: a node that calls a Python object with the tensors and
+/// gets a tuple of tensors. It stands for what only torch's own Python side can do, such as giving a result the
+/// backward of a `torch.autograd.Function`.
+namespace stator::capture {
+
+/// Defines the operator; once, at load.
+void install_python_node();
+const c10::OperatorHandle& python_node();
+
+/// The object as a constant of a graph, which owns it. The GIL must be held; it may be let go of without it.
+c10::IValue held_object(PyObject* object);
+
+}  // namespace stator::capture

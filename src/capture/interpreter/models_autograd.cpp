@@ -1,0 +1,188 @@
+// torch.autograd.Function: its forward is interpreted like any call; a node gives the results its backward.
+#include <algorithm>
+
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+
+namespace stator::capture {
+namespace {
+
+/// The ambient grad mode, for as long as this lives.
+class GradModeOff {
+ public:
+  GradModeOff() : before_(Ref::steal(PyObject_CallNoArgs(known_object("torch.is_grad_enabled")))) { set(Py_False); }
+  ~GradModeOff() { set(before_.get()); }
+  GradModeOff(const GradModeOff&) = delete;
+  GradModeOff& operator=(const GradModeOff&) = delete;
+
+ private:
+  static void set(PyObject* on) {
+    Ref done = Ref::steal(PyObject_CallOneArg(known_object("torch._C._set_grad_enabled"), on));
+    if (!done) PyErr_Clear();
+  }
+  Ref before_;
+};
+
+PyObject* name(const char* text) { return PyUnicode_InternFromString(text); }
+
+/// What is handed to the node: each tensor once, by the place where it stands.
+class Template {
+ public:
+  explicit Template(Interpreter& in) : in_(in) {}
+
+  /// The value with slots for its tensors. Only what cannot be changed is taken, so that it can be shared by calls.
+  Ref of(Value* value, const std::string& what) {
+    if (auto* tensor = as<TensorValue>(value)) return slot(tensor);
+    if (PyObject* constant = in_.constant_of(value)) return Ref::borrow(constant);
+    auto* sequence = value->kind == Kind::Tuple ? static_cast<SequenceValue*>(value) : nullptr;
+    if (sequence && sequence->type == &PyTuple_Type) {
+      Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(sequence->items.size())));
+      for (size_t i = 0; i < sequence->items.size(); ++i)
+        PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), of(in_.item(sequence, i), what).release());
+      return made;
+    }
+    Ref literal = sequence && sequence->type == size_type() ? in_.literal_of(value) : Ref();
+    if (!literal) throw Break{BreakId::unknown_object, what + ": a " + in_.type_of(value)->tp_name};
+    return literal;
+  }
+
+  Ref slot(TensorValue* tensor) {
+    auto found = std::find(tensors_.begin(), tensors_.end(), in_.fake_of(tensor));
+    auto index = found - tensors_.begin();
+    if (found == tensors_.end()) tensors_.push_back(in_.fake_of(tensor));
+    return Ref::steal(PyObject_CallFunction(known_object("stator.functions.Slot"), "n", index));
+  }
+
+  const std::vector<PyObject*>& tensors() const { return tensors_; }
+
+ private:
+  Interpreter& in_;
+  std::vector<PyObject*> tensors_;  // fakes
+};
+
+bool requires_grad(Interpreter& in, Value* value) {
+  auto* tensor = as<TensorValue>(value);
+  return tensor && in.truth(in.get_attr(tensor, name("requires_grad")));
+}
+
+ObjectValue* new_context(Interpreter& in, const std::vector<Value*>& inputs) {
+  auto* type = reinterpret_cast<PyTypeObject*>(known_object("stator.functions.TracedContext"));
+  auto* context = as<ObjectValue>(in.instantiate(type, {}));
+  std::vector<Value*> needs;
+  for (Value* input : inputs) needs.push_back(in.boolean(requires_grad(in, input)));
+  in.set_attr(context, name("needs_input_grad"), in.tuple(std::move(needs)));
+  return context;
+}
+
+/// Runs the function's forward, in either of its two forms.
+Value* run_forward(Interpreter& in, Value* function, ObjectValue* context, const std::vector<Value*>& inputs) {
+  static PyObject* const no_setup = known_object("torch.autograd.function._SingleLevelFunction.setup_context");
+  Value* forward = in.get_attr(function, name("forward"));
+  Value* setup = in.get_attr(function, name("setup_context"));
+  auto* setup_function = as<FunctionValue>(setup);
+  if (setup_function && setup_function->function.get() == no_setup) {
+    CallArgs args = arguments({context});
+    args.positional.insert(args.positional.end(), inputs.begin(), inputs.end());
+    return in.call(forward, std::move(args));
+  }
+  auto* code = as<FunctionValue>(forward);
+  if (!code || static_cast<size_t>(code->code->co_argcount) != inputs.size() || code->code->co_kwonlyargcount)
+    throw Break{BreakId::unknown_call, "a function of autograd whose forward has defaults"};
+  Value* output = in.call(forward, arguments(inputs));
+  in.call(setup, arguments({context, in.tuple(inputs), output}));
+  return output;
+}
+
+/// Everything that forward has set on its context, as it is to be set again.
+Ref context_template(Interpreter& in, ObjectValue* context, Template& made) {
+  Ref dict = Ref::steal(PyDict_New());
+  for (auto& [key, value] : mapping_items(in, context->own)) {
+    PyObject* attribute = static_cast<ConstantValue*>(key)->object.get();
+    if (PyUnicode_CompareWithASCIIString(attribute, "needs_input_grad") == 0) continue;
+    Ref part = made.of(value, std::string("kept for backward as ctx.") + PyUnicode_AsUTF8(attribute));
+    PyDict_SetItem(dict.get(), attribute, part.get());
+  }
+  return dict;
+}
+
+/// The results of the call that are tensors take the places of those of forward.
+Value* replaced(Interpreter& in, Value* output, PyObject* results) {
+  Py_ssize_t taken = 0;
+  auto next = [&] { return in.wrap_result(PyTuple_GET_ITEM(results, taken++)); };
+  if (output->kind == Kind::Tensor) return next();
+  auto* outputs = as_sequence(output);
+  std::vector<Value*> items;
+  for (size_t i = 0; outputs && i < outputs->items.size(); ++i) {
+    Value* item = in.item(outputs, i);
+    items.push_back(item->kind == Kind::Tensor ? next() : item);
+  }
+  return in.tuple(std::move(items));
+}
+
+/// Whether the call made nothing but what forward gave: then a graph needs no node for it.
+bool changes_nothing(Interpreter& in, Value* output, PyObject* results) {
+  std::vector<Value*> outputs{output};
+  if (auto* sequence = as_sequence(output)) outputs = in.unpack(sequence);
+  Py_ssize_t taken = 0;
+  for (Value* value : outputs) {
+    auto* tensor = as<TensorValue>(value);
+    if (!tensor) continue;
+    if (in.fake_of(tensor) != PyTuple_GET_ITEM(results, taken++) || requires_grad(in, tensor)) return false;
+  }
+  return true;
+}
+
+/// The node is made of a subclass, and making one must not run code of the program.
+bool has_plain_subclasses(PyObject* function) {
+  static PyTypeObject* const meta =
+      reinterpret_cast<PyTypeObject*>(known_object("torch.autograd.function.FunctionMeta"));
+  static PyObject* const init_subclass = name("__init_subclass__");
+  return Py_IS_TYPE(function, meta) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(function), init_subclass) ==
+                                           _PyType_Lookup(&PyBaseObject_Type, init_subclass);
+}
+
+Value* apply(Interpreter& in, CallArgs& args) {
+  Value* function = args.positional.at(0);
+  PyObject* type = in.constant_of(function);
+  if (!type || !args.keywords.empty()) throw Break{BreakId::unknown_call, "a function of autograd with keywords"};
+  if (!has_plain_subclasses(type)) throw Break{BreakId::unknown_call, "a function of autograd that watches subclasses"};
+  std::vector<Value*> inputs(args.positional.begin() + 1, args.positional.end());
+  ObjectValue* context = new_context(in, inputs);
+  Value* output = nullptr;
+  {
+    GradModeOff off;
+    output = run_forward(in, function, context, inputs);
+  }
+  if (output->kind != Kind::Tensor && !(output->kind == Kind::Tuple && in.type_of(output) == &PyTuple_Type))
+    throw Break{BreakId::unknown_call, "a function of autograd that gives something else than tensors"};
+  Template made(in);
+  Ref given = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    auto* tensor = as<TensorValue>(inputs[i]);
+    Ref part = tensor ? made.slot(tensor) : Ref::borrow(Py_None);
+    PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i), part.release());
+  }
+  Ref outputs = made.of(output, "a result of a function of autograd");
+  Ref kept = context_template(in, context, made);
+  Ref call = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.FunctionCall"), type, given.get(),
+                                                     outputs.get(), kept.get(), nullptr));
+  in.locate();
+  const auto& tensors = made.tensors();
+  Ref results =
+      in.torch.run_on_fakes([&] { return PyObject_Vectorcall(call.get(), tensors.data(), tensors.size(), nullptr); });
+  if (!results) in.torch_failed("apply");
+  if (changes_nothing(in, output, results.get())) return output;
+  if (!in.torch.add_call(call.get(), tensors, results.get())) in.torch_failed("apply");
+  return replaced(in, output, results.get());
+}
+
+constexpr ModelRow kRows[] = {
+    {"torch.autograd.function.Function.apply.__func__", apply, 1, ModelRow::kAny, "*"},
+};
+
+}  // namespace
+
+std::span<const ModelRow> autograd_models() { return kRows; }
+
+}  // namespace stator::capture

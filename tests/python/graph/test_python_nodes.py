@@ -1,0 +1,86 @@
+"""Nodes that call Python: they print, go to torch.fx as modules, and let go of what they hold."""
+
+import gc
+import weakref
+
+import torch
+from torch.autograd import Function
+
+import stator
+from tests.python.helpers import Counting
+
+
+def program_and_class():
+    class Tripled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0] * 3
+
+    def program(x):
+        return Tripled.apply(x) + 1
+
+    return program, Tripled
+
+
+def test_a_backend_sees_a_module():
+    program, _ = program_and_class()
+    backend = Counting()
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    x = torch.randn(3, requires_grad=True)
+    compiled(x).sum().backward()
+    assert torch.equal(x.grad, x.detach() * 3)
+    (module,) = backend.graphs
+    kinds = [node.op for node in module.graph.nodes]
+    assert kinds.count("call_module") == 1
+    assert "Tripled" in str(module)
+    assert "python_0" in module.code
+    (again,) = module(x)
+    assert type(again.grad_fn.next_functions[0][0]).__name__ == "TripledBackward"
+
+
+def test_no_node_where_nothing_is_followed():
+    program, _ = program_and_class()
+    backend = Counting()
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    x = torch.randn(3)
+    assert torch.equal(compiled(x), program(x))
+    assert all(node.op != "call_module" for node in backend.graphs[0].graph.nodes)
+
+
+def test_what_a_node_holds_goes_with_its_graph():
+    program, function = program_and_class()
+    compiled = stator.compile(program)
+    x = torch.randn(3, requires_grad=True)
+    compiled(x)
+    watched = weakref.ref(function)
+    del program, function, compiled
+    stator.reset()
+    gc.collect()
+    assert watched() is None
+
+
+def test_an_error_of_the_machinery_is_the_programs_own():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward("text")
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    def program(x):
+        try:
+            return Wrong.apply(x)
+        except TypeError as error:
+            return x, str(error)
+
+    x = torch.randn(3, requires_grad=True)
+    got, wanted = stator.compile(program)(x), program(x)
+    assert got[1] == wanted[1]
