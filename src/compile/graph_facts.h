@@ -10,8 +10,6 @@ namespace stator {
 
 /// What the pipeline asks of a graph, kept apart so that it needs none of torch's headers.
 size_t op_count(const graph::Graph& graph);
-/// Whether a run that fails half-way leaves no trace: nothing is written to in place, no random number drawn.
-bool is_repeatable(const graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
 }  // namespace stator

@@ -166,7 +166,6 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   entry->ops = op_count(*w.graph);
   if (entry->ops > 0) {
     entry->graph = w.graph;
-    plan->repeatable = !request.compiler && is_repeatable(*w.graph);
     plan->graph = request.compiler ? backend_call(w.graph, example_inputs, request) : make_native_runner(w.graph);
     if (!plan->graph) return nullptr;
   }

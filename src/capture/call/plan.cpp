@@ -252,10 +252,7 @@ bool Plan::make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const
   Making making{guards, outputs.data(), made};
   // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
   for (int32_t i : slots_) made[i] = make_slot(steps[i], making);
-  if (graph && !run_graph(guards, {outputs.data(), outputs.size()})) {
-    outcome.operator_failed = repeatable;
-    return false;
-  }
+  if (graph && !run_graph(guards, {outputs.data(), outputs.size()}, outcome.operator_failed)) return false;
   for (int32_t i : order_) {
     made[i] = kSteps[static_cast<size_t>(steps[i].kind)](steps[i], making);
     if (!made[i]) return false;
@@ -265,7 +262,7 @@ bool Plan::make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const
   return true;
 }
 
-bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs) const {
+bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& undone) const {
   constexpr size_t kInline = 64;
   PyObject* inline_row[kInline];
   std::unique_ptr<PyObject*[]> heap_row;
@@ -275,7 +272,7 @@ bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs) const {
     tensors = heap_row.get();
   }
   for (size_t i = 0; i < inputs.size(); ++i) tensors[i] = guards.slot(inputs[i]);
-  return graph->run({tensors, inputs.size()}, outputs);
+  return graph->run({tensors, inputs.size()}, outputs, undone);
 }
 
 }  // namespace stator::capture

@@ -15,8 +15,8 @@ class GraphRunner {
   explicit GraphRunner(size_t outputs) : outputs_(outputs) {}
   virtual ~GraphRunner() = default;
   /// `tensors`: borrowed Python tensors, one per graph input. Fills all of `outputs`, one per graph output.
-  /// False with a Python error set when an operator raised.
-  virtual bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs) const = 0;
+  /// False with a Python error set when an operator raised; `undone` then says whether it left no trace.
+  virtual bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const = 0;
   size_t output_count() const { return outputs_; }
 
  private:
@@ -106,8 +106,7 @@ class Plan {
   int32_t result = -1;
   std::vector<FrameImage> frames;                   // empty: the frame returns `result`
   std::shared_ptr<const GlobalState> state_at_end;  // ambient state that the program goes on in, if it is another one
-  bool is_cut = false;      // the frames end before an instruction that does not break: only the capture was cut
-  bool repeatable = false;  // the graph changes nothing outside: after a failure the program itself may run
+  bool is_cut = false;  // the frames end before an instruction that does not break: only the capture was cut
 
   /// Looks through the steps for what can be done together or left out. Once, when the plan is whole.
   void prepare();
@@ -115,7 +114,7 @@ class Plan {
   bool run(const CheckArray& guards, Outcome& outcome) const;
 
  private:
-  bool run_graph(const CheckArray& guards, std::span<Ref> outputs) const;
+  bool run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& undone) const;
   bool make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const;
 
   std::vector<int32_t> slots_, order_;  // the steps that read slots, and all others that do something

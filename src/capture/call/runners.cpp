@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "core/backend/backend.h"
+#include "core/backend/rewind.h"
 
 namespace stator::capture {
 namespace {
@@ -23,9 +24,9 @@ class WithoutGil {
 class NativeRunner final : public GraphRunner {
  public:
   explicit NativeRunner(std::shared_ptr<const graph::Graph> graph)
-      : GraphRunner(graph->outputs.size()), executable_(backend::compile_reference(std::move(graph))) {}
+      : GraphRunner(graph->outputs.size()), rewind_(*graph), executable_(backend::compile_reference(std::move(graph))) {}
 
-  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs) const override {
+  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const override {
     HANDLE_TH_ERRORS
     std::vector<at::Tensor> inputs;
     inputs.reserve(tensors.size());
@@ -33,7 +34,13 @@ class NativeRunner final : public GraphRunner {
     std::vector<at::Tensor> results;
     {
       WithoutGil released;
-      results = executable_->run(std::move(inputs));
+      backend::Rewind::Saved saved = rewind_.save(inputs);
+      try {
+        results = executable_->run(std::move(inputs));
+      } catch (...) {
+        undone = rewind_.restore(saved, backend::failed_node());
+        throw;
+      }
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       outputs[i] = Ref::steal(THPVariable_Wrap(std::move(results[i])));
@@ -44,6 +51,7 @@ class NativeRunner final : public GraphRunner {
   }
 
  private:
+  backend::Rewind rewind_;
   std::unique_ptr<backend::Executable> executable_;
 };
 
@@ -51,7 +59,7 @@ class PythonRunner final : public GraphRunner {
  public:
   PythonRunner(Ref callable, size_t outputs) : GraphRunner(outputs), callable_(std::move(callable)) {}
 
-  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs) const override {
+  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool&) const override {
     Ref result = Ref::steal(PyObject_Vectorcall(callable_.get(), tensors.data(), tensors.size(), nullptr));
     if (!result) return false;
     bool is_sequence = PyTuple_CheckExact(result.get()) || PyList_CheckExact(result.get());

@@ -217,6 +217,36 @@ def test_an_operator_that_fails_in_a_graph_raises_at_its_line_and_into_the_handl
     assert log == ["before", "before", 3]
 
 
+def test_an_operator_that_fails_after_random_draws_and_small_writes():
+    """What the graph did before is put back, and the program does it again up to its own line."""
+    log = []
+
+    def step(a, index, total):
+        log.append("before")
+        total.add_(1)
+        noise = torch.rand(3)
+        try:
+            chosen = a[index]
+        except IndexError:
+            log.append("caught")
+            return noise, total * 2
+        return noise + chosen.sum(), total * 3
+
+    def run(function):
+        log.clear()
+        torch.manual_seed(3)
+        total, results = torch.zeros(4), []
+        for index in (torch.tensor([1]), torch.tensor([7]), torch.tensor([0])):
+            results += function(x, index, total)
+        return [*results, total, torch.rand(2)], list(log)
+
+    want, want_log = run(step)
+    got, got_log = run(stator.compile(step, fullgraph=True))
+    assert got_log == want_log
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    assert stator.counters()["plans"]["failed"] == 1
+
+
 def test_frames_and_locals_are_seen():
     def fn(a, k):
         b = a + k

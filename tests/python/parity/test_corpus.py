@@ -11,11 +11,7 @@ from tests.python.parity.corpus import run
 from tests.python.parity.corpus.observe import difference
 
 # Programs known to differ from plain Python, and how.
-WRONG: dict[str, str] = {
-    "graph_breaks.error_behind_a_break_in_no_grad": "grad mode stays off; the traceback names another line",
-    "graph_breaks.error_at_its_own_line_behind_a_break": "an operator's error when it runs passes by the handler",
-    "graph_breaks.operator_that_raises_when_it_runs": "an operator's error when it runs passes by the handler",
-}
+WRONG: dict[str, str] = {}
 # Programs known to crash the process, and how.
 CRASHES: dict[str, str] = {}
 

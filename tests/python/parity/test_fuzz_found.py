@@ -64,9 +64,6 @@ FOUND = {
 # Programs that still differ, or end the process, and how; the latter run in a process of their own.
 WRONG: dict[str, str] = {
     "generator_is_dropped_before_the_block_ends": "the generator's finally runs after the block's __exit__",
-    "view_of_no_grad_is_written_after_a_break": "the traceback names the line of the break, not the one that raises",
-    "operator_that_refuses_a_bool_in_a_call": "the traceback lacks the lines of the program",
-    "operator_that_raises_when_it_runs": "the error passes by the program's own handlers; effects before it are lost",
 }
 CRASHES: dict[str, str] = {}
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "core/base/export.h"
+#include "core/graph/graph.h"
+
+namespace stator::backend {
+
+/// Undoes what a graph did to the world before one of its operators raised, so that the program itself can run the same
+/// lines again. Random draws are undone, and writes to small tensors; a write to a large one would cost a copy on every
+/// call, so that from there on there is no way back.
+class STATOR_API Rewind {
+ public:
+  /// Looks at the graph's fakes, so before they are dropped.
+  explicit Rewind(const graph::Graph& graph);
+
+  /// What one run may have to put back. Empty for most graphs.
+  struct Saved {
+    std::vector<at::Tensor> written, copies;
+    at::Tensor random_state;
+  };
+  Saved save(const std::vector<at::Tensor>& inputs) const;
+  /// After the run raised in `failed_node`. False if something stays that the program would do twice.
+  bool restore(const Saved& saved, uint32_t failed_node) const;
+
+ private:
+  void look_at(const graph::Graph& graph, uint32_t index);
+  void writes(const graph::Graph& graph, const graph::Argument& argument, uint32_t index);
+
+  std::vector<uint32_t> written_;  // inputs that are copied first
+  bool random_ = false;
+  uint32_t first_effect_, point_of_no_return_;  // node indices; past the last node if there is none
+  bool saves_;
+};
+
+}  // namespace stator::backend
