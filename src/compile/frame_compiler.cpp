@@ -61,6 +61,8 @@ void after_failure(CodeCache& cache) {
   PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1);
 }
 
+/// Behind a break values are new more often than not, so that fewer of them tell that a place varies.
+constexpr size_t kTriedBehindBreak = 3;
 /// After so many captures of a code object without one operator there is nothing to gain.
 constexpr size_t kFruitless = 16;
 
@@ -171,12 +173,13 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   if (at_limit(cache, place, reason)) return nullptr;
 
   observe::count("frames.total");
-  Start start{place.function, place.offset, place.values, place.depth};
+  Start start{place.function, place.offset, place.values, place.depth, &cache.varying[place.offset]};
   std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
   if (!entry) {
     after_failure(cache);
     return nullptr;
   }
+  entry->general = !start.varying->empty();
   publish(cache, entry, reason);
   // The guards give the plan its inputs, so they run once more even for the call that made them.
   if (entry->plan && !entry->guards->run(input)) {
@@ -210,18 +213,35 @@ bool FrameCompiler::at_limit(CodeCache& cache, const Place& place, const std::st
   GuardInput input{place.values, place.function};
   PyObject* key = request_.cache_key.get();
   int64_t limit = config().recompile_limit;
-  bool local = static_cast<int64_t>(cache.count_for(place.offset, key, input)) >= limit;
+  size_t tried = cache.count_for(place.offset, key, input);
+  bool local = static_cast<int64_t>(tried) >= limit;
   bool accumulated = static_cast<int64_t>(cache.next_compile_id) >= config().accumulated_recompile_limit;
+  bool strict = config().fail_on_recompile_limit_hit || request_.fullgraph;
+  bool tired = local || (place.offset > 0 && tried >= kTriedBehindBreak);
+  if (std::string where = tired && !strict ? cache.restless_place(place.offset, key, input) : ""; !where.empty()) {
+    observe::count("recompiles.varying_places");
+    cache.varying[place.offset].insert(where);
+    if (local)
+      warn_limit(cache, "recompile_limit", limit, "the lines that look at " + where + " run as plain Python", reason);
+    return false;
+  }
   if (!local && !accumulated) return false;
   observe::count("recompiles.limit_hit");
   const char* which = local ? "recompile_limit" : "accumulated_recompile_limit";
-  warn_limit(cache, which, local ? limit : config().accumulated_recompile_limit, reason);
-  return true;
+  warn_limit(cache, which, local ? limit : config().accumulated_recompile_limit, "further misses run as plain Python",
+             reason);
+  if (strict || ++cache.refused < cache.patience) return true;
+  // What is called now may be something else than what filled the cache.
+  cache.refused = 0;
+  cache.patience *= 2;
+  cache.evict(key);
+  return false;
 }
 
-void FrameCompiler::warn_limit(CodeCache& cache, const std::string& which, int64_t limit, const std::string& reason) {
+void FrameCompiler::warn_limit(CodeCache& cache, const std::string& which, int64_t limit, const std::string& now,
+                               const std::string& reason) {
   std::string message = name_of(cache.code()) + " was captured " + std::to_string(limit) + " times, which is " + which +
-                        "; further misses run as plain Python. The last miss: " + reason +
+                        "; " + now + ". The last miss: " + reason +
                         ". Keep what that guard looks at constant, or raise stator.config." + which + ".";
   if (config().fail_on_recompile_limit_hit || request_.fullgraph) {
     Ref error = Ref::steal(PyObject_CallFunction(error_types().recompile_limit.get(), "s", message.c_str()));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "capture/guards/literals.h"
+
 namespace stator::capture {
 namespace {
 
@@ -67,13 +69,14 @@ std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at) {
   ++(*at)->hits;
   ++hits;
   (*at)->used = ++clock_;
-  if (at != entries.begin()) entries.splice(entries.begin(), entries, at);
+  if (at != entries.begin() && !(*at)->general) entries.splice(entries.begin(), entries, at);
   return *at;
 }
 
 void CodeCache::add(std::shared_ptr<Entry> entry) {
   entry->used = ++clock_;
-  entries_[entry->offset].push_front(std::move(entry));
+  Entries& row = entries_[entry->offset];
+  row.insert(entry->general ? row.end() : row.begin(), std::move(entry));
 }
 
 std::vector<std::shared_ptr<Entry>> CodeCache::entries() const {
@@ -104,8 +107,31 @@ std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key
   for (auto& entry : *entries)
     if (entry->cache_key.get() == cache_key)
       reasons.push_back(entry->id() + ": " +
-                        (entry->fits(input.arguments) ? entry->guards->failure(input) : "other variables are bound"));
+                        (entry->fits(input.arguments) ? entry->guards->miss(input).text : "other variables are bound"));
   return reasons;
+}
+
+std::string CodeCache::restless_place(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+  const auto& known = varying[offset];
+  std::unordered_map<std::string, size_t> blamed;
+  size_t failed = 0;
+  const Entries* entries = at(offset);
+  if (!entries) return {};
+  for (auto& entry : *entries) {
+    if (entry->cache_key.get() != cache_key || !entry->fits(input.arguments)) continue;
+    CheckArray::Miss miss = entry->guards->miss(input);
+    std::string place = miss.fact && miss.saw ? miss.source->describe() : "";
+    if (known.contains(place)) continue;  // made before that was known
+    ++failed;
+    if (place.empty()) continue;
+    PyTypeObject* type = Py_TYPE(miss.saw);
+    bool other_value = miss.fact->kind == FactKind::Equals && Py_TYPE(miss.fact->object.get()) == type &&
+                       type != &PyBool_Type && is_literal_type(type);
+    if (other_value || (miss.fact->kind == FactKind::Length && type == &PyList_Type)) ++blamed[place];
+  }
+  for (auto& [place, count] : blamed)
+    if (count > 1 && 2 * count > failed) return place;
+  return {};
 }
 
 size_t CodeCache::count(int32_t offset, PyObject* cache_key) const {
@@ -129,6 +155,7 @@ void CodeCache::clear() {
   dropped.swap(entries_);
   next_compile_id = 0;
   warned = skipped = false;
+  varying.clear();
   detached_ = true;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/cache/entry.h"
@@ -26,6 +27,9 @@ class CodeCache {
   void evict(PyObject* cache_key);
   /// Why none of the entries holds: one line per entry, newest first.
   std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// The place whose value alone keeps most entries from holding on this input; empty if there is none. Places that
+  /// are in `varying` already are not named again.
+  std::string restless_place(int32_t offset, PyObject* cache_key, const GuardInput& input);
   size_t count(int32_t offset, PyObject* cache_key) const;
   /// Entries whose identity-guarded objects fit this call: those are what a recompile limit counts.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
@@ -35,8 +39,12 @@ class CodeCache {
 
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
-  bool warned = false;   // about the recompile limit
-  bool skipped = false;  // left alone: a backend asked for it, or nothing was gained
+  /// By offset, places (as sources describe themselves) whose value changes too often to capture for each: a capture
+  /// breaks where it is looked at.
+  std::unordered_map<int32_t, std::unordered_set<std::string>> varying;
+  size_t refused = 0, patience = 32;  // misses at the limit since the last capture, and how many lead to the next one
+  bool warned = false;                // about the recompile limit
+  bool skipped = false;               // left alone: a backend asked for it, or nothing was gained
   size_t entries_made = 0, ops_made = 0;
   std::optional<bool> candidate;  // whether its frames may be captured when a break runs them
   bool names_torch = false;       // its globals lead to torch, so that frames without tensors are worth a look too

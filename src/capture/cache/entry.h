@@ -31,6 +31,7 @@ struct Entry {
   std::unique_ptr<CheckArray> guards;
   std::unique_ptr<Plan> plan;  // null: the instruction at `offset` runs for real, or all of the frame does
   bool runs_plain = false;     // the latter
+  bool general = false;        // made without values that keep changing: asked after all others
   std::optional<BreakReason> broke;
   std::vector<bool> bound;  // which slots and stack places hold something; empty at offset 0
   std::shared_ptr<graph::Graph> graph;

@@ -24,7 +24,9 @@ class WithoutGil {
 class NativeRunner final : public GraphRunner {
  public:
   explicit NativeRunner(std::shared_ptr<const graph::Graph> graph)
-      : GraphRunner(graph->outputs.size()), rewind_(*graph), executable_(backend::compile_reference(std::move(graph))) {}
+      : GraphRunner(graph->outputs.size()),
+        rewind_(*graph),
+        executable_(backend::compile_reference(std::move(graph))) {}
 
   bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const override {
     HANDLE_TH_ERRORS

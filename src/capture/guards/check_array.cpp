@@ -295,9 +295,9 @@ static std::string describe_fact(const Source& source, const Fact& fact) {
   return source.describe() + " " + fact_row(attribute ? FactKind::NoAttribute : fact.kind).describe(fact);
 }
 
-std::string CheckArray::failure(const GuardInput& input) {
-  if (*dead_) return "an object that the guards refer to is gone";
-  if (!globals_->matches()) return globals_->mismatch();
+CheckArray::Miss CheckArray::miss(const GuardInput& input) {
+  if (*dead_) return {"an object that the guards refer to is gone"};
+  if (!globals_->matches()) return {globals_->mismatch()};
   CheckRun run{input, slots_.data()};
   for (size_t i = 0; i < checks_.size();) {
     Check& check = checks_[i];
@@ -311,11 +311,12 @@ std::string CheckArray::failure(const GuardInput& input) {
       const FactRow& row = fact_row(fact->kind);
       Fact shown = *fact;
       shown.object = Ref::borrow(object);
-      return describe_fact(*source, shown) + "; saw " + row.saw(shown, slots_[check.slot]) + at_line(fact->line);
+      PyObject* saw = slots_[check.slot];
+      return {describe_fact(*source, shown) + "; saw " + row.saw(shown, saw) + at_line(fact->line), source, fact, saw};
     }
-    return "something that was read in the capture is no longer there";
+    return {"something that was read in the capture is no longer there"};
   }
-  return "the guards hold";
+  return {"the guards hold"};
 }
 
 std::vector<std::string> CheckArray::describe() const {

@@ -30,8 +30,14 @@ class CheckArray {
   /// Whether the arguments that are guarded by identity are the same objects.
   bool same_identities(const GuardInput& input) const;
 
-  /// Which check failed in a run on this input, what it saw and what it wanted, and the user's line.
-  std::string failure(const GuardInput& input);
+  /// Which check fails first on this input.
+  struct Miss {
+    std::string text;                // what it saw and what it wanted, and the user's line
+    const Source* source = nullptr;  // null: it is none of the facts
+    const Fact* fact = nullptr;
+    PyObject* saw = nullptr;  // borrowed
+  };
+  Miss miss(const GuardInput& input);
   /// One line per fact.
   std::vector<std::string> describe() const;
   size_t size() const { return facts_.size(); }

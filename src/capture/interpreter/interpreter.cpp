@@ -15,6 +15,7 @@ Interpreter::Interpreter(const Start& start, std::string graph_name)
       code_(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(start.function))),
       offset_(start.offset),
       depth_(start.depth),
+      varying_(start.varying),
       sources_(std::make_unique<SourceTree>(code_)) {
   const pycompat::Code* decoded = pycompat::decode(code_);
   int count = !decoded ? 0

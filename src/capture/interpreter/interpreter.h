@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/call/break.h"
@@ -28,6 +29,8 @@ struct Start {
   int32_t offset = 0;                 // code unit
   PyObject* const* values = nullptr;  // localsplus slots (at offset 0 only the parameters), then the stack
   int32_t depth = 0;                  // of the stack
+  /// Places whose value is not to be looked at, as sources describe themselves; outlives the capture.
+  const std::unordered_set<std::string>* varying = nullptr;
 };
 
 /// One activation: the captured frame itself, an inlined call, or a generator half-way through.
@@ -144,6 +147,8 @@ class Interpreter {
   // ---- looking at values (these emit guards)
   /// The object behind a constant, guarded; null if the value is no constant.
   PyObject* constant_of(Value* value);
+  /// Breaks if what stands there is known to change from call to call.
+  void refuse_varying(const Source* source) const;
   /// A Python object equal to the value made of literals only, else null. New reference.
   Ref literal_of(Value* value);
   PyTypeObject* type_of(Value* value);
@@ -250,6 +255,7 @@ class Interpreter {
   Ref function_;
   PyCodeObject* code_;
   int32_t offset_, depth_;
+  const std::unordered_set<std::string>* varying_;
   std::vector<Ref> values_;  // of the start: slots, then stack
   std::unique_ptr<SourceTree> sources_;
   std::unordered_map<PyObject*, Value*> by_object_;             // identity of outside objects

@@ -92,6 +92,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
     auto* sequence = arena.make<SequenceValue>(PyList_Check(object) ? Kind::List : Kind::Tuple, type);
     sequence->outside = Ref::borrow(object);
     sequence->items.assign(PySequence_Fast_GET_SIZE(object), nullptr);
+    refuse_varying(source);
     guard_type(source, type);
     guard(source, FactKind::Length, nullptr, static_cast<int64_t>(sequence->items.size()));
     return from_outside(sequence);
@@ -227,10 +228,17 @@ PyObject* Interpreter::fake_of(TensorValue* tensor) {
   return tensor->fake.get();
 }
 
+void Interpreter::refuse_varying(const Source* source) const {
+  if (!varying_ || varying_->empty()) return;
+  std::string place = source->describe();
+  if (varying_->contains(place)) throw Break{BreakId::varying, place};
+}
+
 PyObject* Interpreter::constant_of(Value* value) {
   auto* constant = as<ConstantValue>(value);
   if (!constant) return nullptr;
   if (constant->source && !constant->guarded) {
+    refuse_varying(constant->source);
     guard(constant->source, FactKind::Equals, constant->object.get());
     constant->guarded = true;
   }

@@ -6,6 +6,7 @@ import gc
 import sys
 import time
 import traceback
+import warnings
 import weakref
 
 import pytest
@@ -306,3 +307,62 @@ def test_fullgraph_refuses_before_anything_happens():
     with pytest.raises(stator.Unsupported):
         stator.compile(fn, fullgraph=True)(x)
     assert log == []
+
+
+def test_values_that_keep_changing_do_not_fill_the_cache():
+    class Meter:
+        def __init__(self):
+            self.steps, self.history = 0, []
+
+        def step(self, a):
+            self.steps += 1
+            b = a * 2 + 1
+            total = b.sum().item()
+            self.history.append(total)
+            return (b - total).relu() + self.steps
+
+    plain, metered = Meter(), Meter()
+    step = stator.compile(metered.step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(60):
+            assert torch.equal(step(x + i), plain.step(x + i))
+    assert (metered.steps, metered.history) == (plain.steps, plain.history)
+    counters = stator.counters()
+    assert not counters["recompiles"].get("limit_hit")
+    assert counters["breaks"]["varying"] > 0
+    made = counters["captures"]["total"]
+    for i in range(60, 80):
+        assert torch.equal(step(x + i), plain.step(x + i))
+    assert stator.counters()["captures"]["total"] == made, "nothing is captured any more"
+
+
+def test_entries_of_values_that_come_back_stay_in_use():
+    def scaled(a, n):
+        return a * n + 1
+
+    compiled = stator.compile(scaled)
+    with pytest.warns(RuntimeWarning, match="the lines that look at n run as plain Python"):
+        for n in range(20):
+            assert torch.equal(compiled(x, n), scaled(x, n))
+    before = stator.counters()["captures"]["ops"]
+    for n in (3, 500, 4, 501):
+        assert torch.equal(compiled(x, n), scaled(x, n))
+    assert stator.counters()["captures"]["ops"] == before
+    assert stator.explain(scaled)(x, 3)  # still captured whole for a value of its own
+
+
+def test_a_full_cache_makes_room_after_a_while():
+    """Sizes are no single value: at the limit misses run plain, but not for ever."""
+
+    def doubled(a):
+        return a * 2
+
+    compiled = stator.compile(doubled)
+    with pytest.warns(RuntimeWarning, match="recompile_limit"):
+        for n in range(1, 30):
+            compiled(torch.ones(n))
+    new, hits = torch.ones(64), stator.counters()["cache"]["hits"]
+    for _ in range(40):
+        assert torch.equal(compiled(new), new * 2)
+    assert stator.counters()["cache"]["hits"] > hits
