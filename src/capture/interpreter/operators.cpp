@@ -122,11 +122,11 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
   }
   if ((op == kAdd || op == kInPlaceAdd) && (x || y)) {
     Kind kind = x ? x->kind : y->kind;
-    // A tuple that is a literal stands beside one that is not.
+    // A tuple that is a literal stands beside one that is not; a torch.Size has sums of its own.
     auto fits = [&](Value* value, SequenceValue* sequence) {
       if (sequence) return sequence->kind == kind;
       Ref literal = kind == Kind::Tuple ? in.literal_of(value) : Ref();
-      return literal && PyTuple_Check(literal.get());
+      return literal && PyTuple_CheckExact(literal.get());
     };
     if (!fits(a, x) || !fits(b, y)) return nullptr;
     std::vector<Value*> items = in.unpack(a);
