@@ -1,0 +1,145 @@
+"""Exceptions that come from nowhere at any point of a capture or a compiled call: what follows is as if nothing was."""
+
+import random
+import signal
+import time
+
+import pytest
+import torch
+
+import stator
+from tests.python.helpers import assert_same
+
+
+class Alarm(Exception):
+    pass
+
+
+def body(x, k, log):
+    """Breaks, effects, an open context, an inlined call, a handler of its own."""
+
+    def scaled(y, by):
+        with torch.no_grad():
+            return y * by
+
+    out = []
+    for i in range(3):
+        try:
+            with torch.autocast("cpu", enabled=False):
+                y = scaled(x, k + i)
+                log.append(i)
+                if y.sum() > 4:
+                    y = y - 1
+                out.append(y.view(2, 3) if i else y.view(3, 2))
+        except RuntimeError:
+            out.append(x)
+    return torch.stack([o.reshape(-1) for o in out])
+
+
+def state():
+    return (
+        torch.is_grad_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_default_dtype(),
+        torch.is_inference_mode_enabled(),
+        torch.get_rng_state().sum().item(),
+        stator.is_compiling(),
+        torch._C._len_torch_function_stack(),
+    )
+
+
+@pytest.fixture
+def alarms():
+    """`alarms(seconds)` raises Alarm after that time of this process; 0 takes it back."""
+
+    def ring(signum, frame):
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def duration(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["first call", "later calls"])
+def test_alarms_at_random_moments(alarms, warm):
+    choose = random.Random(1 if warm else 0)
+    x = torch.arange(6.0)
+    compiled = stator.compile(body)
+    long = duration(lambda: compiled(x, 1, []))
+    if warm:
+        long = min(duration(lambda: compiled(x, 1, [])) for _ in range(20))
+    before, rung = state(), 0
+    for k in range(400):
+        if not warm:
+            stator.reset()
+        log, plain = [], []
+        try:
+            alarms(max(1e-6, choose.uniform(0, 1.2 * long)))
+            try:
+                compiled(x, k % 3, log)
+            finally:
+                alarms(0)
+        except Alarm:
+            rung += 1
+            # Effects are those of a beginning of the program.
+            assert log == [0, 1, 2][: len(log)]
+        assert state() == before
+        if k % 5 == 0:
+            del log[:]
+            assert_same(compiled(x, k % 3, log), body(x, k % 3, plain))
+            assert log == plain
+    assert rung > 20
+
+
+def test_an_alarm_that_the_program_itself_handles(alarms):
+    x = torch.arange(4.0)
+
+    def fn(x, seconds):
+        try:
+            alarms(seconds)
+            total = x
+            while True:
+                total = total * 0.5 + x
+                if total.sum() < 0:
+                    break
+        except Alarm:
+            return x + 1
+        return x
+
+    compiled = stator.compile(fn)
+    for _ in range(20):
+        assert_same(compiled(x, 0.005), x + 1)
+
+
+def test_a_backend_that_is_interrupted():
+    x = torch.arange(4.0)
+    calls = []
+
+    def backend(gm, example_inputs):
+        calls.append(gm)
+        if len(calls) % 2:
+            raise KeyboardInterrupt
+        return gm.forward
+
+    def fn(x):
+        y = x.sin()
+        stator.graph_break()
+        return y + 1
+
+    compiled = stator.compile(fn, backend=backend)
+    before = state()
+    for _ in range(6):
+        try:
+            assert_same(compiled(x), fn(x))
+            break
+        except KeyboardInterrupt:
+            assert state() == before
+    assert_same(compiled(x), fn(x))
+    assert len(calls) == 4
