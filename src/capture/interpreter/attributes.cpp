@@ -3,6 +3,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/tensor_attributes.h"
@@ -17,9 +18,8 @@ bool holds_object(const PyMemberDef* member) { return member->type == T_OBJECT |
 
 /// An item of the module's or instance's own dict; `dict_source` guards it. Null (and guarded) if absent.
 Value* dict_attr(Interpreter& in, PyObject* dict, Source* dict_source, PyObject* name) {
-  PyObject* found = PyDict_GetItemWithError(dict, name);
+  PyObject* found = plain_item(dict, name);
   if (!found) {
-    PyErr_Clear();
     in.guard(dict_source, FactKind::Absent, name);
     return nullptr;
   }

@@ -2,6 +2,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/attributes.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 
@@ -26,7 +27,7 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
     in.guard_class(Py_TYPE(object));
     return in.bind_descriptor(on_class, Py_TYPE(object), module, name);
   }
-  PyObject* found = PyDict_GetItemWithError(dict, name);
+  PyObject* found = plain_item(dict, name);
   if (!found && Py_TYPE(object) != &PyModule_Type) {
     // Lazily filled modules put the attribute into their dict the first time it is read.
     Ref filled = Ref::steal(PyObject_GetAttr(object, name));

@@ -141,6 +141,10 @@ PyTypeObject* native_base(PyTypeObject* type) {
 }
 
 Value* new_instance(Interpreter& in, PyTypeObject* type) {
+  // The moment when the last reference goes is the program's, so the object must be there.
+  static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
+  if (PyObject* found = _PyType_Lookup(type, finalizer); found && PyFunction_Check(found))
+    throw Break{BreakId::unknown_call, std::string("a class with a __del__: ") + type->tp_name};
   PyTypeObject* native = native_base(type);
   auto over = [&](Value* base) {
     if (type == native) return base;

@@ -82,9 +82,8 @@ Value* Interpreter::dict_get(DictValue* dict, Value* key) {
   if (dict->outside && !dict->mutated && dict->entries.empty() && name &&
       (PyUnicode_CheckExact(name) || PyBytes_CheckExact(name))) {
     // One key of an outside dict is looked at: only that is guarded.
-    PyObject* found = PyDict_GetItemWithError(dict->outside.get(), name);
+    PyObject* found = plain_item(dict->outside.get(), name);
     if (!found) {
-      PyErr_Clear();
       guard(dict->source, FactKind::Absent, name);
       return nullptr;
     }

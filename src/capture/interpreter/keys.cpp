@@ -3,6 +3,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
@@ -169,6 +170,20 @@ Ref outside_key(Interpreter& in, Value* key) {
     default:
       return in.literal_of(key);
   }
+}
+
+PyObject* plain_item(PyObject* dict, PyObject* name) {
+  if (!stator_dict_has_str_keys(dict)) {
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict, &position, &key, &value))
+      if (!is_literal(key) && !is_known_by_identity(key) &&
+          Py_TYPE(key)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+        throw Break{BreakId::unknown_object, "a container whose keys have an __eq__ of their own"};
+  }
+  PyObject* found = PyDict_GetItemWithError(dict, name);
+  if (!found) PyErr_Clear();
+  return found;
 }
 
 }  // namespace stator::capture

@@ -1,5 +1,6 @@
 // Globals, builtins, closure cells and imports.
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 
 namespace stator::capture {
 
@@ -28,11 +29,10 @@ void store_global(Interpreter& in, PyObject* globals, PyObject* name, Value* val
 Value* Interpreter::load_global(Frame& f, PyObject* name) {
   auto written = written_global(*this, f.globals, name);
   if (written && *written) return *written;
-  PyObject* found = written ? nullptr : PyDict_GetItemWithError(f.globals, name);
+  PyObject* found = written ? nullptr : plain_item(f.globals, name);
   if (found) return wrap(found, sources_->child(f.globals_source, SourceKind::DictItem, 0, name, found));
-  PyErr_Clear();
   if (!written) guard(f.globals_source, FactKind::Absent, name);
-  found = PyDict_GetItemWithError(f.builtins, name);
+  found = plain_item(f.builtins, name);
   if (!found) {
     guard(sources_->pinned(f.builtins, "builtins"), FactKind::Absent, name);
     const char* text = PyUnicode_AsUTF8(name);

@@ -161,7 +161,10 @@ bool TorchTracer::is_plain_tensor(PyObject* object) {
          !tensor.key_set().has(c10::DispatchKey::Fake) && !tensor.is_meta();
 }
 
-bool TorchTracer::is_tensor(PyObject* object) { return THPVariable_Check(object); }
+bool TorchTracer::is_tensor(PyObject* object) {
+  // Not torch's own check, which asks an object for its __class__ and so may run its code.
+  return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
 PyTypeObject* TorchTracer::tensor_type() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
 
 PyTypeObject* TorchTracer::parameter_type() {

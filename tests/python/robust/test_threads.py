@@ -25,7 +25,7 @@ def make_functions():
         "y = x + {n}\n    if y.sum() > {n}:\n        y = y - k\n    return y * 2",
         "rows = [x + i for i in range({n} % 4 + 1)]\n    return {{'all': torch.stack(rows), 'k': (k, rows[0])}}",
         "def inner(y):\n        return y + x * {n}\n    return inner(x) + inner(x + k)",
-        "try:\n        return x.view(7, {n}) + k\n    except RuntimeError as e:\n        return x - {n}, 'shape' in str(e)",
+        "try:\n        return x.view(7, {n}) + k\n    except RuntimeError as e:\n        return x - {n}, str(e)",
         "count = len(SEEN)\n    note({n})\n    return x + k, len(SEEN) >= count",
         "total = 0\n    for row in x:\n        total = total + row.sum().item() * k\n    return x * {n}, total",
         "with torch.no_grad():\n        y = x * k\n    return y + {n}, torch.is_grad_enabled()",
