@@ -105,7 +105,7 @@ def long_function(lines, kind):
 
 
 def test_fifty_thousand_lines():
-    """Right, and in time that grows with the length and not faster: ten times the lines take less than 25 times as long."""
+    """Right, and in time that grows with the length, not faster: ten times the lines take at most 25 times as long."""
     for kind in ("operators", "python", "breaks"):
         seconds = []
         for lines in (5_000, 50_000):
