@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same, captures, run_program
+from tests.python.helpers import assert_same, captures
 
 THREADS, FUNCTIONS, CALLS = 8, 200, 500
 
@@ -157,34 +157,3 @@ def test_fork_after_compile():
 
     assert forked(child) == 0
     assert_same(compiled(x, 3), fn(x, 3))
-
-
-def test_fork_inside_a_compiled_call_and_while_others_capture():
-    program = """
-        import os, threading, torch, stator
-        torch.set_num_threads(1)
-        stop = False
-        def busy(n):
-            k = 0
-            while not stop:
-                stator.compile(lambda x: x * n + k)(torch.ones(3))
-                k += 1
-        threads = [threading.Thread(target=busy, args=(n,)) for n in range(3)]
-        for thread in threads: thread.start()
-        def fn(x):
-            y = x + 1
-            pid = os.fork()
-            return y * 2, pid
-        compiled = stator.compile(fn)
-        for _ in range(20):
-            result, pid = compiled(torch.ones(3))
-            assert result.tolist() == [4.0] * 3
-            if pid == 0:
-                again = stator.compile(lambda x: x.sin() + 1)(torch.zeros(2))
-                os._exit(0 if again.tolist() == [1.0, 1.0] else 3)
-            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        stop = True
-        for thread in threads: thread.join()
-        print("done")
-    """
-    assert run_program(program) == "done"
