@@ -147,6 +147,8 @@ class Interpreter {
   // ---- looking at values (these emit guards)
   /// The object behind a constant, guarded; null if the value is no constant.
   PyObject* constant_of(Value* value);
+  /// Whether the frame that the capture began in holds it.
+  bool is_variable(PyObject* object) const;
   /// Breaks if what stands there is known to change from call to call.
   void refuse_varying(const Source* source) const;
   /// A Python object equal to the value made of literals only, else null. New reference.

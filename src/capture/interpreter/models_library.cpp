@@ -84,6 +84,8 @@ Value* referent(Interpreter& in, CallArgs& args) {
   if (!reference || !reference->object || args.count() != 1 || !PyWeakref_CheckRefExact(reference->object.get()))
     throw Break{BreakId::unknown_call, "a weak reference"};
   PyObject* object = PyWeakref_GET_OBJECT(reference->object.get());
+  // The frame keeps its variables until the plan has run, also those that the program dropped on the way.
+  if (in.is_variable(object)) throw Break{BreakId::unknown_call, "a weak reference to what a variable holds"};
   return in.wrap(object, in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
 }
 

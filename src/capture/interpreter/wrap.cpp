@@ -228,6 +228,12 @@ PyObject* Interpreter::fake_of(TensorValue* tensor) {
   return tensor->fake.get();
 }
 
+bool Interpreter::is_variable(PyObject* object) const {
+  for (const Ref& value : values_)
+    if (value.get() == object && object != Py_None) return true;
+  return false;
+}
+
 void Interpreter::refuse_varying(const Source* source) const {
   if (!varying_ || varying_->empty()) return;
   std::string place = source->describe();

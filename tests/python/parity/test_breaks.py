@@ -366,3 +366,24 @@ def test_a_full_cache_makes_room_after_a_while():
     for _ in range(40):
         assert torch.equal(compiled(new), new * 2)
     assert stator.counters()["cache"]["hits"] > hits
+
+
+def test_a_dropped_tensor_dies_where_the_program_drops_it():
+    seen = []
+
+    def fn(a):
+        b = a + 1
+        reference = weakref.ref(b)
+        print(end="")
+        b = b * 2
+        seen.append((reference() is None, a._use_count()))
+        return b
+
+    compiled = stator.compile(fn)
+    for _ in range(3):
+        fn(x), compiled(x)
+    assert seen == [(True, 1)] * 6
+
+
+def test_where_a_tensor_lies_in_its_storage():
+    check_parity(lambda a: (a + a.storage_offset(), a._is_view()), (x[0],), (x[1],), (x[0].clone(),), graphs=None)
