@@ -1,6 +1,7 @@
 #include "capture/cache/code_cache.h"
 
 #include <algorithm>
+#include <array>
 
 #include "capture/guards/literals.h"
 
@@ -13,6 +14,12 @@ struct Registry {
   std::unordered_map<PyCodeObject*, std::shared_ptr<CodeCache>> caches;
   std::unordered_map<PyCodeObject*, Ref> watches;
   uint64_t next_frame_id = 0;
+  /// Recently asked for, by address: a break asks for the same few again and again.
+  std::array<std::shared_ptr<CodeCache>, 64> recent;
+
+  std::shared_ptr<CodeCache>& recent_for(PyCodeObject* code) {
+    return recent[(reinterpret_cast<uintptr_t>(code) >> 4) % recent.size()];
+  }
 };
 Registry& registry() {
   static auto* made = new Registry;
@@ -23,6 +30,7 @@ PyObject* on_code_death(PyObject* capsule, PyObject*) {
   auto* code = static_cast<PyCodeObject*>(PyCapsule_GetPointer(capsule, nullptr));
   auto cache = registry().caches.find(code);
   std::shared_ptr<CodeCache> dying = cache == registry().caches.end() ? nullptr : cache->second;
+  if (registry().recent_for(code) == dying) registry().recent_for(code).reset();
   registry().caches.erase(code);
   registry().watches.erase(code);
   Py_RETURN_NONE;
@@ -159,7 +167,7 @@ void CodeCache::clear() {
   detached_ = true;
 }
 
-std::shared_ptr<CodeCache> code_cache(PyCodeObject* code) {
+static std::shared_ptr<CodeCache> registered_cache(PyCodeObject* code) {
   auto [found, fresh] = registry().caches.try_emplace(code, nullptr);
   if (fresh) {
     found->second = std::make_shared<CodeCache>(code);
@@ -170,6 +178,12 @@ std::shared_ptr<CodeCache> code_cache(PyCodeObject* code) {
     return registry().caches[code];
   }
   return found->second;
+}
+
+std::shared_ptr<CodeCache> code_cache(PyCodeObject* code) {
+  auto& recent = registry().recent_for(code);
+  if (recent && recent->code() == code) return recent;
+  return recent = registered_cache(code);
 }
 
 std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code) {
@@ -186,6 +200,7 @@ void reset_caches() {
   std::vector<std::shared_ptr<CodeCache>> all;
   for (auto& [code, cache] : registry().caches) all.push_back(cache);
   registry().next_frame_id = 0;
+  registry().recent.fill(nullptr);
   auto caches = std::move(registry().caches);
   auto watches = std::move(registry().watches);
   registry().caches.clear();
