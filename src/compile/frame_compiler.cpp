@@ -1,5 +1,7 @@
 #include "compile/frame_compiler.h"
 
+#include <pthread.h>
+
 #include <mutex>
 
 #include "capture/guards/global_state.h"
@@ -21,17 +23,35 @@ namespace {
 class CaptureLock {
  public:
   CaptureLock() {
-    if (mutex().try_lock()) return;
-    Py_BEGIN_ALLOW_THREADS mutex().lock();
-    Py_END_ALLOW_THREADS
+    if (!mutex().try_lock()) {
+      Py_BEGIN_ALLOW_THREADS mutex().lock();
+      Py_END_ALLOW_THREADS
+    }
+    ++held();
   }
-  ~CaptureLock() { mutex().unlock(); }
+  ~CaptureLock() {
+    --held();
+    mutex().unlock();
+  }
 
  private:
   static std::recursive_mutex& mutex() {
-    static auto* made = new std::recursive_mutex;
-    return *made;
+    static bool watched = pthread_atfork(nullptr, nullptr, renew) == 0;
+    (void)watched;
+    if (!the_mutex) the_mutex = new std::recursive_mutex;
+    return *the_mutex;
   }
+  /// How often this thread holds it.
+  static int& held() {
+    static thread_local int count = 0;
+    return count;
+  }
+  /// In the child of a fork the threads that held the lock are not there to let it go. What this one holds it keeps.
+  static void renew() {
+    the_mutex = new std::recursive_mutex;
+    for (int i = 0; i < held(); ++i) the_mutex->lock();
+  }
+  static inline std::recursive_mutex* the_mutex = nullptr;
 };
 
 std::string name_of(PyCodeObject* code) {

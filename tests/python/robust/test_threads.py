@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import assert_same, captures, run_program
 
 THREADS, FUNCTIONS, CALLS = 8, 200, 500
 
@@ -157,3 +157,50 @@ def test_fork_after_compile():
 
     assert forked(child) == 0
     assert_same(compiled(x, 3), fn(x, 3))
+
+
+def test_fork_inside_a_compiled_call_and_while_others_capture():
+    program = """
+        import os, threading, torch, stator
+        torch.set_num_threads(1)
+        stop = False
+        def busy(n):
+            k = 0
+            while not stop:
+                space = {}
+                exec(f"def f(x): return x * {n} + {k}", space)
+                stator.compile(space["f"])(torch.ones(3))
+                k += 1
+        threads = [threading.Thread(target=busy, args=(n,), daemon=True) for n in range(3)]
+        for thread in threads: thread.start()
+        def fn(x):
+            y = x + 1
+            pid = os.fork()
+            return y * 2, pid
+        compiled = stator.compile(fn)
+        for _ in range(50):
+            result, pid = compiled(torch.ones(3))
+            assert result.tolist() == [4.0] * 3
+            if pid == 0:
+                again = stator.compile(lambda x: x.sin() + 1)(torch.zeros(2))
+                os._exit(0 if again.tolist() == [1.0, 1.0] else 3)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        stop = True
+        for thread in threads: thread.join()
+        print("done")
+    """
+    assert run_program(program) == "done"
+
+
+def test_a_backend_that_forks():
+    statuses = []
+
+    def backend(gm, example_inputs):
+        def child():
+            assert_same(stator.compile(lambda x: x * 3)(torch.ones(2)), torch.ones(2) * 3)
+
+        statuses.append(forked(child))
+        return gm.forward
+
+    assert_same(stator.compile(lambda x: x + 1, backend=backend)(torch.ones(2)), torch.ones(2) + 1)
+    assert statuses == [0]
