@@ -24,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SYSTEMS = ("stator", "peer")
+NEAR = {"numpy_interop"}  # torch rounds otherwise than NumPy: there Stator too may be near
 PATIENCE = 120  # seconds for one program
 
 Row = dict[str, Any]
@@ -61,17 +62,18 @@ def _judge_stator(category: str, name: str) -> Row:
     from tests.python.parity.corpus.observe import difference
 
     expected = run.run(category, name)
+    exact = category not in NEAR
     records: list[dict] = []
     stator.reset()
     before = _C.set_capture_listener(records.append)
     try:
-        found = difference(run.run(category, name, stator.compile), expected)
+        found = difference(run.run(category, name, stator.compile), expected, exact)
     finally:
         _C.set_capture_listener(before)
     breaks = [record["break_reason"] for record in records if record.get("break_reason")]
     stator.reset()
     whole = found is None and not difference(
-        run.run(category, name, lambda target: stator.compile(target, fullgraph=True)), expected
+        run.run(category, name, lambda target: stator.compile(target, fullgraph=True)), expected, exact
     )
     stator.reset()
     return {

@@ -32,6 +32,9 @@ SETTINGS: dict[str, Setting] = {
         -1,
     ),
     "disable": Setting(bool, "Every compiled function runs its plain Python function."),
+    "numpy_exact": Setting(
+        bool, "NumPy calls whose results torch may round otherwise in the last bits are left to NumPy."
+    ),
     "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),
 }
 

@@ -1,5 +1,7 @@
 #include "bindings/capture_bindings.h"
 
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/version.h>
 
 #include "bindings/backend_call.h"
@@ -32,6 +34,7 @@ constexpr SettingRow kSettings[] = {
     {"verbose", &Config::verbose, nullptr},
     {"disable", &Config::disable, nullptr},
     {"aten_graphs", &Config::aten_graphs, nullptr},
+    {"numpy_exact", &Config::numpy_exact, nullptr},
     {"break_after", nullptr, &Config::break_after},
 };
 
@@ -160,6 +163,29 @@ PyObject* set_skipped_files(PyObject*, PyObject* prefixes) {
 
 PyObject* is_compiling(PyObject*, PyObject*) { Py_RETURN_FALSE; }
 
+/// The fake of a constant of the capture that runs.
+PyObject* capture_constant(PyObject*, PyObject* real) {
+  HANDLE_TH_ERRORS
+  tracer::Tracer* running = tracer::Tracer::running();
+  if (!running || !THPVariable_Check(real)) {
+    PyErr_SetString(PyExc_RuntimeError, "a tensor is wanted, and a capture that runs");
+    return nullptr;
+  }
+  return THPVariable_Wrap(running->add_constant(THPVariable_Unpack(real)));
+  END_HANDLE_TH_ERRORS
+}
+
+/// What `callable()` gives when nothing is recorded and no fakes are made.
+PyObject* call_unrecorded(PyObject*, PyObject* callable) {
+  const bool hooked = tracer::set_hook(false);
+  const bool faking = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, false);
+  PyObject* result = PyObject_CallNoArgs(callable);
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, faking);
+  tracer::set_hook(hooked);
+  return result;
+}
+
 PyMethodDef methods[] = {
     {"set_error_types", set_error_types, METH_VARARGS, nullptr},
     {"reset", reset, METH_NOARGS, nullptr},
@@ -171,6 +197,8 @@ PyMethodDef methods[] = {
     {"set_capture_listener", set_listener, METH_O, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},
     {"set_skipped_files", set_skipped_files, METH_O, nullptr},
+    {"capture_constant", capture_constant, METH_O, nullptr},
+    {"call_unrecorded", call_unrecorded, METH_O, nullptr},
     {"is_compiling_flag", is_compiling, METH_NOARGS, nullptr},
     {},
 };
@@ -184,6 +212,18 @@ bool add_literal_types() {
       return false;
     }
     add_literal_type(reinterpret_cast<PyTypeObject*>(type));
+  }
+  // Numbers of NumPy, and the classes of their dtypes: each dtype has one of its own.
+  PyObject* dtype = known_object("numpy.dtype");
+  for (const char* path : {"numpy.bool_", "numpy.int8", "numpy.int16", "numpy.int32", "numpy.int64", "numpy.uint8",
+                           "numpy.uint16", "numpy.uint32", "numpy.uint64", "numpy.float16", "numpy.float32",
+                           "numpy.float64", "numpy.complex64", "numpy.complex128"}) {
+    PyObject* type = dtype ? known_object(path) : nullptr;
+    Ref made = type ? Ref::steal(PyObject_CallOneArg(dtype, type)) : Ref();
+    PyErr_Clear();
+    if (!made) continue;
+    add_literal_type(reinterpret_cast<PyTypeObject*>(type));
+    add_literal_type(Py_TYPE(made.get()));
   }
   return true;
 }

@@ -14,6 +14,7 @@ struct Config {
   bool verbose = false;
   bool disable = false;
   bool aten_graphs = false;
+  bool numpy_exact = false;
   int64_t break_after = 0;  // instructions after which every capture breaks; 0: never; -1: nothing is captured, and
                             // instructions are done for real, one by one
 };

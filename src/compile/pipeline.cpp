@@ -7,6 +7,7 @@
 #include "capture/interpreter/assemble.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/known_types.h"
 #include "compile/graph_facts.h"
 #include "compile/options.h"
 #include "core/base/check.h"
@@ -145,7 +146,9 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   Interpreter& interpreter = *w.interpreter;
   std::vector<PyObject*> example_inputs;
   std::vector<Source*> input_sources;
+  std::vector<size_t> array_inputs;
   for (uint32_t input : w.kept) {
+    if (interpreter.inputs[input]->layout) array_inputs.push_back(input_sources.size());
     input_sources.push_back(interpreter.inputs[input]->source);
     example_inputs.push_back(interpreter.inputs[input]->real.get());
   }
@@ -156,6 +159,8 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
 
   auto plan = std::make_unique<Plan>();
   for (Source* source : input_sources) plan->inputs.push_back(source->slot);
+  plan->array_inputs = std::move(array_inputs);
+  plan->from_array = Ref::borrow(known_object("torch.from_numpy"));
   number_slots(w.assembly);
   plan->steps = std::move(w.assembly.steps);
   plan->result = w.assembly.result;

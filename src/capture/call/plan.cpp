@@ -272,6 +272,11 @@ bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& und
     tensors = heap_row.get();
   }
   for (size_t i = 0; i < inputs.size(); ++i) tensors[i] = guards.slot(inputs[i]);
+  std::vector<Ref> made;
+  for (size_t i : array_inputs) {
+    made.push_back(Ref::steal(PyObject_CallOneArg(from_array.get(), tensors[i])));
+    if (!(tensors[i] = made.back().get())) return false;
+  }
   return graph->run({tensors, inputs.size()}, outputs, undone);
 }
 

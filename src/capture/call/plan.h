@@ -100,7 +100,9 @@ struct Outcome {
 /// What is done when the guards of an entry hold: gather inputs, run the graph, make the results, replay the effects.
 class Plan {
  public:
-  std::vector<int32_t> inputs;         // guard slots of the graph's inputs
+  std::vector<int32_t> inputs;       // guard slots of the graph's inputs
+  std::vector<size_t> array_inputs;  // those that are NumPy arrays, of whose memory `from_array` makes a tensor
+  Ref from_array;
   std::unique_ptr<GraphRunner> graph;  // null: no operator was captured
   std::vector<Step> steps;
   int32_t result = -1;

@@ -1,3 +1,4 @@
+#include "capture/guards/array_layout.h"
 #include "capture/guards/check.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
@@ -233,6 +234,8 @@ int check_not_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] != run
 
 int check_leaf(Check& c, CheckRun& run) { return is_leaf_tensor(run.slots[c.slot]) == static_cast<bool>(c.number); }
 
+int check_array_layout(Check& c, CheckRun& run) { return has_layout(run.slots[c.slot], c.object); }
+
 int check_no_gradient(Check& c, CheckRun& run) { return gradient_of(run.slots[c.slot]) == nullptr; }
 
 int check_nothing_handled(Check&, CheckRun&) { return !Ref::steal(PyErr_GetHandledException()); }
@@ -281,6 +284,7 @@ std::string describe_not_same(const Fact& fact) {
 }
 
 std::string describe_leaf(const Fact& fact) { return fact.number ? "is a leaf" : "is no leaf"; }
+std::string describe_array_layout(const Fact&) { return "is an array of the same dtype, shape and strides"; }
 std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
 std::string describe_nothing_handled(const Fact&) { return "is handling no exception"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
@@ -291,6 +295,7 @@ constexpr FactRow kFacts[] = {
     /* TypeIs */ {check_type_is, describe_type, saw_type},
     /* TypeVersion */ {check_type_version, describe_type_version, saw_object},
     /* Tensor */ {check_tensor, describe_tensor, saw_tensor},
+    /* ArrayLayout */ {check_array_layout, describe_array_layout, saw_type},
     /* Length */ {check_length, describe_length, saw_length},
     /* Keys */ {check_keys, describe_keys, saw_keys},
     /* Absent */ {check_absent, describe_absent, saw_keys},

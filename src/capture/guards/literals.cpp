@@ -1,20 +1,33 @@
 #include "capture/guards/literals.h"
 
 #include <cstring>
-#include <vector>
+#include <unordered_set>
 
 namespace stator::capture {
 namespace {
 
-std::vector<PyTypeObject*>& torch_literal_types() {
-  static std::vector<PyTypeObject*> types;
+std::unordered_set<PyTypeObject*>& other_literal_types() {
+  static std::unordered_set<PyTypeObject*> types;
   return types;
 }
 
-bool is_torch_literal(PyTypeObject* type) {
-  for (PyTypeObject* known : torch_literal_types())
-    if (known == type) return true;
-  return false;
+bool is_other_literal(PyTypeObject* type) { return other_literal_types().count(type) > 0; }
+
+/// Numbers of NumPy show their bits.
+bool same_buffers(PyObject* a, PyObject* b) {
+  Py_buffer x, y;
+  if (PyObject_GetBuffer(a, &x, PyBUF_SIMPLE) < 0) {
+    PyErr_Clear();
+    return false;
+  }
+  bool same = PyObject_GetBuffer(b, &y, PyBUF_SIMPLE) == 0;
+  if (same) {
+    same = x.len == y.len && std::memcmp(x.buf, y.buf, static_cast<size_t>(x.len)) == 0;
+    PyBuffer_Release(&y);
+  }
+  PyErr_Clear();
+  PyBuffer_Release(&x);
+  return same;
 }
 
 bool same_bits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
@@ -29,12 +42,12 @@ bool sequence_equal(PyObject* a, PyObject* b) {
 
 }  // namespace
 
-void add_literal_type(PyTypeObject* type) { torch_literal_types().push_back(type); }
+void add_literal_type(PyTypeObject* type) { other_literal_types().insert(type); }
 
 bool is_literal_type(PyTypeObject* type) {
   return type == &PyLong_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyFloat_Type ||
          type == Py_TYPE(Py_None) || type == &PyComplex_Type || type == &PyBytes_Type || type == &PyEllipsis_Type ||
-         type == Py_TYPE(Py_NotImplemented) || type == &PyRange_Type || is_torch_literal(type);
+         type == Py_TYPE(Py_NotImplemented) || type == &PyRange_Type || is_other_literal(type);
 }
 
 bool is_literal(PyObject* object) {
@@ -77,6 +90,7 @@ bool literal_equal(PyObject* a, PyObject* b) {
   }
   if (!is_literal_type(type) && type != &PyFrozenSet_Type) return false;
   if (type == &PyFrozenSet_Type && !(is_literal(a) && is_literal(b))) return false;
+  if (type != &PyBytes_Type && PyObject_CheckBuffer(a)) return same_buffers(a, b);
   int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   if (equal < 0) PyErr_Clear();
   return equal == 1;

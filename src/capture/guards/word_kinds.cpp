@@ -248,6 +248,7 @@ constexpr WordsFn kFacts[] = {
     /* TypeIs */ type_is_words,
     /* TypeVersion */ type_version_words,
     /* Tensor */ tensor_words,
+    /* ArrayLayout */ no_words,
     /* Length */ length_words,
     /* Keys */ keys_words,
     /* Absent */ dict_content_words,

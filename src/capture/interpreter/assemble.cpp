@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "capture/interpreter/arrays.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
@@ -84,6 +85,13 @@ class Assembler {
       case Kind::Tensor: {
         out_.outputs.push_back(static_cast<TensorValue*>(value)->fake.get());
         return add({StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1});
+      }
+      case Kind::Array: {
+        auto* array = static_cast<ArrayValue*>(value);
+        out_.outputs.push_back(array_fake(in_, array));
+        Step step{StepKind::Call, 0, -1, Ref::borrow(array_maker(in_, array))};
+        step.items = {add({StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1})};
+        return add(std::move(step));
       }
       case Kind::Tuple:
       case Kind::List:

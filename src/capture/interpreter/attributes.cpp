@@ -1,6 +1,7 @@
 // Attribute reads, by CPython's own lookup rules and without running user code outside the capture.
 #include "capture/interpreter/attributes.h"
 #include "capture/guards/literals.h"
+#include "capture/interpreter/arrays.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
@@ -298,6 +299,8 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
   switch (value->kind) {
     case Kind::Tensor:
       return tensor_attribute(*this, static_cast<TensorValue*>(value), name);
+    case Kind::Array:
+      return array_attribute(*this, static_cast<ArrayValue*>(value), name);
     case Kind::Constant:
       return constant_attr(*this, static_cast<ConstantValue*>(value), name);
     case Kind::Object:

@@ -1,5 +1,6 @@
 // Calls: argument binding by CPython's rules, inlining of Python functions, dispatch to models and torch.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/arrays.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
@@ -141,6 +142,7 @@ Value* call_cached(Interpreter& in, ConstantValue* callee, CallArgs args) {
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
   if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
+  if (is_numpy_callable(callable)) return call_numpy(in, callable, args);
   if (PyType_Check(callable)) {
     in.continuation = how;
     return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
@@ -217,6 +219,8 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
         continuation = how;
         return call(inner, std::move(args));
       }
+      if (object->object && is_numpy_callable(object->object.get()))
+        return call_numpy(*this, object->object.get(), args);
       if (object->object && kind_of_callable(object->object.get()) == CallableKind::Torch)
         return call_torch(object->object.get(), args);
       static PyObject* const call_name = PyUnicode_InternFromString("__call__");

@@ -1,5 +1,6 @@
 // Items of sequences, dicts and sets; iteration over anything but iterators themselves is in iterators.cpp.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/arrays.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
@@ -314,6 +315,7 @@ Value* missing_item(Interpreter& in, DictValue* dict, Value* key) {
 
 Value* Interpreter::get_item(Value* value, Value* key) {
   if (auto* sequence = as_sequence(value)) return sequence_item(*this, sequence, key);
+  if (value->kind == Kind::Array) return array_method(*this, "__getitem__", {value, key});
   if (auto* tensor = as<TensorValue>(value)) {
     Ref index = tensor_key(*this, key);
     PyObject* fake = fake_of(tensor);
@@ -358,6 +360,10 @@ static Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
 }
 
 void Interpreter::set_item(Value* value, Value* key, Value* to) {
+  if (value->kind == Kind::Array) {
+    array_method(*this, "__setitem__", {value, key, to});
+    return;
+  }
   if (auto* tensor = as<TensorValue>(value)) {
     Ref index = tensor_key(*this, key);
     PyObject* fake = fake_of(tensor);

@@ -30,6 +30,9 @@ void on_pop_top(Interpreter& in, Frame& f, const Instr&) {
   if (auto* generator = dropped->kind == Kind::Iterator ? dynamic_cast<GeneratorValue*>(dropped) : nullptr;
       generator && generator->temporary)
     generator->close(in);
+  // A generator that stood on the stack when the capture began is let go of here and not later: its cleanup may run.
+  if (auto* object = as<ObjectValue>(dropped); object && object->object && PyGen_CheckExact(object->object.get()))
+    throw Break{BreakId::generator, "a generator is dropped before its cleanup ran"};
 }
 void on_push_null(Interpreter& in, Frame& f, const Instr&) { f.push(in.arena.null()); }
 void on_copy(Interpreter&, Frame& f, const Instr& i) { f.push(f.top(i.arg)); }

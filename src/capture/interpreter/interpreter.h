@@ -242,8 +242,9 @@ class Interpreter {
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
   /// Data that the program wrote to classes, newest first.
   std::unordered_map<PyTypeObject*, std::vector<std::pair<PyObject*, Value*>>> classes_written;
-  std::vector<GeneratorValue*> generators;  // all that the program made
-  std::vector<TensorValue*> inputs;         // by graph input number
+  std::vector<GeneratorValue*> generators;            // all that the program made
+  std::vector<TensorValue*> inputs;                   // by graph input number
+  std::unordered_map<PyObject*, ArrayValue*> arrays;  // by their objects of `stator.arrays`
   int depth = 0;
 
   [[noreturn]] void raise(PyObject* type, const std::string& message);

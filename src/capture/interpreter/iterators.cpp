@@ -214,6 +214,11 @@ Value* Interpreter::iterate(Value* value) {
         torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor");
     return iterate(rows);
   }
+  if (value->kind == Kind::Array) {
+    std::vector<Value*> rows;
+    for (Py_ssize_t i = 0; i < *length_of(value); ++i) rows.push_back(get_item(value, integer(i)));
+    return iterate(list(std::move(rows)));
+  }
   if (auto* set = as<SetValue>(value)) {
     static PyTypeObject* const type = iterator_class(Ref::steal(PySet_New(nullptr)));
     return arena.make<SetIterator>(set, set_items(*this, set), type);

@@ -102,6 +102,8 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
     }
     case Kind::Object:
       return object_hash(in, static_cast<ObjectValue*>(key), exact);
+    case Kind::Array:
+      throw Break{BreakId::raises, "an array as a key"};
     default:
       return address_hash(key, exact);
   }

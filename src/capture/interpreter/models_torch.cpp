@@ -1,6 +1,7 @@
 // Models of torch functions that are not simply called on fakes.
 
 #include "capture/guards/literals.h"
+#include "capture/interpreter/arrays.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
@@ -54,7 +55,24 @@ Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor
   return in.wrap_result(fake.get());
 }
 
-Value* tensor(Interpreter& in, CallArgs& args) { return tensor_from_data(in, args, "torch.tensor"); }
+/// A tensor made of an array: of its memory, or a copy; with other options, what `to` makes of that. Null: no array.
+Value* tensor_from_array(Interpreter& in, CallArgs& args, bool copy) {
+  Value* made = args.positional.size() == 1 ? tensor_of_data(in, args.positional[0], copy) : nullptr;
+  if (!made || args.keywords.empty()) return made;
+  CallArgs to = arguments({made});
+  for (auto& keyword : args.keywords) {
+    bool known = PyUnicode_CompareWithASCIIString(keyword.first.get(), "dtype") == 0 ||
+                 PyUnicode_CompareWithASCIIString(keyword.first.get(), "device") == 0;
+    if (!known) throw Break{BreakId::numpy, "a tensor made of an array with other options"};
+    to.keywords.push_back(keyword);
+  }
+  return in.call_torch(known_object("torch._C.TensorBase.to"), to);
+}
+
+Value* tensor(Interpreter& in, CallArgs& args) {
+  if (Value* made = tensor_from_array(in, args, true)) return made;
+  return tensor_from_data(in, args, "torch.tensor");
+}
 
 Value* as_tensor(Interpreter& in, CallArgs& args) {
   if (!args.positional.empty() && args.positional[0]->kind == Kind::Tensor) {
@@ -64,10 +82,14 @@ Value* as_tensor(Interpreter& in, CallArgs& args) {
     for (auto& keyword : args.keywords) to.keywords.push_back(keyword);
     return in.call_torch(known_object("torch._C.TensorBase.to"), to);
   }
+  if (Value* made = tensor_from_array(in, args, false)) return made;
   return tensor_from_data(in, args, "torch.as_tensor");
 }
 
-Value* asarray(Interpreter& in, CallArgs& args) { return tensor_from_data(in, args, "torch.asarray"); }
+Value* asarray(Interpreter& in, CallArgs& args) {
+  if (Value* made = tensor_from_array(in, args, false)) return made;
+  return tensor_from_data(in, args, "torch.asarray");
+}
 
 /// Values of torch made from literals: Size, device, finfo, iinfo.
 template <const char* const& path>

@@ -1,5 +1,6 @@
 // Operators of the language on values: truth, identity, arithmetic, comparison, formatting.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/arrays.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
@@ -162,6 +163,8 @@ Value* set_binary(Interpreter& in, int op, Value* a, Value* b) {
 
 Value* Interpreter::binary(int op, Value* a, Value* b) {
   const BinaryRow& row = kBinary[op];
+  if (a->kind == Kind::Array || b->kind == Kind::Array)
+    return array_binary(*this, row.in_place ? row.in_place : row.method, row.reflected, a, b);
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
     Ref x = to_torch(a), y = to_torch(b);
     return torch_result([&] { return row.apply(x.get(), y.get()); }, row.method);
@@ -200,6 +203,12 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
     PyObject* fake = fake_of(tensor);
     return torch_result([&] { return apply(fake); }, "unary operator");
   }
+  if (value->kind == Kind::Array)
+    return array_method(*this,
+                        op == Op::UNARY_NEGATIVE ? "__neg__"
+                        : op == Op::UNARY_INVERT ? "__invert__"
+                                                 : "__pos__",
+                        {value});
   if (value->kind == Kind::Object) {
     Value* method = special(*this, value,
                             op == Op::UNARY_NEGATIVE ? "__neg__"
@@ -231,6 +240,8 @@ bool Interpreter::truth(Value* value) {
     }
     case Kind::Tensor:
       throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
+    case Kind::Array:
+      throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};
     case Kind::View:
     case Kind::Dict:
       return *length_of(value) > 0;
@@ -319,6 +330,10 @@ static bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
 }
 
 Value* Interpreter::compare(int op, Value* a, Value* b) {
+  if (a->kind == Kind::Array || b->kind == Kind::Array) {
+    static const char* const kSwapped[] = {"__gt__", "__ge__", "__eq__", "__ne__", "__lt__", "__le__"};
+    return array_binary(*this, kCompare[op], kSwapped[op], a, b);
+  }
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
     Ref x = to_torch(a), y = to_torch(b);
     return torch_result([&] { return PyObject_RichCompare(x.get(), y.get(), op); }, kCompare[op]);
@@ -438,6 +453,8 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
       return length_of(static_cast<ViewValue*>(value)->dict);
     case Kind::Set:
       return set_size(static_cast<SetValue*>(value));
+    case Kind::Array:
+      return PyLong_AsSsize_t(constant_of(array_method(*this, "__len__", {value})));
     case Kind::Constant: {
       Py_ssize_t length = PyObject_Size(constant_of(value));
       if (length < 0) raise_current(*this);

@@ -29,7 +29,6 @@ constexpr RefusedRow kRefused[] = {
     {"untyped_storage", "storage"},
     {"storage", "storage"},
     {"_typed_storage", "storage"},
-    {"numpy", "data leaves torch"},
     {"tolist", "data leaves torch"},
     {"item", "data leaves torch"},
     {"backward", "runs autograd"},

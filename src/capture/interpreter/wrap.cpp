@@ -1,6 +1,7 @@
 // Outside objects become values here.
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/arrays.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
@@ -159,6 +160,8 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
     return from_outside(known);
   }
 
+  if (Value* array = wrap_array(*this, object, source)) return array;
+
   // Anything else is an instance whose class decides how it is read.
   auto* instance = arena.make<ObjectValue>(type);
   instance->object = Ref::borrow(object);
@@ -210,6 +213,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     return arena.make<SliceValue>(wrap_result(slice->start), wrap_result(slice->stop), wrap_result(slice->step));
   }
+  if (Value* array = array_result(*this, object)) return array;
   throw Break{BreakId::unknown_object, std::string("a result of type ") + type->tp_name};
 }
 
@@ -218,9 +222,13 @@ PyObject* Interpreter::fake_of(TensorValue* tensor) {
     std::string name = tensor->source->describe();
     tensor->fake = torch.add_input(tensor->real.get(), name);
     if (!tensor->fake) throw Break{BreakId::tensor_subclass, torch.failure()};
-    Fact fact{FactKind::Tensor, Ref(), Ref(), 0, user_line()};
-    fact.tensor = TensorExpectation::of(tensor->real.get());
-    sources_->add_fact(tensor->source, std::move(fact));
+    if (tensor->layout) {
+      guard(tensor->source, FactKind::ArrayLayout, tensor->layout.get());
+    } else {
+      Fact fact{FactKind::Tensor, Ref(), Ref(), 0, user_line()};
+      fact.tensor = TensorExpectation::of(tensor->real.get());
+      sources_->add_fact(tensor->source, std::move(fact));
+    }
     tensor->source->loaded = true;
     inputs.push_back(tensor);
     by_fake_.set(tensor->fake.get(), tensor);
@@ -352,6 +360,8 @@ PyTypeObject* Interpreter::type_of(Value* value) {
       return &PySuper_Type;
     case Kind::Iterator:
       return static_cast<IteratorValue*>(value)->type();
+    case Kind::Array:
+      return array_type(*this, static_cast<ArrayValue*>(value));
     case Kind::Opaque:
       throw Break{BreakId::unknown_object, std::string("the class of ") + static_cast<OpaqueValue*>(value)->what};
     case Kind::Null:

@@ -34,6 +34,7 @@ enum class Kind : uint8_t {
   Cell,
   Super,
   Iterator,
+  Array,   // a NumPy array, or one of its numbers; a tensor stands behind it
   Opaque,  // something that is there, and of which nothing else is known
 };
 
@@ -68,7 +69,15 @@ struct TensorValue final : Value {
   Value* grad = nullptr;                    // its gradient, once it was read or written
   std::vector<std::pair<Ref, Value*>> own;  // attributes that the program hung on it, newest first
   bool written = false;                     // requires_grad was changed by the program
+  Ref layout;                               // an input that is the memory of a NumPy array: the array's layout
   explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
+};
+
+struct ArrayValue final : Value {
+  static constexpr Kind kKind = Kind::Array;
+  Ref array;                      // the object of `stator.arrays`; an outside one has it once it is looked at
+  TensorValue* tensor = nullptr;  // outside: its memory, never seen by the program
+  ArrayValue() : Value(kKind) {}
 };
 
 /// Tuples and lists; an outside one fills `items` from its source as they are asked for (null until then).

@@ -129,6 +129,8 @@ Tracer::Tracer(std::string graph_name) : impl_(std::make_unique<Impl>(std::move(
 
 Tracer::~Tracer() = default;
 
+Tracer* Tracer::running() { return current; }
+
 void Tracer::record_below() {
   STATOR_CHECK(impl_->above.graph().values.empty(), "the list below begins with the trace");
   impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name);

@@ -21,6 +21,9 @@ STATOR_API std::string install();
 /// identify tensors.
 class STATOR_API Tracer {
  public:
+  /// The one that records on this thread now, or null.
+  static Tracer* running();
+
   explicit Tracer(std::string graph_name);
   ~Tracer();
 

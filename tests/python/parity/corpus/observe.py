@@ -87,7 +87,8 @@ class Walk:
         if isinstance(value, numpy.ndarray):
             return self.array(value)
         if isinstance(value, numpy.generic):
-            return {"value": repr(value)}
+            array = numpy.asarray(value)
+            return {"dtype": str(array.dtype), "bits": Bits(array.tobytes(), repr(value), _inexact(array))}
         if isinstance(value, BaseException):
             return self.exception(value)
         if isinstance(value, CALLABLES):

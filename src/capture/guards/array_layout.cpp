@@ -1,0 +1,42 @@
+#include "capture/guards/array_layout.h"
+
+#include <string>
+#include <string_view>
+
+namespace stator::capture {
+namespace {
+
+bool read_layout(PyObject* array, std::string& into) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    return false;
+  }
+  into.assign(view.format ? view.format : "B");
+  into.push_back('\0');
+  auto add = [&](const Py_ssize_t* numbers) {
+    into.append(reinterpret_cast<const char*>(numbers), sizeof(Py_ssize_t) * static_cast<size_t>(view.ndim));
+  };
+  if (view.ndim > 0) {
+    add(view.shape);
+    add(view.strides);
+  }
+  PyBuffer_Release(&view);
+  return true;
+}
+
+}  // namespace
+
+Ref array_layout(PyObject* array) {
+  std::string text;
+  if (!read_layout(array, text)) return {};
+  return Ref::steal(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
+bool has_layout(PyObject* array, PyObject* layout) {
+  std::string text;
+  return read_layout(array, text) &&
+         text == std::string_view(PyBytes_AS_STRING(layout), static_cast<size_t>(PyBytes_GET_SIZE(layout)));
+}
+
+}  // namespace stator::capture
