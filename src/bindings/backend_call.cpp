@@ -2,6 +2,7 @@
 
 #include "bindings/graph_bindings.h"
 #include "capture/call/runners.h"
+#include "capture/interpreter/known_types.h"
 #include "compile/compiled_function.h"
 
 namespace stator::bindings {
@@ -32,6 +33,33 @@ bool is_own_error() {
          PyErr_ExceptionMatches(error_types().unsupported.get()) || !PyErr_ExceptionMatches(PyExc_Exception);
 }
 
+/// Random numbers of Python and of torch's default generator go on as if nobody had drawn or seeded meanwhile.
+class RandomKeeper {
+ public:
+  RandomKeeper() : python_(read("random.getstate")), torch_(read("torch.random.get_rng_state")) { PyErr_Clear(); }
+  ~RandomKeeper() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    write("random.setstate", python_);
+    write("torch.random.set_rng_state", torch_);
+    PyErr_Restore(type, value, trace);
+  }
+  RandomKeeper(const RandomKeeper&) = delete;
+  RandomKeeper& operator=(const RandomKeeper&) = delete;
+
+ private:
+  static Ref read(const char* path) {
+    PyObject* function = capture::known_object(path);
+    return function ? Ref::steal(PyObject_CallNoArgs(function)) : Ref();
+  }
+  static void write(const char* path, const Ref& state) {
+    if (state) Ref::steal(PyObject_CallOneArg(capture::known_object(path), state.get()));
+    PyErr_Clear();
+  }
+
+  Ref python_, torch_;
+};
+
 }  // namespace
 
 std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph> graph,
@@ -44,8 +72,11 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
   if (!module) return nullptr;
   Ref examples = Ref::steal(PyList_New(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) PyList_SET_ITEM(examples.get(), i, Ref::borrow(inputs[i]).release());
-  Ref callable =
-      Ref::steal(PyObject_CallFunctionObjArgs(request.compiler.get(), module.get(), examples.get(), nullptr));
+  Ref callable;
+  {
+    RandomKeeper keeper;
+    callable = Ref::steal(PyObject_CallFunctionObjArgs(request.compiler.get(), module.get(), examples.get(), nullptr));
+  }
   if (!callable) {
     if (is_own_error()) return nullptr;
     Ref inner = take_error();

@@ -5,6 +5,17 @@
 namespace stator {
 
 size_t op_count(const graph::Graph& graph) { return graph.nodes.size(); }
+bool fails_after_writing(const graph::Graph& graph) {
+  bool written = false;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.op.operator_name().name == "aten::_assert_async") {
+      if (written) return true;
+    } else {
+      written |= node.op.schema().is_mutable();
+    }
+  }
+  return false;
+}
 void drop_fakes(graph::Graph& graph) { graph.drop_fakes(); }
 
 }  // namespace stator

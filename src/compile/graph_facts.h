@@ -10,6 +10,8 @@ namespace stator {
 
 /// What the pipeline asks of a graph, kept apart so that it needs none of torch's headers.
 size_t op_count(const graph::Graph& graph);
+/// Whether an assumption about data is checked after the graph has written to something.
+bool fails_after_writing(const graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
 }  // namespace stator

@@ -5,6 +5,7 @@
 #include "capture/guards/global_state.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/assemble.h"
+#include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/interpreter.h"
 #include "capture/interpreter/known_types.h"
@@ -130,17 +131,26 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
 
   // The first instruction of a frame is captured in any case: there is no frame yet to do it in.
   int64_t fuel = std::max<int64_t>(config().break_after, start.offset == 0 && config().break_after < 0 ? 1 : -1);
-  Walk w = walk(start, graph_name, state, fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0);
-  entry->broke = w.broke;
-  if (w.stopped) entry->broke = BreakReason{BreakId::fuel, "", w.interpreter->end_stack};
-  // Only a signal handler's exception is left set: it is the user's.
-  if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return nullptr;
-  if (w.broke && !request.fullgraph) {
+  uint64_t stop = fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0;
+  Walk w;
+  auto attempt = [&](bool assuming) {
+    AssumptionScope scope(assuming);
+    w = walk(start, graph_name, state, stop);
+    entry->broke = w.broke;
+    if (w.stopped) entry->broke = BreakReason{BreakId::fuel, "", w.interpreter->end_stack};
+    // Only a signal handler's exception is left set: it is the user's.
+    if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
+    if (!w.broke || request.fullgraph) return true;
     Walk second = walk_to_break(start, graph_name, state, w);
-    if (PyErr_Occurred()) return nullptr;
+    if (PyErr_Occurred()) return false;
     entry->runs_plain = !second.stopped;
     if (second.stopped) w = std::move(second);
-  }
+    return true;
+  };
+  // Where an assumption fails the program itself runs; a backend of the user's cannot take back what its graph did.
+  bool assuming = !request.compiler;
+  if (!attempt(assuming)) return nullptr;
+  if (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false)) return nullptr;
   entry->phases.interpret = watch.lap();
 
   Interpreter& interpreter = *w.interpreter;

@@ -249,8 +249,9 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
     Ref inner = Ref::steal(PyObject_GetAttrString(descriptor, "__func__"));
     return pinned(inner.get());
   }
-  if (type == &PyProperty_Type) {
-    if (!self) return constant(descriptor);
+  // Subclasses of property that leave its __get__ alone, too.
+  if (PyType_IsSubtype(type, &PyProperty_Type) && type->tp_descr_get == PyProperty_Type.tp_descr_get) {
+    if (!self) return type == &PyProperty_Type ? constant(descriptor) : pinned(descriptor);
     Ref getter = Ref::steal(PyObject_GetAttrString(descriptor, "fget"));
     CallArgs args;
     args.positional = {self};

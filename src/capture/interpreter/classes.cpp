@@ -163,6 +163,7 @@ Value* new_instance(Interpreter& in, PyTypeObject* type) {
     return over(in.arena.make<DictValue>(native));
   if (native == &PyList_Type) return over(in.list({}));
   if (native == &PyTuple_Type) return over(in.tuple({}));
+  if (native == &PyProperty_Type && type != native) return in.arena.make<ObjectValue>(type);
   throw Break{BreakId::unknown_call, std::string("an instance is made: ") + type->tp_name};
 }
 

@@ -1,6 +1,7 @@
 // One handler per opcode; the table at the end has a row for each.
 #include "capture/interpreter/handlers.h"
 
+#include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/interpreter.h"
@@ -431,11 +432,17 @@ void on_call_intrinsic_1(Interpreter& in, Frame& f, const Instr& i) {
 // ---- control flow
 
 void on_jump(Interpreter&, Frame& f, const Instr& i) { f.pc = i.target; }
+/// Whether a jump is taken, by the truth of what it looks at.
+bool jumps(Interpreter& in, Frame& f, const Instr& i, bool on) {
+  Value* value = f.pop();
+  if (std::optional<bool> assumed = assumed_truth(in, f, value, i, on)) return *assumed == on;
+  return in.truth(value) == on;
+}
 void on_pop_jump_if_true(Interpreter& in, Frame& f, const Instr& i) {
-  if (in.truth(f.pop())) f.pc = i.target;
+  if (jumps(in, f, i, true)) f.pc = i.target;
 }
 void on_pop_jump_if_false(Interpreter& in, Frame& f, const Instr& i) {
-  if (!in.truth(f.pop())) f.pc = i.target;
+  if (jumps(in, f, i, false)) f.pc = i.target;
 }
 void on_pop_jump_if_none(Interpreter& in, Frame& f, const Instr& i) {
   if (in.is_same(f.pop(), in.none())) f.pc = i.target;

@@ -37,6 +37,13 @@ bool has_own(PyTypeObject* type, const char* method, const char* path) {
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
   return _PyType_Lookup(type, name.get()) != known_object(path);
 }
+/// Of a subclass's instance that lives in the capture; what it was given is read through methods of the subclass only.
+Value* property_init(Interpreter& in, CallArgs& args) {
+  auto* object = as<ObjectValue>(args.positional[0]);
+  if (!object || object->object) throw Break{BreakId::unknown_call, "property.__init__"};
+  return in.none();
+}
+
 bool has_own_init(PyTypeObject* type) { return has_own(type, "__init__", "builtins.object.__init__"); }
 bool has_own_new(PyTypeObject* type) { return has_own(type, "__new__", "builtins.object.__new__"); }
 
@@ -111,6 +118,7 @@ constexpr ModelRow kRows[] = {
     {"builtins.object.__delattr__", delete_attribute, 2, 2},
     {"builtins.object.__getattribute__", get_attribute, 2, 2},
     {"types.ModuleType.__getattribute__", get_attribute, 2, 2},
+    {"builtins.property.__init__", property_init, 1, 5, "fget fset fdel doc"},
     {"builtins.object.__init__", init, 1, ModelRow::kAny, "*"},
     {"builtins.object.__new__", make_object, 1, ModelRow::kAny, "*"},
     {"builtins.BaseException.__new__", new_base_exception, 1, ModelRow::kAny, "*"},

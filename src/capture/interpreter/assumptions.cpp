@@ -1,0 +1,66 @@
+#include "capture/interpreter/assumptions.h"
+
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+
+namespace stator::capture {
+namespace {
+using pycompat::Instr;
+using pycompat::Op;
+
+thread_local bool allowed = false;
+
+/// Whether the instructions from there on make an exception and raise it, without a branch or a store.
+bool only_raises(const pycompat::Code& code, size_t index) {
+  constexpr size_t kLongest = 100;
+  for (size_t i = index; i < code.instrs.size() && i < index + kLongest; ++i) {
+    switch (code.instrs[i].op) {
+      case Op::RAISE_VARARGS:
+        return code.instrs[i].arg > 0;
+      case Op::NOP:
+      case Op::PUSH_NULL:
+      case Op::LOAD_CONST:
+      case Op::LOAD_FAST:
+      case Op::LOAD_DEREF:
+      case Op::LOAD_GLOBAL:
+      case Op::LOAD_ATTR:
+      case Op::LOAD_METHOD:
+      case Op::LOAD_ASSERTION_ERROR:
+      case Op::CALL:
+      case Op::CALL_KW:
+      case Op::BINARY_OP:
+      case Op::BINARY_SUBSCR:
+      case Op::FORMAT_VALUE:
+      case Op::CONVERT_VALUE:
+      case Op::BUILD_STRING:
+      case Op::BUILD_TUPLE:
+      case Op::BUILD_LIST:
+        continue;
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+AssumptionScope::AssumptionScope(bool now) : outer_(std::exchange(allowed, now)) {}
+AssumptionScope::~AssumptionScope() { allowed = outer_; }
+
+std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
+  auto* tensor = as<TensorValue>(value);
+  if (!allowed || !tensor) return {};
+  bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
+  bool next_raises = only_raises(*frame.code, frame.pc);
+  if (jump_raises == next_raises) return {};
+  bool truth = jump_raises ? !on_jump : on_jump;
+  Ref count = Ref::steal(PyObject_CallMethod(in.fake_of(tensor), "numel", nullptr));
+  PyErr_Clear();
+  if (!count || PyLong_AsLong(count.get()) != 1) return {};
+  Value* holds = truth ? value : in.call_torch(known_object("torch.logical_not"), arguments({value}));
+  in.call_torch(known_object("torch._assert_async"), arguments({holds}));
+  return truth;
+}
+
+}  // namespace stator::capture

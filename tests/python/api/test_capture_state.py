@@ -1,0 +1,173 @@
+"""What a capture leaves behind: global state as it was, random numbers as eager draws them; restarts and reports."""
+
+import logging
+import random
+import weakref
+
+import pytest
+import torch
+
+import stator
+
+
+def test_state_is_as_before_whatever_the_backend_does():
+    def meddling(gm, example_inputs):
+        torch.set_grad_enabled(False)
+        torch.manual_seed(99)
+        random.seed(99)
+        return gm.forward
+
+    torch.manual_seed(0)
+    random.seed(0)
+    x = torch.ones(3)
+    expected = x + torch.rand(3), torch.rand(1), random.random()
+    torch.manual_seed(0)
+    random.seed(0)
+    try:
+        actual = stator.compile(lambda x: x + torch.rand(3), backend=meddling)(x), torch.rand(1), random.random()
+        assert torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
+    assert torch.equal(actual[0], expected[0]) and torch.equal(actual[1], expected[1]) and actual[2] == expected[2]
+
+
+def test_state_is_as_before_after_a_failed_capture():
+    def failing(gm, example_inputs):
+        torch.set_grad_enabled(False)
+        raise ValueError("boom")
+
+    try:
+        with pytest.raises(stator.BackendCompilerFailed, match="boom"):
+            stator.compile(lambda x: x + 1, backend=failing)(torch.ones(2))
+        assert torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def test_inference_mode_gives_inference_tensors():
+    compiled = stator.compile(lambda x: x + 1)
+    with torch.inference_mode():
+        assert compiled(torch.ones(2)).is_inference()
+    assert not compiled(torch.ones(2)).is_inference()
+
+
+def test_guards_look_at_the_state_of_the_start(K):
+    @stator.compile(backend=K)
+    def f(x):
+        y = x * 2
+        with torch.no_grad():
+            return y + 1
+
+    x = torch.ones(2, requires_grad=True)
+    f(x)
+    f(x)
+    assert len(K.graphs) == 1
+    with torch.no_grad():
+        f(x)
+    assert len(K.graphs) == 2
+
+
+def test_a_break_inside_an_inlined_call_restarts_once():
+    def inner(x):
+        print("inside")
+        return x + 1
+
+    stator.compile(lambda x: inner(x * 2) * 3)(torch.ones(2))
+    assert 1 <= stator.counters["captures"]["restarts"] <= 4
+
+
+def test_a_failed_capture_keeps_no_input_alive():
+    x = torch.ones(2)
+    alive = weakref.ref(x)
+    with pytest.raises(stator.Unsupported):
+        stator.compile(lambda x: print(x + 1), fullgraph=True)(x)
+    del x
+    assert alive() is None
+
+
+def test_compiled_optimizer_step_equals_eager():
+    def run(wrap):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        step = wrap(optimizer.step)
+        for _ in range(3):
+            model(torch.ones(2, 3)).sum().backward()
+            step()
+            optimizer.zero_grad()
+        return [p.detach().clone() for p in model.parameters()]
+
+    for mine, theirs in zip(run(stator.compile), run(lambda f: f), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_arguments_of_distributions_are_still_checked():
+    def f(scale):
+        return torch.distributions.Normal(torch.zeros(2), scale).log_prob(torch.ones(2))
+
+    compiled = stator.compile(f, fullgraph=True)
+    for scale in (torch.ones(2), torch.full((2,), 3.0)):
+        assert torch.equal(compiled(scale), f(scale))
+    with pytest.raises(ValueError) as mine:
+        compiled(-torch.ones(2))
+    with pytest.raises(ValueError) as theirs:
+        f(-torch.ones(2))
+    assert str(mine.value) == str(theirs.value)
+
+
+def test_a_check_that_raises_is_no_break():
+    log = []
+
+    def f(x):
+        log.append("called")
+        y = x * 2
+        if (y < 0).any():
+            raise ValueError(f"negative: {y.min().item()}")
+        if not y.sum() < 100:
+            raise AssertionError("too large")
+        return y + 1
+
+    compiled = stator.compile(f, fullgraph=True)
+    good, negative, large = torch.ones(3), torch.tensor([1.0, -2.0]), torch.full((4,), 40.0)
+    for x in (good, negative, large, good):
+        outcomes = []
+        for run in (f, compiled):
+            log.clear()
+            try:
+                outcomes.append(run(x).tolist())
+            except (ValueError, AssertionError) as error:
+                outcomes.append((type(error), str(error)))
+            outcomes.append(list(log))
+        assert outcomes[:2] == outcomes[2:]
+
+
+def test_a_check_behind_a_write_is_a_break():
+    def f(x):
+        x.add_(1)
+        if x.sum() > 10:
+            raise ValueError("large")
+        return x * 2
+
+    compiled = stator.compile(f)
+    for start in (0.0, 5.0):
+        outcomes = []
+        for run in (f, compiled):
+            x = torch.full((3,), start)
+            try:
+                outcomes.append((run(x).tolist(), x.tolist()))
+            except ValueError as error:
+                outcomes.append((str(error), x.tolist()))
+        assert outcomes[0] == outcomes[1]
+
+
+def test_break_is_told_once_per_place(caplog):
+    def f(x):
+        for _ in range(5):
+            x = x + 1
+            print("break")
+        return x
+
+    with caplog.at_level(logging.DEBUG, logger="stator"):
+        stator.compile(f)(torch.ones(2))
+    reasons = stator.counters["breaks"]
+    assert sum(reasons.values()) <= 3
