@@ -103,7 +103,7 @@ def test_compiled_optimizer_step_equals_eager():
 
 def test_arguments_of_distributions_are_still_checked():
     def f(scale):
-        return torch.distributions.Normal(torch.zeros(2), scale).log_prob(torch.ones(2))
+        return torch.distributions.Normal(torch.zeros(2), scale, validate_args=True).log_prob(torch.ones(2))
 
     compiled = stator.compile(f, fullgraph=True)
     for scale in (torch.ones(2), torch.full((2,), 3.0)):
