@@ -1,7 +1,8 @@
-"""Calls of `torch.autograd.Function` inside of captured graphs.
+"""Nodes of captured graphs that call torch's own Python side.
 
-The forward of such a function is captured like any other code. What is left is a node that gives its results the
-function's own backward: torch's machinery is called with a forward that only hands over what the graph has computed.
+The forward of a `torch.autograd.Function` is captured like any other code. What is left is a node that gives its
+results the function's own backward: torch's machinery is called with a forward that only hands over what the graph has
+computed. A checkpointed part is a graph of its own, which torch runs now, and again when its intermediates are needed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
+from torch.utils.checkpoint import checkpoint
 
 from .user import graph_break
 
@@ -88,3 +90,18 @@ class FunctionCall:
 
     def __str__(self) -> str:
         return str(self.linked.__qualname__)
+
+
+class Checkpoint:
+    """A part of a graph, given to `torch.utils.checkpoint`."""
+
+    def __init__(self, part: Any, options: dict[str, Any]) -> None:
+        self.part = part
+        self.options = options
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made: tuple[torch.Tensor, ...] = checkpoint(self.part, *tensors, use_reentrant=False, **self.options)
+        return made
+
+    def __str__(self) -> str:
+        return f"checkpoint of {len(self.part.nodes())} operators"

@@ -7,6 +7,7 @@
 #include "bindings/backend_call.h"
 #include "bindings/graph_bindings.h"
 #include "capture/cache/code_cache.h"
+#include "capture/call/python_node.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
 #include "compile/compiled_function.h"
@@ -253,7 +254,9 @@ bool add_capture_bindings(PyObject* module) {
   if (!type || PyModule_AddFunctions(module, methods) < 0) return false;
   set_transparent_type(type);
   set_backend_call(call_backend);
-  set_graph_wrapper([](std::shared_ptr<graph::Graph> graph) { return Ref::steal(wrap_graph(std::move(graph))); });
+  const auto to_object = [](std::shared_ptr<graph::Graph> graph) { return Ref::steal(wrap_graph(std::move(graph))); };
+  set_graph_wrapper(to_object);
+  set_graph_object(to_object);
   if (PyModule_AddObjectRef(module, "CompiledFunction", reinterpret_cast<PyObject*>(type)) < 0) return false;
   return add_literal_types();
 }

@@ -81,7 +81,7 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
     w.stopped = true;
   } catch (const StopEarlier& earlier) {
     w.retry = earlier.step;
-    w.broke = BreakReason{BreakId::raises, "an exception is alive", in.end_stack};
+    w.broke = BreakReason{earlier.id, earlier.why, in.end_stack};
   } catch (const Break& broke) {
     w.broke = BreakReason{broke.id, broke.detail, in.end_stack};
   } catch (const Raise& raised) {

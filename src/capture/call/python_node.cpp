@@ -90,9 +90,20 @@ void install_python_node() {
   // Lives as long as the process: graphs hold the operator.
   static auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
   library->def("call(Tensor[] tensors, Any callable) -> Tensor[]");
-  library->impl("call", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
+  library->def("call.random(Tensor[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded});
+  for (const char* name : {"call", "call.random"})
+    library->impl(name, torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
                                         torch::CppFunction::makeFromBoxedFunction<&call_python>()));
 }
+
+const c10::OperatorHandle& random_python_node() {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", "random");
+  return op;
+}
+
+static GraphObject make_graph_object = nullptr;
+void set_graph_object(GraphObject maker) { make_graph_object = maker; }
+Ref graph_object(std::shared_ptr<graph::Graph> graph) { return make_graph_object(std::move(graph)); }
 
 const c10::OperatorHandle& python_node() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", "");

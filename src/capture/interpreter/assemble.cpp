@@ -7,6 +7,7 @@
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
 namespace {
@@ -17,6 +18,8 @@ class Assembler {
 
   Assembly run(Value* result) {
     check_unfinished(in_);
+    for (const Effect& effect : in_.effects)
+      if (effect.kind == EffectKind::Make) emit_effect(effect);
     out_.result = emit(result);
     for (const Effect& effect : in_.effects) emit_effect(effect);
     return std::move(out_);
@@ -142,6 +145,15 @@ class Assembler {
         auto* super = static_cast<SuperValue*>(value);
         Step step{StepKind::Call, 0, -1, Ref::borrow(reinterpret_cast<PyObject*>(&PySuper_Type))};
         step.items = {emit(in_.constant(reinterpret_cast<PyObject*>(super->type))), emit(super->self)};
+        return add(std::move(step));
+      }
+      case Kind::Opaque: {
+        auto* opaque = static_cast<OpaqueValue*>(value);
+        if (!opaque->callable) throw Break{BreakId::reconstruct, opaque->what};
+        if (!is_as_deferred(in_, opaque))
+          throw StopEarlier{opaque->step, BreakId::mutation, "a tensor is written after it got a hook"};
+        Step step{StepKind::Call, 0, -1, opaque->callable};
+        emit_all(opaque->arguments, step.items);
         return add(std::move(step));
       }
       case Kind::Iterator:
@@ -312,6 +324,8 @@ class Assembler {
     int32_t target = emit(effect.target);
     auto name = [&] { return static_cast<ConstantValue*>(effect.key)->object; };
     switch (effect.kind) {
+      case EffectKind::Make:
+        return;
       case EffectKind::SetAttr: {
         int32_t value = emit(effect.value);
         add({StepKind::SetAttribute, target, value, name()});

@@ -17,9 +17,12 @@ struct Assembly {
   std::vector<Source*> slots;
 };
 
-/// The state at a break holds an exception that only the capture raised: stop before the instruction that raised it.
+/// The state at the end holds what only the capture has, such as an exception that it raised: stop before the
+/// instruction that made it.
 struct StopEarlier {
   uint64_t step;
+  BreakId id = BreakId::raises;
+  const char* why = "an exception is alive";
 };
 
 /// Throws Break{reconstruct} for what cannot be rebuilt.

@@ -173,6 +173,8 @@ SequenceValue* Interpreter::list_part(Value* value) {
 
 void Interpreter::mutated(Value* container) {
   ++mutations;
+  if (frozen_values && arena.is_among_first(container, *frozen_values))
+    throw Break{BreakId::mutation, "a change that would be made again when a checkpointed part is computed anew"};
   auto* dict = as<DictValue>(container);
   if (!container->source || (dict && dict->is_globals)) return;
   if (dict) {

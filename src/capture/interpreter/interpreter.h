@@ -94,6 +94,7 @@ enum class EffectKind : uint8_t {
   SetCell,
   SetGlobal,
   DelGlobal,
+  Make,  // the target is made by a call, in this order among others
 };
 
 /// A change of an outside object, to be replayed when the plan ends.
@@ -238,6 +239,8 @@ class Interpreter {
   UserLine user_line() const;
   std::vector<Effect> effects;
   uint64_t mutations = 0;  // changes of containers so far, whether or not they made a new effect
+  /// While set: containers among the first so many values are not to be changed.
+  std::optional<size_t> frozen_values;
   /// Names that the program wrote in globals and Python modules (null: deleted), by their dict.
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
   /// Data that the program wrote to classes, newest first.

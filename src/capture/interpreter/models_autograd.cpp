@@ -1,9 +1,12 @@
-// torch.autograd.Function: its forward is interpreted like any call; a node gives the results its backward.
+// Autograd's own features. torch.autograd.Function: its forward is interpreted like any call; a node gives the results
+// its backward. Hooks on tensors: called by the plan when it ends. Checkpoints: a part of the graph on its own.
 #include <algorithm>
 
+#include "capture/call/python_node.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
 namespace {
@@ -177,7 +180,110 @@ Value* apply(Interpreter& in, CallArgs& args) {
   return replaced(in, output, results.get());
 }
 
+// ---- hooks on tensors
+
+void require_function(const CallArgs& args, const char* method) {
+  const bool known = args.positional.size() == 2 &&
+                     (args.positional[1]->kind == Kind::Function || args.positional[1]->kind == Kind::Method);
+  if (!known) throw Break{BreakId::unknown_call, std::string(method) + " of something that is no Python function"};
+}
+
+template <const char* const& method>
+Value* register_hook(Interpreter& in, CallArgs& args) {
+  require_function(args, method);
+  return defer_on_tensor(in, method, "the handle of a hook", args);
+}
+const char* const kRegisterHook = "torch.Tensor.register_hook";
+const char* const kPostAccumulate = "torch.Tensor.register_post_accumulate_grad_hook";
+
+Value* retain_grad(Interpreter& in, CallArgs& args) {
+  defer_on_tensor(in, "torch._C.TensorBase.retain_grad", "nothing", args);
+  return in.none();
+}
+
+// ---- checkpoints
+
+/// The tensors in a result; breaks for what may hold others out of sight.
+void collect(Interpreter& in, Value* value, std::vector<TensorValue*>& tensors) {
+  if (auto* tensor = as<TensorValue>(value)) {
+    tensors.push_back(tensor);
+  } else if (auto* sequence = as_sequence(value)) {
+    for (size_t i = 0; i < sequence->items.size(); ++i) collect(in, in.item(sequence, i), tensors);
+  } else if (value->kind == Kind::Dict) {
+    for (auto& [key, item] : mapping_items(in, value)) collect(in, item, tensors);
+  } else if (value->kind != Kind::Constant) {
+    throw Break{BreakId::unknown_object,
+                std::string("the result of a checkpointed part: a ") + in.type_of(value)->tp_name};
+  }
+}
+
+/// Runs the part as if nothing were special about it. What it does besides operators would be done again each time it
+/// is computed anew, so there must be none.
+Value* run_part(Interpreter& in, Value* function, CallArgs args) {
+  struct Restore {
+    Interpreter& in;
+    std::vector<Effect> effects;
+    std::optional<size_t> frozen;
+    ~Restore() {
+      in.effects = std::move(effects);
+      in.frozen_values = frozen;
+    }
+  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count())};
+  Value* result = in.call(function, std::move(args));
+  if (!in.effects.empty()) throw Break{BreakId::mutation, "a checkpointed part that changes something outside"};
+  return result;
+}
+
+/// torch.utils.checkpoint.checkpoint, in the form that is not reentrant: the part becomes a graph of its own, and a
+/// node that has torch checkpoint it.
+Value* checkpoint(Interpreter& in, CallArgs& args) {
+  static constexpr const char* kOptions[] = {"determinism_check", "early_stop", "preserve_rng_state"};
+  Value* reentrant = args.keyword("use_reentrant");
+  if (!reentrant || in.constant_of(reentrant) != Py_False || args.keyword("context_fn") || args.keyword("debug"))
+    throw Break{BreakId::unknown_call, "torch.utils.checkpoint that is reentrant or has a context of its own"};
+  CallArgs inner = arguments({args.positional.begin() + 1, args.positional.end()});
+  Ref options = Ref::steal(PyDict_New());
+  for (auto& [key, value] : args.keywords) {
+    auto is = [&](const char* option) { return PyUnicode_CompareWithASCIIString(key.get(), option) == 0; };
+    PyObject* constant = in.constant_of(value);
+    if (is("use_reentrant")) continue;
+    if (std::none_of(std::begin(kOptions), std::end(kOptions), is)) {
+      inner.keywords.emplace_back(key, value);
+    } else if (!constant) {
+      throw Break{BreakId::unknown_call, "torch.utils.checkpoint with options that are no constants"};
+    } else {
+      PyDict_SetItem(options.get(), key.get(), constant);
+    }
+  }
+  const std::vector<Value*> given = inner.positional;
+  const size_t first = in.torch.node_count();
+  Value* result = run_part(in, args.positional.at(0), std::move(inner));
+  std::vector<TensorValue*> tensors;
+  collect(in, result, tensors);
+  // What no backward pass follows is not kept for one.
+  if (std::none_of(tensors.begin(), tensors.end(), [&](TensorValue* tensor) { return requires_grad(in, tensor); }))
+    return result;
+  std::vector<PyObject*> outputs, inputs;
+  for (TensorValue* tensor : tensors) {
+    PyObject* fake = in.fake_of(tensor);
+    if (std::find(outputs.begin(), outputs.end(), fake) == outputs.end()) outputs.push_back(fake);
+  }
+  TorchTracer::Part part = in.torch.cut(first, outputs);
+  if (!part.graph) in.torch_failed("checkpoint");
+  for (const Ref& input : part.inputs) inputs.push_back(input.get());
+  Ref graph = graph_object(part.graph);
+  Ref call = Ref::steal(
+      PyObject_CallFunctionObjArgs(known_object("stator.functions.Checkpoint"), graph.get(), options.get(), nullptr));
+  in.locate();
+  if (!in.torch.add_call(call.get(), inputs, part.made.get(), true)) in.torch_failed("checkpoint");
+  return result;
+}
+
 constexpr ModelRow kRows[] = {
+    {"torch.Tensor.register_hook", register_hook<kRegisterHook>, 2, 2},
+    {"torch.Tensor.register_post_accumulate_grad_hook", register_hook<kPostAccumulate>, 2, 2},
+    {"torch._C.TensorBase.retain_grad", retain_grad, 1, 1},
+    {"torch.utils.checkpoint.checkpoint", checkpoint, 1, ModelRow::kAny, "*"},
     {"torch.autograd.function.Function.apply.__func__", apply, 1, ModelRow::kAny, "*"},
 };
 

@@ -32,9 +32,6 @@ constexpr RefusedRow kRefused[] = {
     {"tolist", "data leaves torch"},
     {"item", "data leaves torch"},
     {"backward", "runs autograd"},
-    {"register_hook", "a hook on a tensor"},
-    {"retain_grad", "autograd's graph"},
-    {"register_post_accumulate_grad_hook", "a hook on a tensor"},
     {"set_", "storage"},
     {"resize_", "storage"},
     {"resize_as_", "storage"},
@@ -201,6 +198,37 @@ void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, 
   if (!row || !row->write)
     throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor"};
   row->write(in, tensor, to);
+}
+
+static Ref grad_fn_of(PyObject* fake) {
+  Ref node = Ref::steal(PyObject_GetAttrString(fake, "grad_fn"));
+  PyErr_Clear();
+  return node;
+}
+
+static bool follows_gradients(PyObject* fake) {
+  Ref flag = Ref::steal(PyObject_GetAttrString(fake, "requires_grad"));
+  PyErr_Clear();
+  return flag.get() == Py_True;
+}
+
+OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* what, const CallArgs& args) {
+  auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
+  if (!tensor || !args.keywords.empty()) throw Break{BreakId::unknown_call, method};
+  PyObject* fake = in.fake_of(tensor);
+  if (!follows_gradients(fake)) throw Break{BreakId::raises, std::string(method) + " of a tensor without gradient"};
+  auto* made = in.arena.make<OpaqueValue>(what);
+  made->callable = Ref::borrow(known_object(method));
+  made->arguments = args.positional;
+  made->grad_fn = grad_fn_of(fake);
+  made->step = in.resumable_step();
+  in.effects.push_back({EffectKind::Make, made});
+  return made;
+}
+
+bool is_as_deferred(Interpreter& in, const OpaqueValue* made) {
+  PyObject* fake = in.fake_of(static_cast<TensorValue*>(made->arguments[0]));
+  return follows_gradients(fake) && grad_fn_of(fake).get() == made->grad_fn.get();
 }
 
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args) {

@@ -9,6 +9,11 @@ namespace stator::capture {
 Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name);
 /// `tensor.name = to`.
 void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to);
+/// A method of a tensor whose effect is only seen by a backward pass (a hook): the plan calls it when it ends. `method`
+/// is its path, `what` names its result.
+OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* what, const CallArgs& args);
+/// Whether the tensor is still the one that the call was made on: nothing has been written to it since.
+bool is_as_deferred(Interpreter& in, const OpaqueValue* made);
 /// The model of Tensor.requires_grad_.
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args);
 

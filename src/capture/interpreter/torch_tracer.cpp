@@ -82,13 +82,32 @@ Ref TorchTracer::run_erased(void* call, PyObject* (*run)(void*)) {
   return in_scope([] { return fake::FakeScope(); }, call, run);
 }
 
-bool TorchTracer::add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results) {
+TorchTracer::Part TorchTracer::cut(size_t first, const std::vector<PyObject*>& outputs) {
+  Part part;
+  Ref done = run_on_fakes([&] {
+    std::vector<at::Tensor> fakes;
+    for (PyObject* output : outputs) fakes.push_back(THPVariable_Unpack(output));
+    auto cut = impl_->tracer.cut(first, fakes);
+    for (const at::Tensor& input : cut.inputs) part.inputs.push_back(Ref::steal(THPVariable_Wrap(input)));
+    part.made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(cut.made.size())));
+    for (size_t i = 0; i < cut.made.size(); ++i)
+      PyTuple_SET_ITEM(part.made.get(), static_cast<Py_ssize_t>(i), THPVariable_Wrap(cut.made[i]));
+    cut.graph->drop_fakes();
+    part.graph = std::move(cut.graph);
+    return Py_NewRef(Py_None);
+  });
+  if (!done) part.graph.reset();
+  return part;
+}
+
+bool TorchTracer::add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results,
+                           bool is_random) {
   Ref done = run_on_fakes([&] {
     c10::List<at::Tensor> given, made;
     for (PyObject* tensor : tensors) given.push_back(THPVariable_Unpack(tensor));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
       made.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(results, i)));
-    impl_->tracer.add_call(python_node(), {given, held_object(callable)}, {made});
+    impl_->tracer.add_call(is_random ? random_python_node() : python_node(), {given, held_object(callable)}, {made});
     return Py_NewRef(Py_None);
   });
   return static_cast<bool>(done);

@@ -43,7 +43,15 @@ class TorchTracer {
   }
   /// A node that calls a Python object with these fakes; it stands for what made `results`, a tuple of fakes.
   /// False, with `failure()`, where it cannot be recorded.
-  bool add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results);
+  bool add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results, bool is_random = false);
+  /// The nodes from the `first`-th on become a graph of their own, which a node that is to be added calls. `inputs` are
+  /// the fakes that it takes; `made`, a tuple, those of `outputs` that it gives. No graph where that cannot be.
+  struct Part {
+    std::shared_ptr<graph::Graph> graph;
+    std::vector<Ref> inputs;
+    Ref made;
+  };
+  Part cut(size_t first, const std::vector<PyObject*>& outputs);
   /// Why the last call gave null; cleared by the next.
   const std::string& failure() const { return failure_; }
   /// The last failure was a poisoned fake (data asked for) or a refused operator, not an ordinary error.

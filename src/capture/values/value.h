@@ -207,6 +207,11 @@ struct OpaqueValue final : Value {
   static constexpr Kind kKind = Kind::Opaque;
   const char* what;
   explicit OpaqueValue(const char* w) : Value(kKind), what(w) {}
+  // What a call gives that is made when the plan ends; its first argument is a tensor.
+  Ref callable;  // null: no such
+  std::vector<Value*> arguments;
+  Ref grad_fn;        // of the tensor's fake then: another one means that it was written since
+  uint64_t step = 0;  // the instruction to stop before, where it was
 };
 
 class Interpreter;
@@ -256,6 +261,12 @@ class ValueArena {
     return made;
   }
   NullValue* null() { return &null_; }
+  size_t count() const { return values_.size(); }
+  /// Whether the value was among the first `count` ones.
+  bool is_among_first(const Value* value, size_t count) const {
+    auto end = values_.begin() + static_cast<ptrdiff_t>(count);
+    return std::find(values_.begin(), end, value) != end;
+  }
 
  private:
   static constexpr size_t kBlock = 1 << 14;

@@ -2,6 +2,9 @@
 
 #include <torch/library.h>
 
+#include <unordered_map>
+#include <unordered_set>
+
 #include "core/base/check.h"
 #include "core/fake/observer.h"
 #include "core/fake/whole.h"
@@ -221,6 +224,84 @@ std::shared_ptr<graph::Graph> Tracer::finish(c10::ArrayRef<at::Tensor> outputs) 
 size_t Tracer::mark() const { return impl_->above.mark(); }
 
 void Tracer::rollback(size_t mark) { impl_->rollback(mark); }
+
+namespace {
+
+/// Copies nodes of one graph into another, where values that the copied nodes did not make are inputs.
+class PartBuilder {
+ public:
+  PartBuilder(const graph::Graph& whole, Tracer::Part& part) : whole_(whole), part_(part) {
+    part_.graph = std::make_shared<graph::Graph>();
+    part_.graph->name = whole.name;
+    part_.graph->states = whole.states;
+    part_.graph->locations = whole.locations;
+  }
+
+  void add(uint32_t index) {
+    const auto& node = whole_.nodes[index];
+    std::vector<graph::Argument> args;
+    for (const auto& arg : node.args) args.push_back(operand(arg));
+    const auto copy = static_cast<uint32_t>(part_.graph->nodes.size());
+    part_.graph->add_node(node.op).args = std::move(args);
+    part_.graph->nodes[copy].state = node.state;
+    part_.graph->nodes[copy].location = node.location;
+    for (const auto& result : node.results) {
+      graph::Result made{result.is_list, {}};
+      for (ValueId id : result.values) made.values.push_back(result_of(index, copy, id));
+      part_.graph->nodes[copy].results.push_back(std::move(made));
+    }
+  }
+
+  void add_output(ValueId id, const at::Tensor& tensor) {
+    if (!made_.contains(id)) return;
+    part_.graph->outputs.push_back(ids_.at(id));
+    part_.made.push_back(tensor);
+  }
+
+ private:
+  graph::Argument operand(const graph::Argument& arg) {
+    graph::Argument copy = arg;
+    if (arg.kind == graph::Argument::Kind::Value) copy.value = value(arg.value);
+    for (auto& item : copy.items) item = operand(item);
+    return copy;
+  }
+
+  ValueId value(ValueId id) {
+    const auto [place, fresh] = ids_.try_emplace(id);
+    if (fresh) {
+      const at::Tensor& fake = whole_.values[id].fake;
+      place->second = part_.graph->add_input("input" + std::to_string(part_.inputs.size()), fake);
+      part_.inputs.push_back(fake);
+    }
+    return place->second;
+  }
+
+  ValueId result_of(uint32_t index, uint32_t copy, ValueId id) {
+    if (id == kNoValue) return id;
+    if (whole_.values[id].producer == index) {
+      made_.insert(id);
+      return ids_[id] = part_.graph->add_result_value(copy, whole_.values[id].fake);
+    }
+    return value(id);
+  }
+
+  const graph::Graph& whole_;
+  Tracer::Part& part_;
+  std::unordered_map<ValueId, ValueId> ids_;  // of the whole: in the part
+  std::unordered_set<ValueId> made_;          // of the whole, by nodes of the part
+};
+
+}  // namespace
+
+Tracer::Part Tracer::cut(size_t mark, c10::ArrayRef<at::Tensor> outputs) {
+  STATOR_CHECK(!impl_->below, "a part has no form below autograd");
+  Part part;
+  PartBuilder builder(impl_->above.graph(), part);
+  for (size_t n = mark; n < impl_->above.graph().nodes.size(); ++n) builder.add(static_cast<uint32_t>(n));
+  for (const auto& output : outputs) builder.add_output(value_of(output), output);
+  impl_->rollback(mark);
+  return part;
+}
 
 TraceScope::TraceScope(Tracer& tracer)
     : previous_(current), was_included_(c10::impl::tls_is_dispatch_key_included(kModeKey)) {

@@ -59,6 +59,14 @@ class STATOR_API Tracer {
   /// added since stay. What in-place ops did to the metadata of older fakes is not undone.
   size_t mark() const;
   void rollback(size_t mark);
+  /// The nodes from the `mark`-th on, as a graph of their own that takes `inputs`, values of this one, and gives those
+  /// of `outputs` that these nodes made (`made`). They are gone from this graph: the outputs become values again with
+  /// the `add_call` that stands for the part, which writes to values of the rest wherever one of the nodes did.
+  struct Part {
+    std::shared_ptr<graph::Graph> graph;
+    std::vector<at::Tensor> inputs, made;
+  };
+  Part cut(size_t mark, c10::ArrayRef<at::Tensor> outputs);
 
  private:
   friend class TraceScope;

@@ -47,6 +47,39 @@ class TracerTest : public ::testing::Test {
   c10::impl::LocalDispatchKeySet keys_ = c10::impl::tls_local_dispatch_key_set();
 };
 
+TEST_F(TracerTest, CutsAPartOut) {
+  auto x = at::rand({2, 3}), w = at::rand({2, 3});
+  auto fx = tracer_.add_input(x, "x"), fw = tracer_.add_input(w, "w");
+  at::Tensor before, inner, made;
+  {
+    TraceScope scope(tracer_);
+    before = fx.add(fx);
+  }
+  auto mark = tracer_.mark();
+  {
+    TraceScope scope(tracer_);
+    inner = before.mul(fw);
+    fw.add_(inner);
+    made = inner.sin();
+  }
+  auto part = tracer_.cut(mark, {made, before, fw});
+  EXPECT_EQ(num_nodes(), 1u);
+  EXPECT_EQ(graph::find_problem(*part.graph), "");
+  ASSERT_EQ(part.inputs.size(), 2u);
+  EXPECT_TRUE(part.inputs[0].is_same(before) && part.inputs[1].is_same(fw));
+  // What was there before is no output: it is the caller's already.
+  ASSERT_EQ(part.made.size(), 1u);
+  EXPECT_TRUE(part.made[0].is_same(made));
+  EXPECT_EQ(tracer_.value_of(made), graph::kNoValue);
+  EXPECT_NE(tracer_.value_of(fw), graph::kNoValue);
+
+  auto a = at::rand({2, 3}), b = at::rand({2, 3}), kept = b.clone();
+  auto results = backend::compile_reference(part.graph)->run({a, b});
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_TRUE(at::equal(results[0], a.mul(kept).sin()));
+  EXPECT_TRUE(at::equal(b, kept.add(a.mul(kept))));
+}
+
 TEST_F(TracerTest, RecordsCompositesWholeAndReplays) {
   auto x = at::rand({2, 3}), w = at::rand({4, 3}).requires_grad_(), b = at::rand({4}).requires_grad_();
   auto fx = tracer_.add_input(x, "x"), fw = tracer_.add_input(w, "w"), fb = tracer_.add_input(b, "b");

@@ -206,3 +206,92 @@ def pre_backward_and_post_accumulate():
         return loss.detach()
 
     return fn
+
+
+@program(f(3, grad=True), f(2, grad=True))
+def several_tensor_hooks(x):
+    y = x * 2
+    first = y.register_hook(lambda g: g * 5)
+    y.register_hook(lambda g: log.append(tuple(g.shape)))
+    x.register_hook(scaled_by(3))
+    return y * 3, first
+
+
+def scaled_by(factor):
+    def hook(g):
+        log.append(factor)
+        return g * factor
+
+    return hook
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def tensor_hook_with_closure(x):
+    y = x * 2
+    scale = x.detach().abs().sum()
+    seen = []
+
+    def hook(g):
+        seen.append(scale)
+        return g * scale
+
+    y.register_hook(hook)
+    return y.sin(), seen
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def tensor_written_after_its_hook(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 5)
+    y.mul_(3)
+    y.register_hook(lambda g: g + 1)
+    return y.sin()
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def tensor_hook_removed(x):
+    y = x * 2
+    handle = y.register_hook(lambda g: g * 5)
+    z = y.sin()
+    handle.remove()
+    return z
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def tensor_hook_and_backward(x):
+    y = x * 2
+    handle = y.register_hook(lambda g: g * 5)
+    y.retain_grad()
+    y.sin().sum().backward()
+    handle.remove()
+    return x.grad, y.grad
+
+
+@program(f(3, grad=True), f(3))
+def hook_without_gradient(x):
+    y = x * 2
+    try:
+        y.register_hook(lambda g: g * 5)
+    except RuntimeError as error:
+        return y, str(error)
+    return y
+
+
+@factory(f(2, 3), f(2, 3))
+def hook_of_parameter_made_inside():
+    layer = nn.Linear(3, 2)
+
+    def fn(x):
+        layer.weight.register_hook(lambda g: g * 0.5)
+        layer.bias.register_post_accumulate_grad_hook(lambda p: log.append(tuple(p.grad.shape)))
+        return layer(x)
+
+    return fn
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def gradient_retained(x):
+    y = x * 2
+    y.retain_grad()
+    z = y.sin()
+    return z, y
