@@ -93,14 +93,27 @@ class FunctionCall:
 
 
 class Checkpoint:
-    """A part of a graph, given to `torch.utils.checkpoint`."""
+    """A part of a graph, given to `torch.utils.checkpoint`. The tensors at `places` are its arguments, which torch
+    keeps and watches for changes; the others are what the program's function knows without being told."""
 
-    def __init__(self, part: Any, options: dict[str, Any]) -> None:
+    def __init__(self, part: Any, places: list[int], options: dict[str, Any]) -> None:
         self.part = part
+        self.places = places
         self.options = options
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        made: tuple[torch.Tensor, ...] = checkpoint(self.part, *tensors, use_reentrant=False, **self.options)
+        known: list[Any] = list(tensors)
+        for place in self.places:
+            known[place] = None
+
+        def run(*given: torch.Tensor) -> Any:
+            row = list(known)
+            for place, tensor in zip(self.places, given, strict=True):
+                row[place] = tensor
+            return self.part(*row)
+
+        given = [tensors[place] for place in self.places]
+        made: tuple[torch.Tensor, ...] = checkpoint(run, *given, use_reentrant=False, **self.options)
         return made
 
     def __str__(self) -> str:

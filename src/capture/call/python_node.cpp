@@ -91,13 +91,19 @@ void install_python_node() {
   static auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
   library->def("call(Tensor[] tensors, Any callable) -> Tensor[]");
   library->def("call.random(Tensor[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded});
-  for (const char* name : {"call", "call.random"})
+  library->def("call.writing(Tensor(a!)[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded});
+  for (const char* name : {"call", "call.random", "call.writing"})
     library->impl(name, torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
                                         torch::CppFunction::makeFromBoxedFunction<&call_python>()));
 }
 
 const c10::OperatorHandle& random_python_node() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", "random");
+  return op;
+}
+
+const c10::OperatorHandle& writing_python_node() {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", "writing");
   return op;
 }
 

@@ -21,6 +21,8 @@ void install_python_node();
 const c10::OperatorHandle& python_node();
 /// The same for a callable that may use random numbers.
 const c10::OperatorHandle& random_python_node();
+/// And for one that may also write to its arguments.
+const c10::OperatorHandle& writing_python_node();
 
 /// A graph as a Python object that can be called with tensors. The maker is given once, at load.
 using GraphObject = Ref (*)(std::shared_ptr<graph::Graph> graph);

@@ -271,9 +271,16 @@ Value* checkpoint(Interpreter& in, CallArgs& args) {
   TorchTracer::Part part = in.torch.cut(first, outputs);
   if (!part.graph) in.torch_failed("checkpoint");
   for (const Ref& input : part.inputs) inputs.push_back(input.get());
-  Ref graph = graph_object(part.graph);
-  Ref call = Ref::steal(
-      PyObject_CallFunctionObjArgs(known_object("stator.functions.Checkpoint"), graph.get(), options.get(), nullptr));
+  Ref graph = graph_object(part.graph), places = Ref::steal(PyList_New(0));
+  for (Value* value : given) {
+    auto* tensor = as<TensorValue>(value);
+    auto place = tensor ? std::find(inputs.begin(), inputs.end(), in.fake_of(tensor)) : inputs.end();
+    if (place == inputs.end()) continue;
+    Ref number = Ref::steal(PyLong_FromSsize_t(place - inputs.begin()));
+    PyList_Append(places.get(), number.get());
+  }
+  Ref call = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.Checkpoint"), graph.get(),
+                                                     places.get(), options.get(), nullptr));
   in.locate();
   if (!in.torch.add_call(call.get(), inputs, part.made.get(), true)) in.torch_failed("checkpoint");
   return result;

@@ -6,6 +6,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "capture/call/python_node.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
@@ -21,6 +23,7 @@ struct TorchTracer::Impl {
     c10::impl::LocalDispatchKeySet keys;
   };
   std::vector<ThreadState> before_inference;  // of the open blocks, outermost first
+  bool part_writes = false;                   // the part that was cut last
   explicit Impl(const std::string& name) : tracer(name) {}
 };
 
@@ -93,6 +96,8 @@ TorchTracer::Part TorchTracer::cut(size_t first, const std::vector<PyObject*>& o
     for (size_t i = 0; i < cut.made.size(); ++i)
       PyTuple_SET_ITEM(part.made.get(), static_cast<Py_ssize_t>(i), THPVariable_Wrap(cut.made[i]));
     cut.graph->drop_fakes();
+    impl_->part_writes = std::any_of(cut.graph->nodes.begin(), cut.graph->nodes.end(),
+                                     [](const graph::Node& node) { return node.op.schema().is_mutable(); });
     part.graph = std::move(cut.graph);
     return Py_NewRef(Py_None);
   });
@@ -107,7 +112,8 @@ bool TorchTracer::add_call(PyObject* callable, const std::vector<PyObject*>& ten
     for (PyObject* tensor : tensors) given.push_back(THPVariable_Unpack(tensor));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
       made.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(results, i)));
-    impl_->tracer.add_call(is_random ? random_python_node() : python_node(), {given, held_object(callable)}, {made});
+    const auto& part = impl_->part_writes ? writing_python_node() : random_python_node();
+    impl_->tracer.add_call(is_random ? part : python_node(), {given, held_object(callable)}, {made});
     return Py_NewRef(Py_None);
   });
   return static_cast<bool>(done);
