@@ -1,6 +1,7 @@
 #include "capture/interpreter/assemble.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/exceptions.h"
@@ -18,14 +19,42 @@ class Assembler {
 
   Assembly run(Value* result) {
     check_unfinished(in_);
-    for (const Effect& effect : in_.effects)
-      if (effect.kind == EffectKind::Make) emit_effect(effect);
-    out_.result = emit(result);
-    for (const Effect& effect : in_.effects) emit_effect(effect);
-    return std::move(out_);
+    return until_acyclic([&] {
+      for (const Effect& effect : in_.effects)
+        if (effect.kind == EffectKind::Make) emit_effect(effect);
+      out_.result = emit(result);
+      for (const Effect& effect : in_.effects) emit_effect(effect);
+    });
   }
 
   Assembly run_break() {
+    return until_acyclic([&] { emit_break(); });
+  }
+
+ private:
+  /// A list or dict that was met while its own items were made.
+  struct Cycle {
+    Value* container;
+  };
+  /// Containers that hold themselves are made empty and filled later, as the program did; others when their items are
+  /// there.
+  template <class F>
+  Assembly until_acyclic(F&& make) {
+    constexpr size_t kMost = 64;
+    while (true) {
+      try {
+        make();
+        return std::move(out_);
+      } catch (const Cycle& cycle) {
+        bool is_new = cyclic_.insert(cycle.container).second;
+        if (!is_new || cyclic_.size() > kMost) throw Break{BreakId::reconstruct, "a container that holds itself"};
+        out_ = {};
+        known_.clear();
+      }
+    }
+  }
+
+  void emit_break() {
     for (const Effect& effect : in_.effects) emit_effect(effect);
     for (Frame* frame = in_.frame; frame; frame = frame->caller) {
       if (frame->handled) throw StopEarlier{in_.raise_step(frame->handled)};
@@ -34,10 +63,8 @@ class Assembler {
     for (GeneratorValue* generator : in_.generators)
       if (generator->has_cleanup() && !known_.count(generator))
         throw Break{BreakId::generator, "a generator is dropped before its cleanup ran"};
-    return std::move(out_);
   }
 
- private:
   FrameImage image_of(Frame& frame) {
     FrameImage image;
     if (frame.caller) image.function = emit(frame.function);
@@ -66,7 +93,10 @@ class Assembler {
   int32_t emit(Value* value) {
     auto found = known_.find(value);
     if (found != known_.end()) {
-      if (found->second < 0) throw Break{BreakId::reconstruct, "a container that holds itself"};
+      if (found->second < 0) {
+        if (value->kind == Kind::List || value->kind == Kind::Dict) throw Cycle{value};
+        throw Break{BreakId::reconstruct, "an object that holds itself"};
+      }
       return found->second;
     }
     known_[value] = -1;
@@ -103,8 +133,15 @@ class Assembler {
         auto* dict = static_cast<DictValue*>(value);
         Step step{StepKind::Dict, -1, -1, Ref::borrow(reinterpret_cast<PyObject*>(dict->type))};
         if (dict->type == default_dict_type()) step.a = emit(default_factory(in_, dict));
-        step.items = dict_items(dict);
-        return add(std::move(step));
+        if (!cyclic_.count(dict)) {
+          step.items = dict_items(dict);
+          return add(std::move(step));
+        }
+        int32_t made = known_[dict] = add(std::move(step));
+        Step filling{StepKind::FillDict, made};
+        filling.items = dict_items(dict);
+        add(std::move(filling));
+        return made;
       }
       case Kind::Set: {
         return emit_set(static_cast<SetValue*>(value));
@@ -233,6 +270,13 @@ class Assembler {
          is_plain = sequence->type == &PyTuple_Type || sequence->type == &PyList_Type;
     Step step{is_list ? StepKind::List : is_plain ? StepKind::Tuple : StepKind::NamedTuple};
     if (!is_plain) step.object = Ref::borrow(reinterpret_cast<PyObject*>(sequence->type));
+    if (is_list && cyclic_.count(sequence)) {
+      int32_t made = known_[sequence] = add(std::move(step));
+      Step filling{StepKind::FillList, made};
+      for (size_t i = 0; i < sequence->items.size(); ++i) filling.items.push_back(emit(in_.item(sequence, i)));
+      add(std::move(filling));
+      return made;
+    }
     for (size_t i = 0; i < sequence->items.size(); ++i) step.items.push_back(emit(in_.item(sequence, i)));
     return add(std::move(step));
   }
@@ -373,6 +417,7 @@ class Assembler {
   Interpreter& in_;
   Assembly out_;
   std::unordered_map<Value*, int32_t> known_;
+  std::unordered_set<Value*> cyclic_;
 };
 
 }  // namespace
