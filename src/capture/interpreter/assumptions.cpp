@@ -43,6 +43,13 @@ bool only_raises(const pycompat::Code& code, size_t index) {
   return false;
 }
 
+/// A fact of a fake.
+bool has(PyObject* fake, const char* name) {
+  Ref value = Ref::steal(PyObject_GetAttrString(fake, name));
+  PyErr_Clear();
+  return value && value.get() == Py_True;
+}
+
 }  // namespace
 
 AssumptionScope::AssumptionScope(bool now) : outer_(std::exchange(allowed, now)) {}
@@ -55,10 +62,19 @@ std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* va
   bool next_raises = only_raises(*frame.code, frame.pc);
   if (jump_raises == next_raises) return {};
   bool truth = jump_raises ? !on_jump : on_jump;
-  Ref count = Ref::steal(PyObject_CallMethod(in.fake_of(tensor), "numel", nullptr));
-  PyErr_Clear();
-  if (!count || PyLong_AsLong(count.get()) != 1) return {};
-  Value* holds = truth ? value : in.call_torch(known_object("torch.logical_not"), arguments({value}));
+  PyObject* fake = in.fake_of(tensor);
+  Ref count = Ref::steal(PyObject_CallMethod(fake, "numel", nullptr));
+  if (!count || PyLong_AsLong(count.get()) != 1) {
+    PyErr_Clear();
+    return {};
+  }
+  // Other devices check later than they are asked to, and some cannot go on after that.
+  if (!has(fake, "is_cpu")) return {};
+  Value* holds = value;
+  if (!truth)
+    holds = in.call_torch(known_object("torch.logical_not"), arguments({value}));
+  else if (has(fake, "requires_grad"))
+    holds = in.call_torch(known_object("torch.ne"), arguments({value, in.integer(0)}));
   in.call_torch(known_object("torch._assert_async"), arguments({holds}));
   return truth;
 }

@@ -141,6 +141,22 @@ def test_a_check_that_raises_is_no_break():
         assert outcomes[:2] == outcomes[2:]
 
 
+def test_a_check_on_a_tensor_that_requires_grad():
+    def f(x):
+        loss = (x * x).sum()
+        if not loss:
+            raise ValueError("nothing to learn")
+        return loss * 2
+
+    compiled = stator.compile(f, fullgraph=True)
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(2):
+        (mine,) = torch.autograd.grad(compiled(x), x)
+        assert torch.equal(mine, torch.autograd.grad(f(x), x)[0])
+    with pytest.raises(ValueError, match="nothing to learn"):
+        compiled(torch.zeros(3, requires_grad=True))
+
+
 def test_a_check_behind_a_write_is_a_break():
     def f(x):
         x.add_(1)
@@ -158,6 +174,22 @@ def test_a_check_behind_a_write_is_a_break():
             except ValueError as error:
                 outcomes.append((str(error), x.tolist()))
         assert outcomes[0] == outcomes[1]
+
+
+def test_containers_that_hold_themselves():
+    def f(x):
+        items = [x + 1]
+        items.append(items)
+        table = {"items": items}
+        table["inner"] = [table, (items, 1)]
+        return items, table
+
+    for fuel in (0, 7, 12):
+        stator.reset()
+        with stator.config.patch(break_after=fuel):
+            items, table = stator.compile(f)(torch.ones(2))
+        assert items[1] is items and table["items"] is items
+        assert table["inner"][0] is table and table["inner"][1][0] is items
 
 
 def test_break_is_told_once_per_place(caplog):
