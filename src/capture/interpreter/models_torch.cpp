@@ -169,7 +169,14 @@ Value* is_compiling(Interpreter& in, CallArgs&) {
   return in.boolean(!caller.starts_with("torch.optim.") && !caller.starts_with("torch.nn."));
 }
 
+/// torch._check and its like on a plain truth value. The real one loads a part of torch that is for symbolic ones.
+Value* check_with(Interpreter& in, CallArgs& args) {
+  if (in.constant_of(args.positional[1]) != Py_True) throw Break{BreakId::raises, "a check of torch's fails"};
+  return in.none();
+}
+
 constexpr ModelRow kRows[] = {
+    {"torch._check_with", check_with, 3, 3},
     // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
     // seen.
     {"torch._dynamo.mutation_guard.GenerationTracker.tag.__func__", is_none, 0, ModelRow::kAny, "*"},

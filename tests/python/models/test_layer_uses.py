@@ -1,0 +1,158 @@
+"""Layers used in ways that decide between several paths of torch's own: masks, packed sequences, losses, distances."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.utils import _pytree as pytree
+
+import stator
+from tests.python.helpers import assert_same, captures
+
+PADDING = torch.tensor([[False, False, False], [False, False, True], [False, True, True]] + [[False] * 3] * 2)
+
+
+class Packed(nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layer = kind(8, 16, 2, batch_first=True, **options)
+
+    def forward(self, x):
+        packed = pack_padded_sequence(x, torch.tensor([3, 3, 2, 1, 1]), batch_first=True)
+        output, state = self.layer(packed)
+        return pad_packed_sequence(output, batch_first=True)[0], state
+
+
+class Padded(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, **options)
+
+    def forward(self, x):
+        return self.encoder(x, src_key_padding_mask=PADDING)
+
+
+class Causal(Padded):
+    def forward(self, x):
+        return self.encoder(x, mask=nn.Transformer.generate_square_subsequent_mask(3), is_causal=True)
+
+
+class Attention(nn.Module):
+    def __init__(self, need_weights=True, **options):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True, **options)
+        self.need_weights = need_weights
+
+    def forward(self, x):
+        return self.attention(x, x, x, key_padding_mask=PADDING, need_weights=self.need_weights)
+
+
+class Distances(nn.Module):
+    def forward(self, x):
+        return (
+            torch.cdist(x, x * 2),
+            torch.cdist(x, x.flip(0), p=1),
+            torch.cdist(x, x + 1, compute_mode="use_mm_for_euclid_dist"),
+        )
+
+
+class Ctc(nn.Module):
+    def __init__(self, lengths_in_tensors):
+        super().__init__()
+        self.layer = nn.Linear(8, 6)
+        self.lengths_in_tensors = lengths_in_tensors
+
+    def forward(self, x):
+        scores = self.layer(x).log_softmax(-1)
+        targets = torch.tensor([[1, 2], [2, 3], [4, 1]])
+        if self.lengths_in_tensors:
+            return F.ctc_loss(scores, targets, torch.tensor([5, 5, 4]), torch.tensor([2, 2, 1]))
+        return F.ctc_loss(scores, targets, (5, 5, 4), (2, 2, 1), reduction="none")
+
+
+class Pools(nn.Module):
+    def forward(self, x):
+        return F.max_pool1d(x, 2), F.max_pool1d(x, 3, 1, 1), F.max_pool1d(x, 2, return_indices=True)
+
+
+class OneHot(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.classes = classes
+
+    def forward(self, x):
+        index = (x.detach().abs() * 3).long().clamp(0, 4)
+        return F.one_hot(index, self.classes).float().sum(-2) * x.sum()
+
+
+WHOLE = {
+    "encoder, padded, not nested": lambda: Padded(enable_nested_tensor=False),
+    "encoder, causal": Causal,
+    "attention without weights": lambda: Attention(False),
+    "attention with biases": lambda: Attention(add_bias_kv=True, add_zero_attn=True),
+    "distances": Distances,
+    "ctc": lambda: Ctc(False),
+    "ctc, lengths in tensors": lambda: Ctc(True),
+    "pools": Pools,
+    "one hot": lambda: OneHot(5),
+}
+# Results whose size or layout comes out of data: right, with a break of this reason in some mode.
+BREAKING = {
+    "packed LSTM": (lambda: Packed(nn.LSTM), "torch_refused"),
+    "packed GRU": (lambda: Packed(nn.GRU, bidirectional=True), "torch_refused"),
+    "packed RNN": (lambda: Packed(nn.RNN), "torch_refused"),
+    "packed LSTM, projected": (lambda: Packed(nn.LSTM, proj_size=4), "torch_refused"),
+    "one hot, classes found": (lambda: OneHot(-1), "torch_refused"),
+    "encoder, padded": (Padded, None),
+}
+
+
+def check(layer, training, grad, fullgraph):
+    layer = layer.train(training)
+    twin = copy.deepcopy(layer)
+    compiled = stator.compile(layer, fullgraph=fullgraph)
+    with torch.set_grad_enabled(grad):
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x = torch.randn(5, 3, 8, requires_grad=grad)
+            y = x.detach().clone().requires_grad_(grad)
+            torch.manual_seed(seed)
+            got = compiled(x)
+            torch.manual_seed(seed)
+            wanted = twin(y)
+            assert_same(got, wanted)
+            if not grad:
+                continue
+            for output in (got, wanted):
+                leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+                sum(leaf.sum() for leaf in leaves if leaf.requires_grad).backward()
+            assert torch.equal(x.grad, y.grad)
+            for mine, theirs in zip(layer.parameters(), twin.parameters(), strict=True):
+                assert torch.equal(mine.grad, theirs.grad)
+    assert captures() > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole(name, training, grad):
+    torch.manual_seed(0)
+    check(WHOLE[name](), training, grad, fullgraph=True)
+    assert captures() == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("name", BREAKING)
+def test_breaking(name, training, grad):
+    torch.manual_seed(0)
+    make, reason = BREAKING[name]
+    check(make(), training, grad, fullgraph=False)
+    if reason is not None:
+        assert stator.counters()["breaks"][reason] > 0
