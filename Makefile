@@ -19,7 +19,7 @@ export HF_HUB_OFFLINE := 1
 
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
 
-.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme conformance fuzz lint format asan clean help
+.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme conformance fuzz lint format asan tsan clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -89,5 +89,12 @@ asan: $(VENV_STAMP)  ## C++ tests under AddressSanitizer and UBSan
 	@ninja -C build-asan -j $(JOBS) stator_tests
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS)
 
+tsan: $(VENV_STAMP)  ## C++ tests with threads under ThreadSanitizer
+	@cmake -S . -B build-tsan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DSTATOR_TESTS=ON -DSTATOR_TSAN=ON
+	@ninja -C build-tsan -j $(JOBS) stator_tests
+	@TSAN_OPTIONS="ignore_noninstrumented_modules=1 suppressions=$(CURDIR)/tools/tsan.supp" \
+	  setarch -R build-tsan/stator_tests --gtest_filter='Threads.*'
+
 clean:  ## remove what was built (not .venv)
-	@rm -rf $(BUILD) build-asan build-wheel build-wheel-env dist python/stator/*.so
+	@rm -rf $(BUILD) build-asan build-tsan build-wheel build-wheel-env dist python/stator/*.so

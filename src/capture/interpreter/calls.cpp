@@ -139,6 +139,31 @@ Value* call_cached(Interpreter& in, ConstantValue* callee, CallArgs args) {
   return result;
 }
 
+/// torch.jit.script keeps the Python function that it read: that is what runs. Where a script would turn an int into a
+/// float the two differ.
+Value* call_scripted(Interpreter& in, ObjectValue* scripted, CallArgs args) {
+  static PyObject* const name = PyUnicode_InternFromString("_torchdynamo_inline");
+  auto* original = as<FunctionValue>(in.get_attr(scripted, name));
+  PyObject* function = original ? original->function.get() : nullptr;
+  if (!function) throw Break{BreakId::unknown_call, "a scripted function without its Python function"};
+  PyObject* annotations = PyFunction_GetAnnotations(function);
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  Ref names = Ref::steal(PyCode_GetVarnames(code));
+  auto check = [&](PyObject* parameter, Value* value) {
+    PyObject* declared = annotations ? PyDict_GetItemWithError(annotations, parameter) : nullptr;
+    bool whole = !declared || declared == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+                 declared == reinterpret_cast<PyObject*>(&PyBool_Type);
+    if (!whole && PyLong_Check(in.constant_of(value)))
+      throw Break{BreakId::unknown_call, "a scripted function that is given an int for something else"};
+  };
+  for (size_t i = 0; i < args.positional.size() && i < static_cast<size_t>(code->co_argcount); ++i)
+    if (args.positional[i]->kind == Kind::Constant)
+      check(PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i)), args.positional[i]);
+  for (auto& [parameter, value] : args.keywords)
+    if (value->kind == Kind::Constant) check(parameter.get(), value);
+  return in.call(original, std::move(args));
+}
+
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
   if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
@@ -213,6 +238,7 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
     case Kind::Object: {
       auto* object = static_cast<ObjectValue*>(callee);
       if (object->type == partial_type()) return call_partial(*this, object, std::move(args));
+      if (object->type == script_function_type()) return call_scripted(*this, object, std::move(args));
       if (is_transparent(object->type)) {
         static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
         Value* inner = get_attr(object, wrapped);

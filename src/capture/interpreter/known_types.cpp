@@ -85,6 +85,10 @@ PyTypeObject* lru_cache_type() {
   static PyTypeObject* t = known_type("functools._lru_cache_wrapper");
   return t;
 }
+PyTypeObject* script_function_type() {
+  static PyTypeObject* t = known_type("torch._C.ScriptFunction");
+  return t;
+}
 PyTypeObject* enum_meta_type() {
   static PyTypeObject* t = known_type("enum.EnumMeta");
   return t;

@@ -11,6 +11,7 @@ PyTypeObject* deque_type();
 PyTypeObject* namespace_type();  // types.SimpleNamespace
 PyTypeObject* partial_type();
 PyTypeObject* lru_cache_type();
+PyTypeObject* script_function_type();
 PyTypeObject* enum_meta_type();
 PyTypeObject* abc_meta_type();
 PyTypeObject* module_class();  // torch.nn.Module

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same
+from tests.python.helpers import assert_same, check_parity
 
 x, y, z = torch.ones(2, 3), torch.full((2, 3), 2.0), torch.full((2, 3), 3.0)
 
@@ -259,3 +259,24 @@ def test_arguments_live_as_long_as_the_call():
     for _ in range(4):
         given["t"] = torch.ones(3)
         assert_same(compiled(**given), (torch.ones(3) * 2, torch.ones(3)))
+
+
+@torch.jit.script
+def scripted(x, times: int, scale: float = 0.5, negate: bool = False):
+    y = x * scale
+    for _ in range(times):
+        y = y + x.size(0)
+    return -y if negate else y
+
+
+def test_scripted_functions():
+    def fn(x, n):
+        return scripted(x, n), scripted(x, n, 2.0, True), scripted(x, times=2, scale=n * 0.5)
+
+    x = torch.arange(3)
+    check_parity(fn, (x, 1), (x, 3), (x + 1, 3), graphs=2, fullgraph=True)
+
+
+def test_a_scripted_function_turns_ints_into_floats():
+    x = torch.arange(3)
+    check_parity(lambda x, n: scripted(x, 1, n) + 1, (x, 2), (x, 3))
