@@ -1,5 +1,6 @@
 // The parts without Python from many threads at once. `make tsan` runs these under ThreadSanitizer.
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
