@@ -23,7 +23,7 @@ except ImportError as _error:
 
 from . import errors
 from . import functions as _functions  # noqa: F401 (the extension looks it up)
-from .api import cache_entries, check_supported, compile, counters, is_supported, reset
+from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset
 from .backends import list_backends, register_backend
 from .config import config
 from .errors import (
@@ -78,6 +78,7 @@ __all__ = [
     "disable",
     "errors",
     "explain",
+    "forget",
     "graph_break",
     "is_compiling",
     "is_supported",

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, overload
+
+import torch
 
 from . import _C, backends
 from .config import check_compatible
@@ -27,6 +31,7 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    error_on_graph_break: bool | None = None,
 ) -> T: ...
 
 
@@ -40,6 +45,7 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    error_on_graph_break: bool | None = None,
 ) -> Callable[[T], T]: ...
 
 
@@ -52,6 +58,7 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    error_on_graph_break: bool | None = None,
 ) -> Any:
     """Captures a function, method, class, nn.Module or other callable into graphs on its first call; later calls check
     their guards and run the graph. What is not understood runs as plain Python.
@@ -60,6 +67,8 @@ def compile(
     dynamic: True makes sizes symbolic, False static, None static until one changes.
     backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default one.
     mode, options: handed to the backend, if it takes any.
+    error_on_graph_break: True makes a break inside of it an error, also where its caller may have some; False allows
+        them also where the caller may not. None is as the caller says. `fullgraph` is stronger than both.
     disable: gives `model` back as it is. The environment variable STATOR_DISABLE=1 does so for every call.
 
     Without `model` it returns a decorator.
@@ -68,7 +77,7 @@ def compile(
     check_compatible()
     if not isinstance(disable, bool):
         raise InvalidOption(f"disable must be True or False, not {disable!r}")
-    settings = Settings(fullgraph, dynamic, backend, mode, options)
+    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break)
     if disable or os.environ.get("STATOR_DISABLE") == "1":
         return _Decorator(None) if model is None else _unchanged(model)
     return _Decorator(settings) if model is None else compile_target(model, settings)
@@ -123,10 +132,31 @@ def reset() -> None:
     backends.reset()
 
 
+def forget(target: Any) -> None:
+    """Forgets what is cached for one function, method or module, or for a code object; of anything else it cannot be
+    told what that is, so that everything is forgotten, with a warning."""
+    code = target if isinstance(target, types.CodeType) else _code_of(target)
+    if code is not None:
+        _C.forget(code)
+        return
+    warnings.warn(f"{target!r} has no code of its own: everything is forgotten", RuntimeWarning, stacklevel=2)
+    reset()
+
+
+def _code_of(target: Any) -> types.CodeType | None:
+    from .modes import innermost
+
+    if isinstance(target, torch.nn.Module):
+        call = vars(type(target)).get("__call__")
+        target = target.forward if call is None else call
+    elif not callable(target) and callable(getattr(target, "forward", None)):
+        target = target.forward
+    target = innermost(getattr(target, "__func__", target))
+    return getattr(target, "__code__", None)
+
+
 def cache_entries(target: Any) -> list[dict[str, Any]]:
     """What is cached for a compiled function or module, a plain function or a code object, in the order of lookup."""
-    import torch
-
     from .modes import innermost
 
     if isinstance(target, torch.nn.Module):

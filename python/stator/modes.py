@@ -100,18 +100,18 @@ class _Mode:
     def _caller(self, target: Callable[..., Any]) -> Callable[..., Any]:
         state, run_mode = self._state, _C.run_mode
         if state is None:
-
-            def call(*args: Any, **kwargs: Any) -> Any:
+            # Known by this name, which torch's own wrapper has too: what such a frame calls is left alone.
+            def nonrecursive_disable_wrapper(*args: Any, **kwargs: Any) -> Any:
                 return target(*args, **kwargs)
 
-        else:
+            return nonrecursive_disable_wrapper
 
-            def call(*args: Any, **kwargs: Any) -> Any:
-                before = run_mode(state)
-                try:
-                    return target(*args, **kwargs)
-                finally:
-                    run_mode(before)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before = run_mode(state)
+            try:
+                return target(*args, **kwargs)
+            finally:
+                run_mode(before)
 
         return call
 

@@ -25,6 +25,7 @@ class Settings:
     backend: Any = None
     mode: str | None = None
     options: dict[str, Any] | None = None
+    error_on_graph_break: bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.fullgraph, bool):
@@ -34,6 +35,8 @@ class Settings:
                 f"dynamic must be True, False or None, not {self.dynamic!r}",
                 hint="True: sizes symbolic; False: static; None: static until a size changes",
             )
+        if not (self.error_on_graph_break is None or isinstance(self.error_on_graph_break, bool)):
+            raise InvalidOption(f"error_on_graph_break must be True, False or None, not {self.error_on_graph_break!r}")
         backends.resolve(self.backend, self.mode, self.options)
 
     def __call__(self, target: Any) -> Any:
@@ -79,9 +82,13 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
             f"{fn.__qualname__} has an attribute get_compiler_config already", hint="compile the function below it"
         )
     backend = backends.resolve(settings.backend, settings.mode, settings.options)
+    strict = settings.error_on_graph_break is True
+    # Entries that go on after a break are no good where one is an error.
+    cache_key = object() if strict else backend.cache_key
     compiled = _C.CompiledFunction(
-        fn, backend.compiler, settings.fullgraph, settings.dynamic, backend.name, backend.cache_key
+        fn, backend.compiler, settings.fullgraph, settings.dynamic, backend.name, cache_key, strict
     )
+    compiled.error_on_graph_break = settings.error_on_graph_break
     compiled.get_compiler_config = _ConfigGetter(backend)
     if backend.context is None:
         return compiled

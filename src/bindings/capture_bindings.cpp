@@ -125,6 +125,11 @@ PyObject* cache_entries(PyObject*, PyObject* target) {
   return list.release();
 }
 
+PyObject* forget(PyObject*, PyObject* target) {
+  Ref code = PyCode_Check(target) ? Ref::borrow(target) : Ref::steal(PyObject_GetAttrString(target, "__code__"));
+  return code ? PyBool_FromLong(forget_cache(code.as<PyCodeObject>())) : nullptr;
+}
+
 PyObject* answer_calls_of(PyObject*, PyObject* cls) {
   if (!PyType_Check(cls)) {
     PyErr_SetString(PyExc_TypeError, "answer_calls takes a class");
@@ -194,6 +199,7 @@ PyMethodDef methods[] = {
     {"get_config", get_config, METH_O, nullptr},
     {"set_config", set_config, METH_VARARGS, nullptr},
     {"cache_entries", cache_entries, METH_O, nullptr},
+    {"forget", forget, METH_O, nullptr},
     {"answer_calls", answer_calls_of, METH_O, nullptr},
     {"set_capture_listener", set_listener, METH_O, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},

@@ -29,15 +29,11 @@ PyObject* call_plain(CompiledFunction* self, PyObject* const* args, size_t nargs
   return PyObject_Vectorcall(self->fn, args, nargsf, names);
 }
 
-PyObject* raise_unsupported(const BreakReason& reason) {
-  Ref record = describe_break(reason);
-  Ref error = Ref::steal(PyObject_CallOneArg(error_types().unsupported.get(), record.get()));
-  if (error) PyErr_SetObject(error_types().unsupported.get(), error.get());
-  return nullptr;
-}
-
 PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const* args, size_t nargsf, PyObject* names) {
-  if (entry.broke && self->request->fullgraph) return raise_unsupported(*entry.broke);
+  if (entry.broke && (self->request->fullgraph || entry.broke->is_error)) {
+    raise_unsupported(*entry.broke);
+    return nullptr;
+  }
   if (!entry.plan) {
     FrameCompiler compiler(*self->request);
     return call_watched(compiler, self->fn, args, nargsf, names);
@@ -150,11 +146,12 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
 // ---- the Python type
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* keywords[] = {"fn", "compiler", "fullgraph", "dynamic", "name", "cache_key", nullptr};
+  static const char* keywords[] = {
+      "fn", "compiler", "fullgraph", "dynamic", "name", "cache_key", "error_on_graph_break", nullptr};
   PyObject *fn, *compiler, *dynamic, *name, *cache_key;
-  int fullgraph;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO", const_cast<char**>(keywords), &PyFunction_Type, &fn,
-                                   &compiler, &fullgraph, &dynamic, &name, &cache_key))
+  int fullgraph, break_is_error = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO|p", const_cast<char**>(keywords), &PyFunction_Type, &fn,
+                                   &compiler, &fullgraph, &dynamic, &name, &cache_key, &break_is_error))
     return nullptr;
   auto* self = reinterpret_cast<CompiledFunction*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
@@ -162,7 +159,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->fn = Ref::borrow(fn).release();
   self->name = Ref::borrow(name).release();
   self->request = new CompileRequest{compiler == Py_None ? Ref() : Ref::borrow(compiler), Ref::borrow(cache_key),
-                                     text_of(name), fullgraph != 0};
+                                     text_of(name), fullgraph != 0, break_is_error != 0};
   self->cache = new std::shared_ptr<CodeCache>;
   // functools.wraps: the function's own attributes, then what it is known by.
   self->dict = PyDict_New();

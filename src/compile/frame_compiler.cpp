@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdlib>
 #include <mutex>
 
 #include "capture/guards/global_state.h"
@@ -88,6 +89,12 @@ constexpr size_t kFruitless = 16;
 
 }  // namespace
 
+void raise_unsupported(const BreakReason& reason) {
+  Ref record = describe_break(reason);
+  Ref error = Ref::steal(PyObject_CallOneArg(error_types().unsupported.get(), record.get()));
+  if (error) PyErr_SetObject(error_types().unsupported.get(), error.get());
+}
+
 RunMode& run_mode() {
   static thread_local RunMode mode = RunMode::Compile;
   return mode;
@@ -140,6 +147,22 @@ static bool names_torch(PyObject* function, PyCodeObject* code) {
   return false;
 }
 
+/// Whether the running frame is that of `disable(recursive=False)`, torch's or ours: what it calls is left alone.
+static bool is_called_plainly() {
+  PyCodeObject* caller = stator_running_code(PyThreadState_Get());
+  return caller && PyUnicode_CompareWithASCIIString(caller->co_name, "nonrecursive_disable_wrapper") == 0;
+}
+
+static bool is_worth_it(CodeCache& cache, PyObject* function, PyCodeObject* code, PyObject* const* slots) {
+  if (cache.names_torch) return true;
+  int arguments = code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
+                  ((code->co_flags & CO_VARKEYWORDS) != 0);
+  for (int i = 0; i < arguments; ++i)
+    if (holds_tensors(slots[i], 2)) return true;
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  return closure && holds_tensors(closure, 2);
+}
+
 bool FrameCompiler::is_candidate(PyObject* function, PyObject* const* slots) {
   if (run_mode() != RunMode::Compile || config().disable) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
@@ -152,13 +175,7 @@ bool FrameCompiler::is_candidate(PyObject* function, PyObject* const* slots) {
     cache->names_torch = !skipped && names_torch(function, code);
   }
   if (!*cache->candidate || cache->skipped) return false;
-  if (cache->names_torch) return true;
-  int arguments = code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
-                  ((code->co_flags & CO_VARKEYWORDS) != 0);
-  for (int i = 0; i < arguments; ++i)
-    if (holds_tensors(slots[i], 2)) return true;
-  PyObject* closure = PyFunction_GET_CLOSURE(function);
-  return closure && holds_tensors(closure, 2);
+  return is_worth_it(*cache, function, code, slots) && !is_called_plainly();
 }
 
 std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
@@ -171,10 +188,22 @@ std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
     observe::count(std::string("skips.") + why);
     return nullptr;
   }
-  return capture(*cache, place);
+  std::shared_ptr<Entry> entry = capture(*cache, place);
+  if (entry && is_refusal(*entry)) {
+    raise_unsupported(*entry->broke);
+    return nullptr;
+  }
+  return entry;
+}
+
+/// To look at one function alone: with STATOR_DEBUG_FUNCTION set, functions of other names are left to Python.
+static bool is_left_out(PyCodeObject* code) {
+  static const char* const only = std::getenv("STATOR_DEBUG_FUNCTION");
+  return only && *only && PyUnicode_CompareWithASCIIString(code->co_name, only) != 0;
 }
 
 std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& place) {
+  if (is_left_out(place.code->code)) return nullptr;
   GuardInput input{place.values, place.function};
   CaptureLock lock;
   FramesAside aside;
@@ -193,7 +222,8 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   if (at_limit(cache, place, reason)) return nullptr;
 
   observe::count("frames.total");
-  Start start{place.function, place.offset, place.values, place.depth, &cache.varying[place.offset]};
+  Start start{place.function,         place.offset, place.values, place.depth, &cache.varying[place.offset],
+              request_.break_is_error};
   std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
   if (!entry) {
     after_failure(cache);
@@ -212,7 +242,8 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
 void FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, const std::string& reason) {
   entry->frame_id = cache.frame_id;
   entry->compile_id = cache.next_compile_id++;
-  cache.add(entry);
+  // A refusal says nothing to others that share the cache and may go on.
+  if (!is_refusal(*entry)) cache.add(entry);
   observe::count("frames.ok");
   if (entry->plan) {
     observe::count("captures.total");
@@ -227,6 +258,10 @@ void FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, cons
     cache.skipped = true;
   }
   tell_listener(cache.code(), *entry, reason);
+}
+
+bool FrameCompiler::is_refusal(const Entry& entry) const {
+  return entry.broke && (request_.fullgraph || entry.broke->is_error);
 }
 
 bool FrameCompiler::at_limit(CodeCache& cache, const Place& place, const std::string& reason) {

@@ -16,6 +16,9 @@ RunMode& run_mode();
 /// Files whose frames are never captured on their own (they are when they are inlined): path prefixes.
 std::vector<std::string>& skipped_files();
 
+/// Sets the Python error `stator.Unsupported`.
+void raise_unsupported(const capture::BreakReason& reason);
+
 /// Looks places up in the caches and captures what is missing, for one `stator.compile`.
 class FrameCompiler final : public capture::Compiler {
  public:
@@ -25,6 +28,8 @@ class FrameCompiler final : public capture::Compiler {
   bool is_candidate(PyObject* function, PyObject* const* slots) override;
   /// Nothing cached fits: captures and publishes. As `entry_at` for the result.
   std::shared_ptr<capture::Entry> capture(capture::CodeCache& cache, const capture::Place& place);
+  /// Whether the entry only says that what was asked for cannot be had.
+  bool is_refusal(const capture::Entry& entry) const;
 
  private:
   /// With a Python error set when reaching a limit is one.

@@ -83,7 +83,7 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
     w.retry = earlier.step;
     w.broke = BreakReason{earlier.id, earlier.why, in.end_stack};
   } catch (const Break& broke) {
-    w.broke = BreakReason{broke.id, broke.detail, in.end_stack};
+    w.broke = BreakReason{broke.id, broke.detail, in.end_stack, in.end_is_error};
   } catch (const Raise& raised) {
     w.broke = BreakReason{BreakId::raises, exception_text(in, raised.exception), in.end_stack};
   } catch (const std::exception& error) {
@@ -140,7 +140,7 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
     if (w.stopped) entry->broke = BreakReason{BreakId::fuel, "", w.interpreter->end_stack};
     // Only a signal handler's exception is left set: it is the user's.
     if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
-    if (!w.broke || request.fullgraph) return true;
+    if (!w.broke || request.fullgraph || w.broke->is_error) return true;
     Walk second = walk_to_break(start, graph_name, state, w);
     if (PyErr_Occurred()) return false;
     entry->runs_plain = !second.stopped;

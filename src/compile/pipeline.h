@@ -17,6 +17,7 @@ struct CompileRequest {
   Ref cache_key;
   std::string backend;
   bool fullgraph = false;
+  bool break_is_error = false;
 };
 
 /// Captures from one place of a frame on: bytecode, values, guards, graph, backend, plan. The entry has a plan, which

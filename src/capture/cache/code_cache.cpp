@@ -191,6 +191,17 @@ std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code) {
   return found == registry().caches.end() ? nullptr : found->second;
 }
 
+bool forget_cache(PyCodeObject* code) {
+  std::shared_ptr<CodeCache> cache = find_code_cache(code);
+  if (!cache) return false;
+  Ref watch = std::move(registry().watches[code]);
+  registry().watches.erase(code);
+  registry().caches.erase(code);
+  if (registry().recent_for(code) == cache) registry().recent_for(code).reset();
+  cache->clear();
+  return true;
+}
+
 uint64_t total_hits() { return hits; }
 
 void reset_caches() {

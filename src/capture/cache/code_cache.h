@@ -71,6 +71,8 @@ class CodeCache {
 std::shared_ptr<CodeCache> code_cache(PyCodeObject* code);
 /// Null if there is none.
 std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code);
+/// Drops the cache of one code object; false if there is none.
+bool forget_cache(PyCodeObject* code);
 /// Hits of all entries since the last reset.
 uint64_t total_hits();
 /// Empties every cache and starts the compile ids anew.

@@ -27,6 +27,7 @@ struct BreakReason {
   BreakId id;
   std::string detail;
   std::vector<StackLine> stack;  // outermost first
+  bool is_error = false;         // the function in whose body it is was compiled to raise it
 
   std::string text() const;
 };

@@ -242,6 +242,9 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
       if (is_transparent(object->type)) {
         static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
         Value* inner = get_attr(object, wrapped);
+        Ref policy = Ref::steal(PyObject_GetAttrString(object->object.get(), "error_on_graph_break"));
+        PyErr_Clear();
+        if (policy && policy.get() != Py_None) policy_ = policy.get() == Py_True;
         continuation = how;
         return call(inner, std::move(args));
       }
@@ -348,6 +351,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   auto inner = std::make_unique<Frame>();
   inner->owner = this;
   inner->continuation = how;
+  inner->break_is_error = std::exchange(policy_, std::nullopt).value_or(frame->break_is_error);
   inner->code = code;
   inner->function = function;
   inner->globals = function->globals;

@@ -16,6 +16,7 @@ Interpreter::Interpreter(const Start& start, std::string graph_name)
       offset_(start.offset),
       depth_(start.depth),
       varying_(start.varying),
+      break_is_error_(start.break_is_error),
       sources_(std::make_unique<SourceTree>(code_)) {
   const pycompat::Code* decoded = pycompat::decode(code_);
   int count = !decoded ? 0
@@ -77,6 +78,7 @@ Value* Interpreter::run() {
   top.globals_source = function->globals_source;
   top.builtins = PyEval_GetBuiltins();
   top.line = code->code->co_firstlineno;
+  top.break_is_error = break_is_error_;
   frame = &top;
   struct Leave {
     Frame*& running;
@@ -168,6 +170,7 @@ Value* Interpreter::run_frame(Frame& current) {
       if (!handler) {
         if (raised.exception != last_raised_) {
           end_stack = stack_lines();
+          end_is_error = false;
           note_end();
         }
         last_raised_ = raised.exception;
@@ -184,6 +187,7 @@ Value* Interpreter::run_frame(Frame& current) {
       // A break ends the capture: the frames are gone when it is reported.
       if (!unwinding_) {
         end_stack = stack_lines();
+        end_is_error = frame->break_is_error;
         note_end();
       }
       unwinding_ = true;

@@ -31,6 +31,7 @@ struct Start {
   int32_t depth = 0;                  // of the stack
   /// Places whose value is not to be looked at, as sources describe themselves; outlives the capture.
   const std::unordered_set<std::string>* varying = nullptr;
+  bool break_is_error = false;  // in the body of the function itself, and of what it calls
 };
 
 /// One activation: the captured frame itself, an inlined call, or a generator half-way through.
@@ -56,6 +57,7 @@ struct Frame {
   Value* thrown = nullptr;                           // generators: raised at the `yield` when the frame goes on
   uint64_t step = 0;                                 // number of the instruction that runs, over the whole capture
   Continuation continuation = Continuation::Opaque;  // how the caller goes on with the result
+  bool break_is_error = false;                       // see Start; compiled functions have their own say
 
   Value* pop() {
     Value* top = read(stack.back());
@@ -236,6 +238,7 @@ class Interpreter {
   std::vector<StackLine> stack_lines() const;
   /// Where the break or uncaught exception that ended `run` arose.
   std::vector<StackLine> end_stack;
+  bool end_is_error = false;
   UserLine user_line() const;
   std::vector<Effect> effects;
   uint64_t mutations = 0;  // changes of containers so far, whether or not they made a new effect
@@ -262,7 +265,9 @@ class Interpreter {
   PyCodeObject* code_;
   int32_t offset_, depth_;
   const std::unordered_set<std::string>* varying_;
-  std::vector<Ref> values_;  // of the start: slots, then stack
+  bool break_is_error_;
+  std::optional<bool> policy_;  // of the compiled function that is called next
+  std::vector<Ref> values_;     // of the start: slots, then stack
   std::unique_ptr<SourceTree> sources_;
   std::unordered_map<PyObject*, Value*> by_object_;             // identity of outside objects
   std::unordered_map<PyObject*, ObjectValue*> instance_dicts_;  // outside instances by their __dict__

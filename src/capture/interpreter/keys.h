@@ -43,8 +43,8 @@ void set_change(Interpreter& in, int op, SetValue* set, SetValue* by);
 /// `<=` and friends by Py_LT ...
 bool set_compare(Interpreter& in, int op, SetValue* a, SetValue* b);
 
-/// What a real dict holds under an exact str or bytes; borrowed, null if nothing. Breaks where looking could run code of
-/// another key.
+/// What a real dict holds under an exact str or bytes; borrowed, null if nothing. Breaks where looking could run code
+/// of another key.
 PyObject* plain_item(PyObject* dict, PyObject* name);
 
 }  // namespace stator::capture

@@ -213,19 +213,32 @@ static _PyInterpreterFrame* first_complete(_PyInterpreterFrame* frame) {
   return frame;
 }
 
-bool stator_where(PyThreadState* tstate, int depth, PyCodeObject** code, int* line, int* offset) {
+static _PyInterpreterFrame* running_frame(PyThreadState* tstate) {
 #if PY_VERSION_HEX < 0x030D0000
-  _PyInterpreterFrame* frame = first_complete(tstate->cframe->current_frame);
+  return first_complete(tstate->cframe->current_frame);
 #else
-  _PyInterpreterFrame* frame = first_complete(tstate->current_frame);
+  return first_complete(tstate->current_frame);
 #endif
+}
+
+static PyCodeObject* code_of(_PyInterpreterFrame* frame) {
+#if PY_VERSION_HEX < 0x030D0000
+  return frame->f_code;
+#else
+  return _PyFrame_GetCode(frame);
+#endif
+}
+
+PyCodeObject* stator_running_code(PyThreadState* tstate) {
+  _PyInterpreterFrame* frame = running_frame(tstate);
+  return frame ? code_of(frame) : NULL;
+}
+
+bool stator_where(PyThreadState* tstate, int depth, PyCodeObject** code, int* line, int* offset) {
+  _PyInterpreterFrame* frame = running_frame(tstate);
   while (frame && depth-- > 0) frame = first_complete(frame->previous);
   if (!frame) return false;
-#if PY_VERSION_HEX < 0x030D0000
-  *code = frame->f_code;
-#else
-  *code = _PyFrame_GetCode(frame);
-#endif
+  *code = code_of(frame);
   const int unit = _PyInterpreterFrame_LASTI(frame);
   const int found = PyCode_Addr2Line(*code, unit * (int)sizeof(_Py_CODEUNIT));
   *line = found > 0 ? found : 0;

@@ -198,6 +198,9 @@ bool stator_code_is_monitored(PyCodeObject* code);
 /// The line is 0 if the instruction has none. `offset`, if not NULL, gets the code unit of the instruction.
 bool stator_where(PyThreadState* tstate, int depth, PyCodeObject** code, int* line, int* offset);
 
+/// Code (borrowed) of the running frame, NULL if there is none.
+PyCodeObject* stator_running_code(PyThreadState* tstate);
+
 /// Line of the running Python frame, 0 if there is none.
 int stator_current_line(PyThreadState* tstate);
 

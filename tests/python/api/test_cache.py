@@ -1,6 +1,9 @@
 """Guards, cache entries and limits, as a user sees them."""
 
 import gc
+import os
+import subprocess
+import sys
 import warnings
 import weakref
 
@@ -277,3 +280,43 @@ def test_local_function_over_a_tensor_dies():
     refs = scope()
     gc.collect()
     assert [ref() for ref in refs] == [None, None]
+
+
+def test_one_function_is_forgotten(K):
+    def fn(a):
+        return a + 1
+
+    def other(a):
+        return a + 2
+
+    compiled, kept = stator.compile(fn, backend=K), stator.compile(other, backend=K)
+    x = torch.ones(3)
+    compiled(x), kept(x)
+    for target in (fn, compiled, fn.__code__):
+        before = K.count
+        stator.forget(target)
+        assert not stator.cache_entries(fn) and stator.cache_entries(other)
+        assert torch.equal(compiled(x), x + 1) and torch.equal(compiled(x), x + 1)
+        kept(x)
+        assert K.count == before + 1
+    model = stator.compile(torch.nn.Linear(3, 3), backend=K)
+    model(x)
+    stator.forget(model)
+    assert not stator.cache_entries(model)
+    with pytest.warns(RuntimeWarning, match="everything is forgotten"):
+        stator.forget(object())
+    assert not stator.cache_entries(other)
+
+
+@pytest.mark.parametrize("name,count", [("nope", 0), ("fn", 1)])
+def test_only_functions_of_one_name(name, count):
+    program = """
+import stator, torch
+def fn(a):
+    return a + 1
+assert torch.equal(stator.compile(fn)(torch.ones(3)), torch.ones(3) + 1)
+print(stator.counters()["captures"].get("total", 0))
+"""
+    environment = {**os.environ, "STATOR_DEBUG_FUNCTION": name}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == count
