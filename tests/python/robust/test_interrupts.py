@@ -143,3 +143,24 @@ def test_a_backend_that_is_interrupted():
             assert state() == before
     assert_same(compiled(x), fn(x))
     assert len(calls) == 4
+
+
+def test_out_of_memory_inside_a_graph():
+    def fn(x, n, log):
+        y = x + 1
+        log.append(1)
+        z = torch.empty(n).fill_(1)
+        log.append(2)
+        return y.sum() + z[:2].sum()
+
+    compiled = stator.compile(fn)
+    x = torch.ones(3)
+    for n in (4, 1 << 60, 4, 1 << 60):
+        results = []
+        for side in (compiled, fn):
+            log = []
+            try:
+                results.append((side(x, n, log), log))
+            except RuntimeError as error:
+                results.append((type(error), log))
+        assert_same(results[0], results[1])
