@@ -67,6 +67,10 @@ class Resumption {
     if (code_.index_of(place.offset) < 0) return run_plain();
     if (next_instr().op == pycompat::Op::RETURN_VALUE)
       return end(stator_frame_return(tstate_, frame_, stator_frame_pop(frame_), return_site(code_)));
+    if (next_instr().op == pycompat::Op::RETURN_CONST) {
+      PyObject* constant = PyTuple_GET_ITEM(code_.code->co_consts, next_instr().arg);
+      return end(stator_frame_return(tstate_, frame_, Ref::borrow(constant).release(), return_site(code_)));
+    }
     std::shared_ptr<Entry> entry = compiler_.entry_at(place);
     if (!entry) {
       if (PyErr_Occurred()) return raised_at(next_instr());

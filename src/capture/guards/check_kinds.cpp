@@ -236,6 +236,10 @@ int check_leaf(Check& c, CheckRun& run) { return is_leaf_tensor(run.slots[c.slot
 
 int check_array_layout(Check& c, CheckRun& run) { return has_layout(run.slots[c.slot], c.object); }
 
+int check_offset(Check& c, CheckRun& run) {
+  return storage_offset_of(run.slots[c.slot]) == static_cast<int64_t>(c.number);
+}
+
 int check_no_gradient(Check& c, CheckRun& run) { return gradient_of(run.slots[c.slot]) == nullptr; }
 
 int check_nothing_handled(Check&, CheckRun&) { return !Ref::steal(PyErr_GetHandledException()); }
@@ -285,6 +289,7 @@ std::string describe_not_same(const Fact& fact) {
 
 std::string describe_leaf(const Fact& fact) { return fact.number ? "is a leaf" : "is no leaf"; }
 std::string describe_array_layout(const Fact&) { return "is an array of the same dtype, shape and strides"; }
+std::string describe_offset(const Fact& fact) { return "begins at " + std::to_string(fact.number) + " of its storage"; }
 std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
 std::string describe_nothing_handled(const Fact&) { return "is handling no exception"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
@@ -307,6 +312,7 @@ constexpr FactRow kFacts[] = {
     /* SameAs */ {check_same_as, describe_same, saw_object},
     /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},
     /* Leaf */ {check_leaf, describe_leaf, saw_type},
+    /* Offset */ {check_offset, describe_offset, saw_type},
     /* NoGradient */ {check_no_gradient, describe_no_gradient, saw_type},
     /* NothingHandled */ {check_nothing_handled, describe_nothing_handled, saw_type},
     /* AbcToken */ {check_abc_token, describe_abc, saw_object},

@@ -136,6 +136,8 @@ std::shared_ptr<const TensorExpectation> TensorExpectation::of(PyObject* tensor)
   return std::make_shared<Expectation>(tensor);
 }
 
+int64_t storage_offset_of(PyObject* tensor) { return THPVariable_Unpack(tensor).storage_offset(); }
+
 bool is_leaf_tensor(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
 
 PyObject* gradient_of(PyObject* tensor) {

@@ -23,6 +23,8 @@ class TensorExpectation {
 
 /// Whether the tensor is a leaf of autograd's graph.
 bool is_leaf_tensor(PyObject* tensor);
+/// Where it begins in its storage, in elements.
+int64_t storage_offset_of(PyObject* tensor);
 /// The tensor's gradient, borrowed from it; null if it has none.
 PyObject* gradient_of(PyObject* tensor);
 

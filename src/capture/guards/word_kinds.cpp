@@ -260,6 +260,7 @@ constexpr WordsFn kFacts[] = {
     /* SameAs */ relation_words,
     /* NotSameAs */ relation_words,
     /* Leaf */ no_words,
+    /* Offset */ no_words,
     /* NoGradient */ no_words,
     /* NothingHandled */ no_words,
     /* AbcToken */ abc_token_words,

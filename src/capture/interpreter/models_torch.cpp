@@ -1,6 +1,7 @@
 // Models of torch functions that are not simply called on fakes.
 
 #include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
@@ -175,7 +176,18 @@ Value* check_with(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 
+/// Of an input, which is guarded; what is made here may lie in the storage of one.
+Value* storage_offset(Interpreter& in, CallArgs& args) {
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (!tensor || !tensor->source || tensor->written)
+    throw Break{BreakId::data_exit, "where a tensor lies in its storage"};
+  int64_t offset = storage_offset_of(tensor->real.get());
+  in.guard(tensor->source, FactKind::Offset, nullptr, offset);
+  return in.integer(offset);
+}
+
 constexpr ModelRow kRows[] = {
+    {"torch._C.TensorBase.storage_offset", storage_offset, 1, 1},
     {"torch._check_with", check_with, 3, 3},
     // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
     // seen.

@@ -25,7 +25,6 @@ constexpr RefusedRow kRefused[] = {
     {"_use_count", "who owns a tensor"},
     {"_fix_weakref", "who owns a tensor"},
     {"_is_view", "the base of a view"},
-    {"storage_offset", "where a tensor lies in its storage"},
     {"untyped_storage", "storage"},
     {"storage", "storage"},
     {"_typed_storage", "storage"},
