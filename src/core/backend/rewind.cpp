@@ -1,10 +1,9 @@
 #include "core/backend/rewind.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/clone.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace stator::backend {
 namespace {
@@ -15,24 +14,14 @@ const c10::StorageImpl* storage_of(const at::Tensor& fake) {
   return fake.has_storage() ? fake.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-bool can_raise(const graph::Node& node) { return !node.op.hasTag(at::Tag::pointwise); }
-
 }  // namespace
 
 Rewind::Rewind(const graph::Graph& graph) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
   first_effect_ = point_of_no_return_ = count;
   for (uint32_t i = 0; i < count; ++i) look_at(graph, i);
-  size_t bytes = 0;
-  for (uint32_t input : written_) bytes += graph.values[graph.inputs[input]].fake.nbytes();
-  if (bytes > kMostBytes) {
-    written_.clear();
-    point_of_no_return_ = first_effect_;
-  }
-  // An effect that nothing can fail after needs no way back.
-  uint32_t last_risk = count;
-  while (last_risk > 0 && !can_raise(graph.nodes[last_risk - 1])) --last_risk;
-  saves_ = first_effect_ + 1 < last_risk && first_effect_ < point_of_no_return_;
+  // An effect that nothing comes after needs no way back.
+  saves_ = first_effect_ + 1 < count && first_effect_ < point_of_no_return_;
 }
 
 void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
@@ -64,8 +53,8 @@ void Rewind::writes(const graph::Graph& graph, const graph::Argument& argument, 
     const at::Tensor& input = graph.values[graph.inputs[i]].fake;
     if (storage_of(input) != storage_of(target)) continue;
     outside = true;
-    // What autograd knows of a tensor cannot be put back, and views may reach beyond an input that is itself a part.
-    undone &= !input.requires_grad() && input.nbytes() >= input.storage().nbytes();
+    // What autograd knows of a tensor cannot be put back.
+    undone &= !input.requires_grad() && input.device().is_cpu();
     if (std::find(written_.begin(), written_.end(), i) == written_.end()) written_.push_back(i);
   }
   if (!outside) return;
@@ -76,25 +65,32 @@ void Rewind::writes(const graph::Graph& graph, const graph::Argument& argument, 
 Rewind::Saved Rewind::save(const std::vector<at::Tensor>& inputs) const {
   Saved saved;
   if (!saves_) return saved;
-  at::AutoDispatchBelowADInplaceOrView below;
+  size_t bytes = 0;
   for (uint32_t input : written_) {
-    saved.written.push_back(inputs[input]);
-    saved.copies.push_back(inputs[input].clone());
+    const c10::Storage& storage = inputs[input].storage();
+    bytes += storage.nbytes();
+    if (bytes > kMostBytes) return {};
+    // All of the storage: views may reach beyond an input that is itself a part.
+    const auto* data = static_cast<const char*>(storage.data());
+    saved.storages.push_back({storage, std::string(data, storage.nbytes())});
   }
   if (random_) {
     auto generator = at::detail::getDefaultCPUGenerator();
     std::lock_guard<std::mutex> lock(generator.mutex());
     saved.random_state = generator.get_state();
   }
+  saved.is_whole = true;
   return saved;
 }
 
 bool Rewind::restore(const Saved& saved, uint32_t failed_node) const {
   // The node that raised did nothing itself.
   if (failed_node <= first_effect_) return true;
-  if (failed_node > point_of_no_return_ || !saves_) return false;
-  at::AutoDispatchBelowADInplaceOrView below;
-  for (size_t i = 0; i < saved.written.size(); ++i) saved.written[i].copy_(saved.copies[i]);
+  if (failed_node > point_of_no_return_ || !saved.is_whole) return false;
+  for (auto& [storage, bytes] : saved.storages) {
+    if (storage.nbytes() != bytes.size()) return false;
+    std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
+  }
   if (saved.random_state.defined()) {
     auto generator = at::detail::getDefaultCPUGenerator();
     std::lock_guard<std::mutex> lock(generator.mutex());

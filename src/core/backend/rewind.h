@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/export.h"
@@ -19,8 +21,9 @@ class STATOR_API Rewind {
 
   /// What one run may have to put back. Empty for most graphs.
   struct Saved {
-    std::vector<at::Tensor> written, copies;
+    std::vector<std::pair<c10::Storage, std::string>> storages;  // and their bytes
     at::Tensor random_state;
+    bool is_whole = false;
   };
   Saved save(const std::vector<at::Tensor>& inputs) const;
   /// After the run raised in `failed_node`. False if something stays that the program would do twice.
@@ -30,7 +33,7 @@ class STATOR_API Rewind {
   void look_at(const graph::Graph& graph, uint32_t index);
   void writes(const graph::Graph& graph, const graph::Argument& argument, uint32_t index);
 
-  std::vector<uint32_t> written_;  // inputs that are copied first
+  std::vector<uint32_t> written_;  // inputs whose storages are copied first
   bool random_ = false;
   uint32_t first_effect_, point_of_no_return_;  // node indices; past the last node if there is none
   bool saves_;

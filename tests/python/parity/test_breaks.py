@@ -218,7 +218,8 @@ def test_an_operator_that_fails_in_a_graph_raises_at_its_line_and_into_the_handl
     assert log == ["before", "before", 3]
 
 
-def test_an_operator_that_fails_after_random_draws_and_small_writes():
+@pytest.mark.parametrize("step_size", [1, 2], ids=["dense", "strided"])
+def test_an_operator_that_fails_after_random_draws_and_small_writes(step_size):
     """What the graph did before is put back, and the program does it again up to its own line."""
     log = []
 
@@ -236,7 +237,7 @@ def test_an_operator_that_fails_after_random_draws_and_small_writes():
     def run(function):
         log.clear()
         torch.manual_seed(3)
-        total, results = torch.zeros(4), []
+        total, results = torch.zeros(8)[::step_size], []
         for index in (torch.tensor([1]), torch.tensor([7]), torch.tensor([0])):
             results += function(x, index, total)
         return [*results, total, torch.rand(2)], list(log)
