@@ -57,8 +57,11 @@ class PointerMap {
   }
 
  private:
+  /// What lies in one page of memory is near in the table too: the objects of one moment are looked up together.
   size_t home(const void* key) const {
-    return (reinterpret_cast<uintptr_t>(key) * 0x9E3779B97F4A7C15ull) >> (64 - std::countr_zero(slots_.size()));
+    auto address = reinterpret_cast<uintptr_t>(key);
+    uint64_t page = (address >> 12) * 0x9E3779B97F4A7C15ull;
+    return ((page >> (64 - std::countr_zero(slots_.size()))) + ((address >> 5) & 127)) & (slots_.size() - 1);
   }
   size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
 
