@@ -9,6 +9,7 @@
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/interpreter.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/pycompat/evaluation.h"
 #include "compile/graph_facts.h"
 #include "compile/options.h"
 #include "core/base/check.h"
@@ -126,6 +127,8 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   entry->offset = start.offset;
   entry->cache_key = request.cache_key;
   entry->backend = request.backend;
+  // A finalizer that computes with tensors would be recorded; and the fakes, all alive until the end, are no garbage.
+  std::optional<NoCollection> quiet(std::in_place);
   observe::Stopwatch watch;
   StateKeeper state;
 
@@ -181,6 +184,7 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   entry->ops = op_count(*w.graph);
   if (entry->ops > 0) {
     entry->graph = w.graph;
+    if (request.compiler) quiet.reset();
     plan->graph = request.compiler ? backend_call(w.graph, example_inputs, request) : make_native_runner(w.graph);
     if (!plan->graph) return nullptr;
   }

@@ -2,6 +2,7 @@
 #include "capture/guards/check.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
+#include "capture/pycompat/evaluation.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -148,18 +149,6 @@ int check_length(Check& c, CheckRun& run) {
                                              : -1;
   return length == static_cast<Py_ssize_t>(c.number);
 }
-
-/// Keeps the collector, and with it finalizers, from running while slots are borrowed.
-class NoCollection {
- public:
-  NoCollection() : was_enabled_(PyGC_Disable()) {}
-  ~NoCollection() {
-    if (was_enabled_) PyGC_Enable();
-  }
-
- private:
-  int was_enabled_;
-};
 
 bool same_keys_in_order(PyObject* ordered, PyObject* wanted) {
   // The order of an OrderedDict is its own, not that of the table below it.

@@ -1,9 +1,17 @@
+#define Py_BUILD_CORE 1
 #include "capture/pycompat/evaluation.h"
 
+#include <internal/pycore_interp.h>
 #if PY_VERSION_HEX >= 0x030D0000
-#define Py_BUILD_CORE 1
 #include <internal/pycore_dict.h>
 #endif
+
+int stator_set_collecting(int collecting) {
+  struct _gc_runtime_state* state = &PyInterpreterState_Get()->gc;
+  int before = state->collecting;
+  state->collecting = collecting;
+  return before;
+}
 
 PyObject* stator_callable_text(PyObject* callable) { return _PyObject_FunctionStr(callable); }
 

@@ -230,6 +230,35 @@ def test_del_that_resets_or_collects_while_an_entry_is_looked_up():
         assert_same(compiled(x, None), x + 0)
 
 
+def test_garbage_that_computes_is_not_collected_in_a_capture():
+    made = []
+
+    class Dies:
+        def __del__(self):
+            made.append(torch.ones(2) + 1)
+
+    def fn(x):
+        for _ in range(300):
+            x = torch.add(x, 1)
+        return x
+
+    before = gc.get_threshold()
+    compiled = stator.compile(fn, fullgraph=True)
+    gc.collect()
+    thing = Dies()
+    thing.itself = thing
+    try:
+        gc.set_threshold(200)
+        del thing
+        assert_same(compiled(x), x + 300)
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert stator.cache_entries(compiled)[0]["ops"] == 300
+    assert [value.tolist() for value in made] == [[2.0, 2.0]]
+
+
 def test_objects_are_not_kept_alive():
     class Thing:
         scale = 2

@@ -43,11 +43,10 @@ class ReferenceExecutable final : public Executable {
     uint32_t state;
     bool switches_state;  // differs from the step before
   };
+  static constexpr uint32_t kDropped = UINT32_MAX;
   class Run;
 
-  void add_step(uint32_t index, const std::vector<uint32_t>& last);
-  Operand make_operand(const graph::Argument& argument, const c10::TypePtr& type);
-  void move_last_reads(const Step& step, const graph::Node& node, uint32_t index, const std::vector<uint32_t>& last);
+  class Builder;
 
   std::shared_ptr<const graph::Graph> graph_;
   std::vector<Step> steps_;
@@ -59,6 +58,7 @@ class ReferenceExecutable final : public Executable {
   std::vector<Operand> inputs_;   // index: register to fill; Move: dropped at once
   std::vector<Operand> outputs_;  // Copy or Move out of a register
   size_t stack_size_ = 0;
+  size_t num_registers_ = 0;  // as many as values are alive at once
   bool may_skip_autograd_;
 };
 
