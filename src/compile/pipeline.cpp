@@ -72,11 +72,13 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
   in.at_stop = [&] {
     if (uint64_t step = in.resumable_step(); step != stop_before) throw StopEarlier{step};
     w.assembly = assemble_break(in);
+    in.guard_distinct();
     note_state();
   };
   try {
     Value* result = in.run();
     w.assembly = assemble(in, result);
+    in.guard_distinct();
     note_state();
   } catch (const Stopped&) {
     w.stopped = true;

@@ -60,6 +60,13 @@ static PyObject* iterator(PyObject* self, PyObject* object) {
   const StatorIter it = stator_iter(object);
   return Py_BuildValue("iNnnll", (int)it.kind, or_none(it.source), it.index, it.count, it.start, it.step);
 }
+static PyObject* peek(PyObject* self, PyObject* args) {
+  PyObject *iterator, *key = NULL, *item = NULL;
+  Py_ssize_t ahead;
+  if (!PyArg_ParseTuple(args, "On", &iterator, &ahead)) return NULL;
+  const StatorPeek found = stator_iter_peek(iterator, ahead, &key, &item);
+  return Py_BuildValue("iNN", (int)found, key ? key : Py_NewRef(Py_None), item ? item : Py_NewRef(Py_None));
+}
 static PyObject* range_parts(PyObject* self, PyObject* range) {
   const StatorRange r = stator_range(range);
   return Py_BuildValue("OOOO", r.start, r.stop, r.step, r.length);
@@ -95,6 +102,7 @@ static PyMethodDef methods[] = {{"dict_tag", dict_tag, METH_O, NULL},
                                 {"cell_value", cell_value, METH_O, NULL},
                                 {"callable", callable, METH_O, NULL},
                                 {"iterator", iterator, METH_O, NULL},
+                                {"peek", peek, METH_VARARGS, NULL},
                                 {"range_parts", range_parts, METH_O, NULL},
                                 {"view_dict", view_dict, METH_O, NULL},
                                 {"is_tracing", is_tracing, METH_NOARGS, NULL},

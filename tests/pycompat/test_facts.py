@@ -244,6 +244,54 @@ class IteratorTest(unittest.TestCase):
         self.assertEqual(ext.iterator(iter("ab"))[0], 0)
         self.assertEqual(ext.iterator(iter(collections.OrderedDict(a=1)))[0], 0)
 
+    def test_iterators_of_iterators(self):
+        inner = iter([1, 2])
+        numbered = enumerate(inner, 7)
+        self.assertEqual(ext.iterator(numbered)[:3], (9, inner, 7))
+        next(numbered)
+        self.assertEqual(ext.iterator(numbered)[:3], (9, inner, 8))
+        self.assertEqual(ext.iterator(enumerate([], 2**70))[2], -1)
+        for strict in (False, True):
+            zipped = zip(inner, "ab", strict=strict)
+            kind, asked, _, count, *_ = ext.iterator(zipped)
+            self.assertEqual((kind, asked[0], len(asked), count), (10, inner, 2, int(strict)))
+        self.assertEqual(ext.iterator(reversed([5, 6]))[:3], (7, [5, 6], 1))
+        self.assertEqual(ext.iterator(reversed((5, 6)))[:3], (8, (5, 6), 1))
+
+    def test_peeking_takes_nothing(self):
+        item, end, unknown = range(3)
+        d = {"a": 1, "b": 2, "c": 3}
+        del d["b"]
+        makers = (
+            lambda: iter([5, 6, 7]),
+            lambda: iter((5, 6, 7)),
+            lambda: iter(range(5, 50, 20)),
+            lambda: iter(range(9, 0, -4)),
+            lambda: iter(d),
+            lambda: iter(d.values()),
+            lambda: iter(d.items()),
+            lambda: reversed([5, 6, 7]),
+            lambda: reversed((5, 6, 7)),
+        )
+        for make in makers:
+            for taken in range(4):
+                it = make()
+                for _ in range(taken):
+                    next(it, None)
+                left = list(make())[taken:]
+                for ahead in range(5):
+                    found, key, value = ext.peek(it, ahead)
+                    self.assertEqual(found, item if ahead < len(left) else end)
+                    if ahead < len(left):
+                        self.assertEqual((key, value) if key is not None else value, left[ahead])
+                self.assertEqual(list(it), left)
+                self.assertEqual(ext.peek(it, 0)[0], end)
+        it = iter(d)
+        d["new"] = 1
+        self.assertEqual(ext.peek(it, 0)[0], unknown)
+        for it in (iter("ab"), enumerate([1]), zip([1]), (i for i in [1]), reversed("ab")):
+            self.assertEqual(ext.peek(it, 0)[0], unknown)
+
 
 class ThreadTest(unittest.TestCase):
     def test_where(self):

@@ -203,6 +203,8 @@ bool take(PyObject* iterator, int32_t count) {
   return !PyErr_Occurred();
 }
 
+Ref take_items(const Step& s, Making& m) { return take(m.at(s.a), s.b) ? done() : Ref(); }
+
 Ref call_object(const Step& s, Making& m) {
   std::vector<PyObject*> args;
   for (int32_t item : s.items) args.push_back(m.at(item));
@@ -230,9 +232,10 @@ Ref make_generator(const Step& s, Making& m) {
 }
 
 constexpr StepFn kSteps[] = {
-    make_constant, make_slot, make_output, make_tuple, make_named_tuple, make_list,      make_dict,     make_set,
-    make_slice,    make_view, make_object, make_cell,  make_bound,       make_partial,   make_function, set_attribute,
-    fill_dict,     fill_list, call_method, set_cell,   set_item,         set_attributes, call_object,   make_generator,
+    make_constant,  make_slot,     make_output, make_tuple,     make_named_tuple, make_list,  make_dict,
+    make_set,       make_slice,    make_view,   make_object,    make_cell,        make_bound, make_partial,
+    make_function,  set_attribute, fill_dict,   fill_list,      call_method,      set_cell,   set_item,
+    set_attributes, call_object,   take_items,  make_generator,
 };
 static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Generator) + 1);
 

@@ -51,6 +51,7 @@ enum class StepKind : uint8_t {
                   // values that are always the same; extra: tuple of all names
   Call,           // object: the callable; items: arguments, extra: names of the last of them, if any; a: how many
                   // items to take from the iterator that it gives
+  Take,           // a: an iterator; b: how many items to take from it, its end counted as one
   Generator,      // items: function, then (a < 0, not started) args tuple and keywords, or slots and stack; a: how
                   // many slots, b: code unit of the yield it waits at
 };

@@ -33,6 +33,7 @@ struct Check;
 struct CheckRun {
   GuardInput input;
   PyObject** slots;  // borrowed references
+  Ref* fresh;        // by slot: objects that a load made, which nothing else holds
 };
 /// How many checks to go forward; 0: the check does not hold. Runs no user code.
 using CheckFn = int (*)(Check& check, CheckRun& run);
@@ -80,7 +81,7 @@ inline bool run_checks(Check* check, Check* end, CheckRun& run) {
 }
 
 /// Tables by kind have this many rows.
-inline constexpr size_t kLoadKinds = static_cast<size_t>(SourceKind::Referent) + 1;
+inline constexpr size_t kLoadKinds = static_cast<size_t>(SourceKind::Iterated) + 1;
 inline constexpr size_t kFactKinds = 0
 #define STATOR_GUARD(name, invariant) +1
 #include "capture/values/guard_kinds.def"

@@ -213,6 +213,7 @@ CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const G
     for (Source* root : tree_->roots())
       if (rank(root) == wanted && build.is_needed(root)) roots.push_back(root);
   for (Source* root : roots) build.number_slots(root);
+  fresh_.resize(slots_.size());
   for (Source* root : roots) {
     build.emit_static(root);
     build.emit_dynamic(root);
@@ -252,7 +253,7 @@ bool CheckArray::run(const RawCall& call, PyObject* function) {
 
 bool CheckArray::run_fully(const GuardInput& input) {
   ++guard_counts().in_full;
-  CheckRun run{input, slots_.data()};
+  CheckRun run{input, slots_.data(), fresh_.data()};
   if (!run_checks(checks_.data(), checks_.data() + checks_.size(), run)) return false;
   current_ = slots_.data();
   return true;
@@ -298,7 +299,7 @@ static std::string describe_fact(const Source& source, const Fact& fact) {
 CheckArray::Miss CheckArray::miss(const GuardInput& input) {
   if (*dead_) return {"an object that the guards refer to is gone"};
   if (!globals_->matches()) return {globals_->mismatch()};
-  CheckRun run{input, slots_.data()};
+  CheckRun run{input, slots_.data(), fresh_.data()};
   for (size_t i = 0; i < checks_.size();) {
     Check& check = checks_[i];
     int step = check.fn(check, run);

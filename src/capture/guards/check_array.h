@@ -53,6 +53,7 @@ class CheckArray {
   std::vector<Check> checks_;
   std::vector<SlotInfo> slot_info_;
   std::vector<PyObject*> slots_;  // of the full pass
+  std::vector<Ref> fresh_;        // see CheckRun
   PyObject* const* current_ = nullptr;
   WordPass words_;
   uint32_t uses_ = 0;   // of the words since they were recorded

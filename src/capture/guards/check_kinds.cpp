@@ -113,6 +113,50 @@ int load_referent(Check& c, CheckRun& run) {
   return 1;
 }
 
+/// Numbers are made anew by iterators; all else is held by what they go over.
+int hold(Check& c, CheckRun& run, PyObject* item) {
+  run.slots[c.slot] = item;
+  Ref held = Ref::steal(item);
+  if (PyLong_CheckExact(item)) run.fresh[c.slot] = std::move(held);
+  return 1;
+}
+
+int load_upcoming(Check& c, CheckRun& run) {
+  PyObject* item = nullptr;
+  return stator_iter_peek(run.slots[c.from], c.count, nullptr, &item) == kStatorPeekItem ? hold(c, run, item) : 0;
+}
+
+int load_upcoming_key(Check& c, CheckRun& run) {
+  PyObject* key = nullptr;
+  StatorPeek found = stator_iter_peek(run.slots[c.from], c.count, &key, nullptr);
+  return found == kStatorPeekItem && key ? hold(c, run, key) : 0;
+}
+
+int load_counter(Check& c, CheckRun& run) {
+  StatorIter iterator = stator_iter(run.slots[c.from]);
+  if (iterator.kind != kStatorIterEnumerate || iterator.index < 0) return 0;
+  PyObject* number = PyLong_FromSsize_t(iterator.index + c.count);
+  if (number) return hold(c, run, number);
+  PyErr_Clear();
+  return 0;
+}
+
+int load_asked(Check& c, CheckRun& run) {
+  StatorIter iterator = stator_iter(run.slots[c.from]);
+  if (iterator.kind == kStatorIterEnumerate) run.slots[c.slot] = iterator.source;
+  if (iterator.kind == kStatorIterEnumerate) return iterator.source ? 1 : 0;
+  if (iterator.kind != kStatorIterZip || !iterator.source || c.count >= PyTuple_GET_SIZE(iterator.source)) return 0;
+  run.slots[c.slot] = PyTuple_GET_ITEM(iterator.source, c.count);
+  return 1;
+}
+
+int load_iterated(Check& c, CheckRun& run) {
+  PyObject* source = stator_iter(run.slots[c.from]).source;
+  // One that has ended goes over nothing.
+  run.slots[c.slot] = source ? source : Py_None;
+  return 1;
+}
+
 int load_type(Check& c, CheckRun& run) {
   run.slots[c.slot] = reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.from]));
   return 1;
@@ -233,6 +277,11 @@ int check_no_gradient(Check& c, CheckRun& run) { return gradient_of(run.slots[c.
 
 int check_nothing_handled(Check&, CheckRun&) { return !Ref::steal(PyErr_GetHandledException()); }
 
+int check_exhausted(Check& c, CheckRun& run) {
+  PyObject* iterator = run.slots[c.slot];
+  return stator_iter_peek(iterator, static_cast<Py_ssize_t>(c.number), nullptr, nullptr) == kStatorPeekEnd;
+}
+
 int check_abc_token(Check& c, CheckRun&) { return abc_token() == static_cast<int64_t>(c.number); }
 
 // ---- readable forms
@@ -281,6 +330,8 @@ std::string describe_array_layout(const Fact&) { return "is an array of the same
 std::string describe_offset(const Fact& fact) { return "begins at " + std::to_string(fact.number) + " of its storage"; }
 std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
 std::string describe_nothing_handled(const Fact&) { return "is handling no exception"; }
+std::string describe_exhausted(const Fact& fact) { return "has " + std::to_string(fact.number) + " items left"; }
+std::string saw_exhausted(const Fact&, PyObject*) { return "more"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
 
 constexpr FactRow kFacts[] = {
@@ -304,6 +355,7 @@ constexpr FactRow kFacts[] = {
     /* Offset */ {check_offset, describe_offset, saw_type},
     /* NoGradient */ {check_no_gradient, describe_no_gradient, saw_type},
     /* NothingHandled */ {check_nothing_handled, describe_nothing_handled, saw_type},
+    /* Exhausted */ {check_exhausted, describe_exhausted, saw_exhausted},
     /* AbcToken */ {check_abc_token, describe_abc, saw_object},
 };
 
@@ -331,6 +383,11 @@ constexpr CheckFn kLoads[] = {
     /* Type */ load_type,
     /* Gradient */ load_gradient,
     /* Referent */ load_referent,
+    /* Upcoming */ load_upcoming,
+    /* UpcomingKey */ load_upcoming_key,
+    /* Counter */ load_counter,
+    /* Asked */ load_asked,
+    /* Iterated */ load_iterated,
 };
 static_assert(std::size(kLoads) == kLoadKinds);
 

@@ -133,9 +133,18 @@ bool bound_self_words(const Check& c, WordRecorder& to) {
   return placed(c, to);
 }
 
+/// Where one object must stand, words may tell of its insides before it is known that it stands there.
+bool late_words(const Check& c, WordRecorder& to) {
+  if (to.is_fixed(c.slot)) {
+    to.set_placed(c.slot);
+    to.set_late(c.slot);
+  }
+  return false;
+}
+
 // ---- facts
 
-bool implied_words(const Check& c, WordRecorder& to) { return to.is_placed(c.slot); }
+bool identity_words(const Check& c, WordRecorder& to) { return to.is_placed(c.slot) && !to.is_late(c.slot); }
 
 bool equals_words(const Check& c, WordRecorder& to) {
   if (!to.is_placed(c.slot)) return false;
@@ -240,10 +249,15 @@ constexpr WordsFn kLoads[] = {
     /* Type */ no_words,
     /* Gradient */ no_words,
     /* Referent */ no_words,
+    /* Upcoming */ late_words,
+    /* UpcomingKey */ late_words,
+    /* Counter */ no_words,
+    /* Asked */ no_words,
+    /* Iterated */ no_words,
 };
 
 constexpr WordsFn kFacts[] = {
-    /* Identity */ implied_words,
+    /* Identity */ identity_words,
     /* Equals */ equals_words,
     /* TypeIs */ type_is_words,
     /* TypeVersion */ type_version_words,
@@ -263,6 +277,7 @@ constexpr WordsFn kFacts[] = {
     /* Offset */ no_words,
     /* NoGradient */ no_words,
     /* NothingHandled */ no_words,
+    /* Exhausted */ no_words,
     /* AbcToken */ abc_token_words,
 };
 static_assert(std::size(kLoads) == kLoadKinds && std::size(kFacts) == kFactKinds);

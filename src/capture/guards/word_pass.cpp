@@ -19,14 +19,14 @@ WordPass::Answer WordPass::run(const GuardInput& input) {
   if (!root_tensors_.matches(slots)) return Answer::Fails;
   if (input.function != function_) return Answer::Unsure;
   if (Answer answer = run_words(); answer != Answer::Holds) return answer;
-  CheckRun run{input, slots};
+  CheckRun run{input, slots, fresh_.data()};
   return run_checks(rest_.data(), rest_.data() + rest_.size(), run) ? Answer::Holds : Answer::Fails;
 }
 
 WordPass::Answer WordPass::finish(const RawCall& call, PyObject* function) {
   if (function != function_) return Answer::Unsure;
   if (Answer answer = run_words(); answer != Answer::Holds) return answer;
-  CheckRun run{{nullptr, function}, slots_.data()};
+  CheckRun run{{nullptr, function}, slots_.data(), fresh_.data()};
   Check* end = rest_.data() + rest_.size();
   for (Check* check = rest_.data(); check < end;) {
     int step = check->bound_only ? 1 : check->fn(*check, run);
@@ -52,7 +52,7 @@ bool WordPass::rearm(size_t word) {
   if (first < 0) return false;
   before_.clear();
   bool same = true;
-  CheckRun run{{nullptr, nullptr}, slots_.data()};
+  CheckRun run{{nullptr, nullptr}, slots_.data(), fresh_.data()};
   for (int32_t index = first; same && index >= 0; index = blocks_[index].next) {
     const Block& block = blocks_[index];
     size_t saved = before_.size();
@@ -77,6 +77,7 @@ void WordPass::record(std::span<const Check> checks, std::span<const SlotInfo> i
                       const GuardInput& input) {
   armed_ = false;
   slots_.assign(seen, seen + info.size());
+  fresh_.resize(info.size());
   function_ = input.function;
   literals_.clear();
   WordRecorder(*this, checks, info).run(input);

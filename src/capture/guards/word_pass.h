@@ -101,6 +101,7 @@ class WordPass {
   std::vector<Check> rest_;  // with tags of their own: they stand for this pass's slots
   TensorRow tensors_;
   std::vector<PyObject*> slots_;   // borrowed
+  std::vector<Ref> fresh_;         // see CheckRun
   std::vector<PyObject*> before_;  // scratch of rearm
   std::vector<Ref> literals_;
 };
@@ -122,6 +123,9 @@ class WordRecorder {
   /// The function there has the tuple of defaults that a fact holds.
   bool holds_defaults(int32_t slot) const { return states_[slot].defaults; }
   void set_holds_defaults(int32_t slot) { states_[slot].defaults = true; }
+  /// Its load and its identity are checked after the words.
+  bool is_late(int32_t slot) const { return states_[slot].late; }
+  void set_late(int32_t slot) { states_[slot].late = true; }
   void set_placed(int32_t slot) { states_[slot].placed = true; }
   void set_typed(int32_t slot) { states_[slot].typed = true; }
 
@@ -133,7 +137,7 @@ class WordRecorder {
 
  private:
   struct State {
-    bool placed = false, typed = false, root = false, defaults = false;
+    bool placed = false, typed = false, root = false, defaults = false, late = false;
     bool worded = false;  // a word was written for a fact of the object there
   };
   void record();

@@ -370,6 +370,9 @@ class Assembler {
     switch (effect.kind) {
       case EffectKind::Make:
         return;
+      case EffectKind::Take:
+        add({StepKind::Take, target, effect.count});
+        return;
       case EffectKind::SetAttr: {
         int32_t value = emit(effect.value);
         add({StepKind::SetAttribute, target, value, name()});

@@ -97,6 +97,7 @@ enum class EffectKind : uint8_t {
   SetGlobal,
   DelGlobal,
   Make,  // the target is made by a call, in this order among others
+  Take,  // `count` items are taken from an iterator
 };
 
 /// A change of an outside object, to be replayed when the plan ends.
@@ -105,6 +106,7 @@ struct Effect {
   Value* target;
   Value* key = nullptr;
   Value* value = nullptr;
+  int32_t count = 0;
 };
 
 struct GeneratorValue;
@@ -179,6 +181,11 @@ class Interpreter {
   DictValue* dict_part(Value* value);
   SequenceValue* list_part(Value* value);
   void mutated(Value* container);  // logs the effect if the container is outside
+  /// Whether the program changed this outside object, or what stands behind it.
+  bool is_changed(PyObject* object) const;
+  /// What the program changed must not be another outside object that it looked at, should a later call bring one
+  /// object in two places. Once, when all effects are known.
+  void guard_distinct();
   /// Logs a method call on an outside instance of a built-in class, to be made again when the plan ends.
   void replay_method(Value* target, const char* method, std::vector<Value*> arguments);
 

@@ -167,6 +167,13 @@ Rebuild MapIterator::rebuild(Interpreter&) {
 Rebuild FilterIterator::rebuild(Interpreter&) {
   return {reinterpret_cast<PyObject*>(&PyFilter_Type), {function, inner}};
 }
+Rebuild ItemIterator::rebuild(Interpreter&) {
+  // Going over the items of an instance runs the program's own code.
+  SequenceValue* sequence = as_sequence(container);
+  if (!sequence || step > 0 || done || index >= static_cast<Py_ssize_t>(sequence->items.size())) return {};
+  size_t taken = sequence->items.size() - 1 - static_cast<size_t>(index);
+  return {reinterpret_cast<PyObject*>(&PyReversed_Type), {container}, {}, taken};
+}
 /// Class of the iterator that a real object of this kind gives.
 static PyTypeObject* iterator_class(Ref object) {
   Ref iterator = Ref::steal(PyObject_GetIter(object.get()));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "capture/interpreter/interpreter.h"
+#include "capture/pycompat/facts.h"
 
 /// Iterators half-way through. Each asks for no more than the real one would, at the time when it would.
 namespace stator::capture {
@@ -91,6 +92,26 @@ struct FilterIterator final : IteratorValue {
   PyTypeObject* type() const override { return &PyFilter_Type; }
 };
 
+/// A real iterator whose items can be told before they are taken; they are taken when the plan ends. Where it stands
+/// is not looked at: the same capture serves one round of a loop after another.
+struct OutsideIterator final : IteratorValue {
+  Ref real;
+  StatorIterKind form;
+  std::vector<Value*> asked;  // by an enumerate or zip
+  Py_ssize_t taken = 0;
+  bool ended = false;
+  OutsideIterator(PyObject* r, StatorIterKind f) : real(Ref::borrow(r)), form(f) {}
+  Value* next(Interpreter& in) override;
+  PyTypeObject* type() const override { return Py_TYPE(real.get()); }
+
+ private:
+  Value* advance(Interpreter& in);
+  Value* number(Interpreter& in);
+  Value* row(Interpreter& in);
+};
+/// Null for iterators of other kinds.
+OutsideIterator* outside_iterator(Interpreter& in, PyObject* object, Source* source);
+
 /// iter(function, sentinel).
 struct CallIterator final : TypedIterator {
   Value *function, *sentinel;
@@ -106,6 +127,7 @@ struct ItemIterator final : TypedIterator {
   ItemIterator(Value* c, Py_ssize_t i, Py_ssize_t s, PyTypeObject* t)
       : TypedIterator(t), container(c), index(i), step(s) {}
   Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
 };
 
 }  // namespace stator::capture

@@ -3,6 +3,7 @@
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/iterators.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/pycompat/facts.h"
@@ -61,6 +62,7 @@ static bool is_per_call(const Source* source) {
   switch (source->kind) {
     case SourceKind::Argument:
     case SourceKind::Item:
+    case SourceKind::Upcoming:
       return true;
     case SourceKind::DictItem:
       return source->parent->kind != SourceKind::InstanceDict && source->parent->kind != SourceKind::Pinned;
@@ -161,6 +163,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   }
 
   if (Value* array = wrap_array(*this, object, source)) return array;
+  if (OutsideIterator* iterator = outside_iterator(*this, object, source)) return from_outside(iterator);
 
   // Anything else is an instance whose class decides how it is read.
   auto* instance = arena.make<ObjectValue>(type);

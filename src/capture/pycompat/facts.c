@@ -94,6 +94,24 @@ typedef struct {
   PyObject_HEAD PyObject* dv_dict;
 } DictView;
 
+// listobject.c, enumobject.c and bltinmodule.c; the first fields are the same in 3.11 to 3.13.
+typedef struct {
+  PyObject_HEAD Py_ssize_t index;
+  PyObject* seq;
+} ReversedIter;
+typedef struct {
+  PyObject_HEAD Py_ssize_t en_index;
+  PyObject* en_sit;
+  PyObject* en_result;
+  PyObject* en_longindex;
+} EnumerateIter;
+typedef struct {
+  PyObject_HEAD Py_ssize_t tuplesize;
+  PyObject* ittuple;
+  PyObject* result;
+  int strict;
+} ZipIter;
+
 StatorIter stator_iter(PyObject* iterator) {
   static const struct {
     PyTypeObject* type;
@@ -103,7 +121,11 @@ StatorIter stator_iter(PyObject* iterator) {
                {&PyRangeIter_Type, kStatorIterRange},
                {&PyDictIterKey_Type, kStatorIterDictKeys},
                {&PyDictIterValue_Type, kStatorIterDictValues},
-               {&PyDictIterItem_Type, kStatorIterDictItems}};
+               {&PyDictIterItem_Type, kStatorIterDictItems},
+               {&PyListRevIter_Type, kStatorIterListReversed},
+               {&PyReversed_Type, kStatorIterReversed},
+               {&PyEnum_Type, kStatorIterEnumerate},
+               {&PyZip_Type, kStatorIterZip}};
   StatorIter out = {kStatorIterOther, NULL, 0, 0, 0, 0};
   for (size_t i = 0; i < Py_ARRAY_LENGTH(kinds); ++i) {
     if (Py_TYPE(iterator) == kinds[i].type) out.kind = kinds[i].kind;
@@ -129,12 +151,82 @@ StatorIter stator_iter(PyObject* iterator) {
 #endif
       break;
     }
+    case kStatorIterListReversed:
+    case kStatorIterReversed:
+      out.source = ((ReversedIter*)iterator)->seq;
+      out.index = ((ReversedIter*)iterator)->index;
+      break;
+    case kStatorIterEnumerate:
+      out.source = ((EnumerateIter*)iterator)->en_sit;
+      out.index = ((EnumerateIter*)iterator)->en_longindex ? -1 : ((EnumerateIter*)iterator)->en_index;
+      break;
+    case kStatorIterZip:
+      out.source = ((ZipIter*)iterator)->ittuple;
+      out.count = ((ZipIter*)iterator)->strict;
+      break;
     default:
       out.source = ((DictIter*)iterator)->di_dict;
       out.index = ((DictIter*)iterator)->di_pos;
       out.count = ((DictIter*)iterator)->len;
   }
   return out;
+}
+
+static void give(PyObject** place, PyObject* borrowed) {
+  if (place) *place = Py_NewRef(borrowed);
+}
+
+static StatorPeek peek_sequence(PyObject* sequence, Py_ssize_t index, PyObject** item) {
+  if (index < 0 || index >= Py_SIZE(sequence)) return kStatorPeekEnd;
+  give(item, PyList_Check(sequence) ? PyList_GET_ITEM(sequence, index) : PyTuple_GET_ITEM(sequence, index));
+  return kStatorPeekItem;
+}
+
+static StatorPeek peek_dict(const StatorIter* it, Py_ssize_t used, Py_ssize_t ahead, PyObject** key, PyObject** item) {
+  // A dict that has grown or shrunk makes the iterator raise.
+  if (PyDict_GET_SIZE(it->source) != used) return kStatorPeekUnknown;
+  Py_ssize_t position = it->index;
+  PyObject *found_key = NULL, *value = NULL;
+  for (Py_ssize_t i = 0; i <= ahead; ++i) {
+    if (!PyDict_Next(it->source, &position, &found_key, &value)) return kStatorPeekEnd;
+  }
+  give(item, it->kind == kStatorIterDictKeys ? found_key : value);
+  if (it->kind == kStatorIterDictItems) give(key, found_key);
+  return kStatorPeekItem;
+}
+
+StatorPeek stator_iter_peek(PyObject* iterator, Py_ssize_t ahead, PyObject** key, PyObject** item) {
+  const StatorIter it = stator_iter(iterator);
+  switch (it.kind) {
+    case kStatorIterOther:
+    case kStatorIterEnumerate:
+    case kStatorIterZip:
+      return kStatorPeekUnknown;
+    case kStatorIterRange:
+      if (ahead >= it.count) return kStatorPeekEnd;
+      if (!item) return kStatorPeekItem;
+      *item = PyLong_FromLong((long)((unsigned long)it.start + (unsigned long)ahead * (unsigned long)it.step));
+      if (*item) return kStatorPeekItem;
+      PyErr_Clear();
+      return kStatorPeekUnknown;
+    default:
+      break;
+  }
+  if (!it.source) return kStatorPeekEnd;
+  switch (it.kind) {
+    case kStatorIterList:
+    case kStatorIterTuple:
+      return peek_sequence(it.source, it.index + ahead, item);
+    case kStatorIterReversed:
+      if (!PyTuple_CheckExact(it.source)) return kStatorPeekUnknown;
+      return peek_sequence(it.source, it.index - ahead, item);
+    case kStatorIterListReversed:
+      // Past the end it has ended for good.
+      if (it.index >= Py_SIZE(it.source)) return kStatorPeekUnknown;
+      return peek_sequence(it.source, it.index - ahead, item);
+    default:
+      return peek_dict(&it, ((DictIter*)iterator)->di_used, ahead, key, item);
+  }
 }
 
 StatorRange stator_range(PyObject* range) {

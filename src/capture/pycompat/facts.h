@@ -159,6 +159,10 @@ typedef enum {
   kStatorIterDictKeys,  // source: dict, NULL when exhausted; index: position as of PyDict_Next; count: items left
   kStatorIterDictValues,
   kStatorIterDictItems,
+  kStatorIterListReversed,  // source: list, NULL when exhausted; index: next position
+  kStatorIterReversed,      // source: any sequence, NULL when exhausted; index: next position
+  kStatorIterEnumerate,     // source: the iterator it asks; index: the next number, -1 where that is no small one
+  kStatorIterZip,           // source: tuple of the iterators it asks; count: 1 if they must end together
 } StatorIterKind;
 
 typedef struct {
@@ -171,6 +175,16 @@ typedef struct {
 
 /// Exact types only. Reads, never advances.
 StatorIter stator_iter(PyObject* iterator);
+
+typedef enum {
+  kStatorPeekItem,     // it would give `item`, and has `key` for it in a dict
+  kStatorPeekEnd,      // it would end before
+  kStatorPeekUnknown,  // that cannot be told without asking it
+} StatorPeek;
+
+/// What an iterator over a list, tuple, range or dict gives after `ahead` other items. `item` and `key` are new
+/// references; `key` is set for the items of a dict only. Any of them may be NULL where it is not wanted.
+StatorPeek stator_iter_peek(PyObject* iterator, Py_ssize_t ahead, PyObject** key, PyObject** item);
 
 typedef struct {
   PyObject *start, *stop, *step, *length;  // ints

@@ -136,6 +136,16 @@ std::string Source::describe() const {
       return parent->describe() + ".grad";
     case SourceKind::Referent:
       return parent->describe() + "()";
+    case SourceKind::Upcoming:
+      return parent->describe() + ".next[" + std::to_string(index) + "]";
+    case SourceKind::UpcomingKey:
+      return parent->describe() + ".next_key[" + std::to_string(index) + "]";
+    case SourceKind::Counter:
+      return parent->describe() + ".count[" + std::to_string(index) + "]";
+    case SourceKind::Asked:
+      return parent->describe() + ".iterator[" + std::to_string(index) + "]";
+    case SourceKind::Iterated:
+      return parent->describe() + ".iterated";
   }
   return "?";
 }

@@ -29,6 +29,11 @@ enum class SourceKind : uint8_t {
   Type,           // the parent's class
   Gradient,       // .grad of the parent tensor
   Referent,       // what the parent weak reference refers to; None when it is gone
+  Upcoming,       // what the parent iterator gives after `index` other items; of a dict's items, the value
+  UpcomingKey,    // of a dict's items, the key
+  Counter,        // the number that the parent enumerate gives after `index` others
+  Asked,          // iterator `index` of those that the parent enumerate or zip asks
+  Iterated,       // the list or dict that the parent iterator goes over
 };
 
 /// `index` of an Attribute source: an attribute of the instance itself, or a field that its class describes.

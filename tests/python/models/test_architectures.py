@@ -18,7 +18,7 @@ GENERATING = [row for row in ROWS if row.kind.prompt]
 
 
 # Captured in more graphs than torch.compile's: these are only compared with eager. Nothing else may join them.
-BEHIND = {"OPT", "Switch Transformers", "Whisper"}
+BEHIND = {"Switch Transformers"}
 
 
 def check_count(row, backend, peer):
