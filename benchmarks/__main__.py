@@ -17,8 +17,8 @@ from .measure import Table
 
 # startup comes first: it starts processes, and later topics leave this one warm.
 TOPICS = ["startup", "capture", "calls", "breaks", "steady", "phases", "memory"]
-# Asked for by name: torch.compile takes minutes over them.
-ON_DEMAND = ["graphs"]
+# Asked for by name: they take minutes.
+ON_DEMAND = ["graphs", "endurance"]
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 

@@ -183,6 +183,7 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   plan->state_at_end = w.state_at_end;
   plan->is_cut = entry->broke && entry->broke->id == BreakId::fuel;
   plan->prepare();
+  plan->lend_to(*entry->guards);
   entry->ops = op_count(*w.graph);
   if (entry->ops > 0) {
     entry->graph = w.graph;

@@ -17,7 +17,7 @@ struct Making {
 
 using StepFn = Ref (*)(const Step&, Making&);
 
-Ref make_constant(const Step& s, Making&) { return s.object; }
+Ref make_constant(const Step& s, Making&) { return s.object.ref(); }
 Ref make_slot(const Step& s, Making& m) { return Ref::borrow(m.guards.slot(s.a)); }
 Ref make_output(const Step& s, Making& m) { return m.outputs[s.a]; }
 
@@ -64,7 +64,7 @@ Ref make_dict(const Step& s, Making& m) {
 }
 
 Ref make_set(const Step& s, Making& m) {
-  Ref elements = s.object ? s.object : make_tuple(s, m);
+  Ref elements = s.object ? s.object.ref() : make_tuple(s, m);
   return Ref::steal(s.a ? PyFrozenSet_New(elements.get()) : PySet_New(elements.get()));
 }
 Ref make_slice(const Step& s, Making& m) {
@@ -242,6 +242,8 @@ static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Generator) + 1)
 }  // namespace
 
 bool Plan::run(const CheckArray& guards, Outcome& outcome) const {
+  RefRow<8> lent(lent_.size());
+  for (size_t i = 0; i < lent_.size(); ++i) lent[i] = Ref::borrow(lent_[i]);
   if (frames.empty()) {
     RefRow<32> made(steps.size());
     return make_all(guards, made.data(), outcome);

@@ -71,10 +71,30 @@ enum class Continuation : uint8_t {
   Discard,  // the result is dropped: what is to be seen is on the stack already
 };
 
+/// An object that a step needs: owned, or, once lent, kept alive by others.
+class Held {
+ public:
+  Held() = default;
+  Held(Ref object) : owner_(std::move(object)), object_(owner_.get()) {}
+  void lend() { owner_ = Ref(); }
+
+  PyObject* get() const { return object_; }
+  Ref ref() const { return Ref::borrow(object_); }
+  explicit operator bool() const { return object_ != nullptr; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(object_);
+  }
+
+ private:
+  Ref owner_;
+  PyObject* object_ = nullptr;
+};
+
 struct Step {
   StepKind kind;
   int32_t a = -1, b = -1;
-  Ref object;
+  Held object;
   std::vector<int32_t> items;
   StepHint hint = StepHint::None;
   uint64_t number = 0;  // SetAttributes: the class's version for which the names are plain attributes
@@ -113,6 +133,9 @@ class Plan {
 
   /// Looks through the steps for what can be done together or left out. Once, when the plan is whole.
   void prepare();
+  /// Lends the classes, functions and modules it names to the guards, which are dead when one of them is. A program
+  /// that is dropped would not die otherwise: its code owns the plan.
+  void lend_to(CheckArray& guards);
   /// False with a Python error set. The guards must just have held on this thread.
   bool run(const CheckArray& guards, Outcome& outcome) const;
 
@@ -120,6 +143,7 @@ class Plan {
   bool run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& undone) const;
   bool make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const;
 
+  std::vector<PyObject*> lent_;         // a run holds them as long as it takes
   std::vector<int32_t> slots_, order_;  // the steps that read slots, and all others that do something
 };
 

@@ -116,6 +116,18 @@ class Preparation {
 
 }  // namespace
 
+void Plan::lend_to(CheckArray& guards) {
+  for (Step& step : steps) {
+    PyObject* object = step.object.get();
+    if (!object) continue;
+    bool is_class = PyType_Check(object) && PyType_HasFeature(step.object.as<PyTypeObject>(), Py_TPFLAGS_HEAPTYPE);
+    if (!is_class && !PyFunction_Check(object) && !PyModule_CheckExact(object)) continue;
+    if (!guards.watch(object)) continue;
+    step.object.lend();
+    lent_.push_back(object);
+  }
+}
+
 void Plan::prepare() {
   Preparation(steps).run();
   for (size_t i = 0; i < steps.size(); ++i)

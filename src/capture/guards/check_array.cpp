@@ -63,12 +63,8 @@ bool is_dict_content(const Fact& fact) {
 
 struct CheckArray::Builder {
   CheckArray& array;
-  Ref death_callback;
 
-  explicit Builder(CheckArray& a) : array(a) {
-    Ref capsule = Ref::steal(PyCapsule_New(new std::shared_ptr<bool>(a.dead_), nullptr, free_flag));
-    death_callback = Ref::steal(PyCFunction_New(&on_death_def, capsule.get()));
-  }
+  explicit Builder(CheckArray& a) : array(a) {}
 
   bool is_needed(const Source* s) {
     if (s->loaded || !s->facts.empty()) return true;
@@ -173,14 +169,7 @@ struct CheckArray::Builder {
 
   /// Literals stay strong; what can be watched is watched; the rest (no weak references, no cycles) stays strong.
   void watch(Ref& object) {
-    if (!object || is_literal(object.get())) return;
-    Ref weak = Ref::steal(PyWeakref_NewRef(object.get(), death_callback.get()));
-    if (!weak) {
-      PyErr_Clear();
-      return;
-    }
-    array.watches_.push_back(std::move(weak));
-    object = Ref();
+    if (object && !is_literal(object.get()) && array.watch(object.get())) object = Ref();
   }
 
   void release(Source* s) {
@@ -200,8 +189,20 @@ struct CheckArray::Builder {
   }
 };
 
+bool CheckArray::watch(PyObject* object) {
+  Ref weak = Ref::steal(PyWeakref_NewRef(object, on_death_.get()));
+  if (!weak) {
+    PyErr_Clear();
+    return false;
+  }
+  watches_.push_back(std::move(weak));
+  return true;
+}
+
 CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const GlobalState> globals)
     : tree_(std::move(tree)), globals_(std::move(globals)) {
+  Ref flag = Ref::steal(PyCapsule_New(new std::shared_ptr<bool>(dead_), nullptr, free_flag));
+  on_death_ = Ref::steal(PyCFunction_New(&on_death_def, flag.get()));
   Builder build(*this);
   // What lives by a class's word comes after that word: pinned classes are the first of the pinned.
   auto rank = [](const Source* root) {

@@ -27,6 +27,8 @@ class CheckArray {
   /// The object that a loaded source held in the last successful run; borrowed.
   PyObject* slot(int32_t index) const { return current_[index]; }
   bool is_dead() const { return *dead_; }
+  /// The array is dead once `object` is. False for objects that cannot be watched.
+  bool watch(PyObject* object);
   /// Whether the arguments that are guarded by identity are the same objects.
   bool same_identities(const GuardInput& input) const;
 
@@ -66,6 +68,7 @@ class CheckArray {
   };
   std::vector<Asserted> facts_;
   std::vector<Ref> watches_;
+  Ref on_death_;  // what they call
   std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);
 };
 

@@ -17,7 +17,7 @@ Interpreter::Interpreter(const Start& start, std::string graph_name)
       depth_(start.depth),
       varying_(start.varying),
       break_is_error_(start.break_is_error),
-      sources_(std::make_unique<SourceTree>(code_)) {
+      sources_(std::make_unique<SourceTree>()) {
   const pycompat::Code* decoded = pycompat::decode(code_);
   int count = !decoded ? 0
               : offset_ > 0

@@ -83,8 +83,6 @@ struct Source {
 /// Owns all sources of one capture and interns them: one node per path.
 class SourceTree {
  public:
-  explicit SourceTree(PyCodeObject* code) : code_(Ref::borrow(reinterpret_cast<PyObject*>(code))) {}
-
   Source* argument(int slot, PyObject* object);
   Source* function(PyObject* object);
   Source* pinned(PyObject* object, const char* what);
@@ -94,12 +92,10 @@ class SourceTree {
   void add_fact(Source* source, Fact fact);
 
   const std::vector<Source*>& roots() const { return roots_; }
-  PyCodeObject* code() const { return code_.as<PyCodeObject>(); }
 
  private:
   Source* make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object);
 
-  Ref code_;
   std::deque<Source> arena_;
   std::vector<Source*> roots_;
   std::unordered_map<PyObject*, Source*> pinned_;
