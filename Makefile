@@ -19,7 +19,8 @@ export HF_HUB_OFFLINE := 1
 
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
 
-.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme conformance fuzz lint format asan tsan clean help
+.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme conformance fuzz lint format asan tsan \
+        test-debug clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -96,5 +97,15 @@ tsan: $(VENV_STAMP)  ## C++ tests with threads under ThreadSanitizer
 	@TSAN_OPTIONS="ignore_noninstrumented_modules=1 suppressions=$(CURDIR)/tools/tsan.supp" \
 	  setarch -R build-tsan/stator_tests --gtest_filter='Threads.*'
 
+DEBUG_PYTHON ?= python3.11-dbg
+DEBUG_PATH = PYTHONPATH=$(CURDIR)/python:$(CURDIR):$(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
+
+test-debug: $(VENV_STAMP)  ## Python tests on a debug build of CPython (DEBUG_PYTHON), with its own assertions
+	@command -v $(DEBUG_PYTHON) > /dev/null || { echo "no $(DEBUG_PYTHON): install it, or name another"; exit 1; }
+	@$(DEBUG_PATH) cmake -S . -B build-debug -G Ninja -DPython_EXECUTABLE=$$(command -v $(DEBUG_PYTHON)) \
+	  -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O2
+	@ninja -C build-debug -j $(JOBS)
+	@$(DEBUG_PATH) $(DEBUG_PYTHON) -m pytest -n $(TEST_JOBS) -q tests/python/robust tests/python/parity tests/python/api
+
 clean:  ## remove what was built (not .venv)
-	@rm -rf $(BUILD) build-asan build-tsan build-wheel build-wheel-env dist python/stator/*.so
+	@rm -rf $(BUILD) build-asan build-tsan build-debug build-wheel build-wheel-env dist python/stator/*.so

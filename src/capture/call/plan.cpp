@@ -87,6 +87,8 @@ Ref make_bound(const Step& s, Making& m) {
   PyObject *function = m.at(s.a), *self = m.at(s.b);
   if (PyFunction_Check(function)) return Ref::steal(PyMethod_New(function, self));
   descrgetfunc get = Py_TYPE(function)->tp_descr_get;
+  // `self` is the class itself.
+  if (Py_IS_TYPE(function, &PyClassMethodDescr_Type)) return Ref::steal(get(function, nullptr, self));
   return get ? Ref::steal(get(function, self, reinterpret_cast<PyObject*>(Py_TYPE(self))))
              : Ref::steal(PyMethod_New(function, self));
 }

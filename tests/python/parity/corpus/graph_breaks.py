@@ -447,3 +447,9 @@ def operator_that_raises_when_it_runs(x):
     except RuntimeError:
         log.append("caught")
         return x * 2
+
+
+@program((f(2), [1, 2]), (f(2), [1, 3]))
+def in_the_arguments_of_a_class_method(x, keys):
+    y = x + 1
+    return dict.fromkeys(print("once") or keys), int.from_bytes(bytes(print("twice") or keys), "big"), y
