@@ -7,7 +7,10 @@ computed. A checkpointed part is a graph of its own, which torch runs now, and a
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -90,6 +93,34 @@ class FunctionCall:
 
     def __str__(self) -> str:
         return str(self.linked.__qualname__)
+
+
+def gradients(
+    outputs: Sequence[torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    grad_outputs: Sequence[torch.Tensor] | None = None,
+    retain_graph: bool = False,
+    create_graph: bool = True,
+) -> tuple[torch.Tensor, ...]:
+    """Gradients within a transform of `torch.func`: where none flows, zeros."""
+    given = [None] * len(outputs) if grad_outputs is None else list(grad_outputs)
+    pairs = [(output, grad) for output, grad in zip(outputs, given, strict=False) if output.requires_grad]
+    if not pairs:
+        return tuple(torch.zeros_like(tensor) for tensor in inputs)
+    # Torch's compiled autograd, where somebody has loaded it, is not to see this backward pass.
+    compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+    with compiled._disable() if compiled is not None else contextlib.nullcontext():
+        made = torch.autograd.grad(
+            [output for output, _ in pairs],
+            list(inputs),
+            None if grad_outputs is None else [grad for _, grad in pairs],
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            allow_unused=True,
+        )
+    return tuple(
+        torch.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(made, inputs, strict=True)
+    )
 
 
 class Checkpoint:

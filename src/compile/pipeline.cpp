@@ -65,6 +65,7 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
   if (config().aten_graphs) in.torch.record_below();
   in.stop_before = stop_before;
   auto note_state = [&] {
+    if (!state.before()->has_same_levels()) throw Break{BreakId::global_state, "a level of a transform stays open"};
     if (!state.is_changed()) return;
     if (!state.before()->can_be_restored()) throw Break{BreakId::global_state, ""};
     w.state_at_end = GlobalState::current();

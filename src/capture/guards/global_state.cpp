@@ -12,6 +12,8 @@
 
 #include <sstream>
 
+#include "capture/guards/transforms.h"
+
 namespace stator::capture {
 namespace {
 
@@ -86,13 +88,16 @@ class Snapshot final : public GlobalState {
     return out.str();
   }
 
+  bool has_same_levels() const override { return TransformState::current() == transforms_; }
+
   bool can_be_restored() const override {
-    return c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
+    return has_same_levels() && c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
            at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
            at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_;
   }
 
   void restore() const override {
+    transforms_.restore();
     c10::AutogradState::set_tls_state(autograd_);
     c10::impl::PODLocalDispatchKeySet keys;
     keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, included_));
@@ -115,6 +120,7 @@ class Snapshot final : public GlobalState {
   uint32_t flags_, threads_;
   at::ScalarType autocast_cpu_, autocast_cuda_;
   int autocast_nesting_;
+  TransformState transforms_ = TransformState::current();
   int64_t function_modes_;
   at::impl::TorchFunctionDisabledState function_state_;
 };

@@ -12,9 +12,11 @@ class GlobalState {
   virtual ~GlobalState() = default;
   virtual bool matches() const = 0;
   virtual std::string mismatch() const = 0;
+  /// Whether no level of a transform (`torch.func`, forward-mode AD) was opened or closed since.
+  virtual bool has_same_levels() const = 0;
   /// Whether `restore` would bring all of it back from the state of this moment.
   virtual bool can_be_restored() const = 0;
-  /// Puts grad mode, inference-independent flags and autocast back to this snapshot (after a capture).
+  /// Puts grad mode, inference-independent flags, autocast and levels back to this snapshot (after a capture).
   virtual void restore() const = 0;
   static std::shared_ptr<const GlobalState> current();
   /// Why nothing may be captured now (an active dispatch or function mode, functorch, tracing), or null.

@@ -84,6 +84,7 @@ Value* array_of_tensor(Interpreter& in, Value* tensor) {
 }
 
 Value* tensor_numpy(Interpreter& in, CallArgs& args) {
+  if (in.in_transform) throw Break{BreakId::numpy, "an array inside of a transform"};
   if (args.positional.size() != 1 || !args.keywords.empty() || args.positional[0]->kind != Kind::Tensor)
     throw Break{BreakId::data_exit, "Tensor.numpy with arguments"};
   return array_of_tensor(in, args.positional[0]);
@@ -149,6 +150,7 @@ bool is_numpy_callable(PyObject* callable) {
 }
 
 Value* call_numpy(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  if (in.in_transform) throw Break{BreakId::numpy, "an array inside of a transform"};
   bool is_method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
   PyObject* target = is_method ? reinterpret_cast<PyDescrObject*>(callable)->d_name : callable;
   if (!takes_tensors(callable) || args.positional.empty() || args.positional[0]->kind != Kind::Tensor)

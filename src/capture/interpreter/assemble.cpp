@@ -116,6 +116,8 @@ class Assembler {
       case Kind::Constant:
         return add({StepKind::Constant, -1, -1, static_cast<ConstantValue*>(value)->object});
       case Kind::Tensor: {
+        if (uint64_t step = static_cast<TensorValue*>(value)->wrapped_at)
+          throw StopEarlier{step, BreakId::reconstruct, "a tensor of a transform that is over, or would go on"};
         out_.outputs.push_back(static_cast<TensorValue*>(value)->fake.get());
         return add({StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1});
       }

@@ -57,7 +57,7 @@ AssumptionScope::~AssumptionScope() { allowed = outer_; }
 
 std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
   auto* tensor = as<TensorValue>(value);
-  if (!allowed || !tensor) return {};
+  if (!allowed || !tensor || in.in_transform || tensor->wrapped_at) return {};
   bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
   bool next_raises = only_raises(*frame.code, frame.pc);
   if (jump_raises == next_raises) return {};

@@ -175,6 +175,11 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
   switch (kind_of_callable(callable)) {
     case CallableKind::Torch:
       return in.call_torch(callable, args);
+    case CallableKind::Transform: {
+      Value* result = in.call_torch(callable, args);
+      in.look_at_levels();
+      return result;
+    }
     case CallableKind::Ambient: {
       static PyObject* const end_of_autocast = known_object("torch.clear_autocast_cache");
       Value* result = call_literal(in, callable, args);

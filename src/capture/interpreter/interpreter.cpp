@@ -15,6 +15,7 @@ Interpreter::Interpreter(const Start& start, std::string graph_name)
       code_(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(start.function))),
       offset_(start.offset),
       depth_(start.depth),
+      levels_at_start_(TransformState::current()),
       varying_(start.varying),
       break_is_error_(start.break_is_error),
       sources_(std::make_unique<SourceTree>()) {
@@ -144,6 +145,7 @@ Value* Interpreter::run_frame(Frame& current) {
   }
   Frame* previous = frame;
   frame = &current;
+  current.in_transform = in_transform;
   const std::vector<pycompat::Instr>& instrs = current.code->instrs;
   while (!current.returned && !current.yielded) {
     try {
@@ -213,11 +215,20 @@ void Interpreter::note_end() {
 }
 
 uint64_t Interpreter::resumable_step() const {
-  // Where code of another kind stands between two frames, the break moves out to the instruction that led there.
+  // Where code of another kind stands between two frames, the break moves out to the instruction that led there; and
+  // to the one that led to a transform, from within.
   uint64_t step = frame->step;
-  for (const Frame* f = frame; f->caller; f = f->caller)
-    if (f->continuation == Continuation::Opaque) step = f->caller->step;
-  return step;
+  bool inside = in_transform;
+  for (const Frame* f = frame; f->caller; inside = f->in_transform, f = f->caller)
+    if (inside || f->continuation == Continuation::Opaque) step = f->caller->step;
+  return inside ? opened_at_ : step;
+}
+
+void Interpreter::look_at_levels() {
+  const bool open = !(TransformState::current() == levels_at_start_);
+  if (open && !in_transform)
+    for (const Frame* f = frame; f; f = f->caller) opened_at_ = f->step;
+  in_transform = open;
 }
 
 uint32_t Interpreter::location_of(Frame& current) {

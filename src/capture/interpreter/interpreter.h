@@ -11,6 +11,7 @@
 
 #include "capture/call/break.h"
 #include "capture/call/plan.h"
+#include "capture/guards/transforms.h"
 #include "capture/interpreter/torch_tracer.h"
 #include "capture/pycompat/code.h"
 #include "capture/values/source.h"
@@ -53,6 +54,7 @@ struct Frame {
   Value* result = nullptr;  // set by return and yield
   bool returned = false, yielded = false;
   Value* handled = nullptr;                          // exception being handled
+  bool in_transform = false;                         // when it was entered last: see Interpreter::in_transform
   DictValue* locals_dict = nullptr;                  // what locals() gave
   Value* thrown = nullptr;                           // generators: raised at the `yield` when the frame goes on
   uint64_t step = 0;                                 // number of the instruction that runs, over the whole capture
@@ -226,6 +228,11 @@ class Interpreter {
     return wrap_result(result.get());
   }
   [[noreturn]] void torch_failed(const char* what);
+  /// Whether a transform of `torch.func`, or a level of forward-mode AD, is open that the program opened. They are open
+  /// for real then, around fakes; a break in between moves out to before the first was opened.
+  bool in_transform = false;
+  /// To be called after what opens or closes one.
+  void look_at_levels();
 
   // ---- guards
   SourceTree& sources() { return *sources_; }
@@ -271,6 +278,8 @@ class Interpreter {
   Ref function_;
   PyCodeObject* code_;
   int32_t offset_, depth_;
+  TransformState levels_at_start_;
+  uint64_t opened_at_ = 0;  // the step of the outermost frame that opened the transform
   const std::unordered_set<std::string>* varying_;
   bool break_is_error_;
   std::optional<bool> policy_;  // of the compiled function that is called next

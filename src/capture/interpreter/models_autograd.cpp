@@ -148,6 +148,7 @@ bool has_plain_subclasses(PyObject* function) {
 Value* apply(Interpreter& in, CallArgs& args) {
   Value* function = args.positional.at(0);
   PyObject* type = in.constant_of(function);
+  if (in.in_transform) throw Break{BreakId::unknown_call, "a function of autograd inside of a transform"};
   if (!type || !args.keywords.empty()) throw Break{BreakId::unknown_call, "a function of autograd with keywords"};
   if (!has_plain_subclasses(type)) throw Break{BreakId::unknown_call, "a function of autograd that watches subclasses"};
   std::vector<Value*> inputs(args.positional.begin() + 1, args.positional.end());
@@ -238,6 +239,7 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args) {
 /// node that has torch checkpoint it.
 Value* checkpoint(Interpreter& in, CallArgs& args) {
   static constexpr const char* kOptions[] = {"determinism_check", "early_stop", "preserve_rng_state"};
+  if (in.in_transform) throw Break{BreakId::unknown_call, "torch.utils.checkpoint inside of a transform"};
   Value* reentrant = args.keyword("use_reentrant");
   if (!reentrant || in.constant_of(reentrant) != Py_False || args.keyword("context_fn") || args.keyword("debug"))
     throw Break{BreakId::unknown_call, "torch.utils.checkpoint that is reentrant or has a context of its own"};

@@ -1,5 +1,7 @@
 // Models of torch functions that are not simply called on fakes.
 
+#include <algorithm>
+
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/arrays.h"
@@ -164,10 +166,11 @@ Value* inference_exit(Interpreter& in, CallArgs&) {
   return in.none();
 }
 
-/// True, but for torch's own modules and optimizers: what they compute would differ from what they do plain.
+/// True, but for torch's own modules, optimizers and transforms: what they compute would differ from what they do plain.
 Value* is_compiling(Interpreter& in, CallArgs&) {
   const std::string_view caller = module_of(*in.frame);
-  return in.boolean(!caller.starts_with("torch.optim.") && !caller.starts_with("torch.nn."));
+  constexpr std::string_view kPlain[] = {"torch.optim.", "torch.nn.", "torch._functorch."};
+  return in.boolean(std::none_of(std::begin(kPlain), std::end(kPlain), [&](auto s) { return caller.starts_with(s); }));
 }
 
 /// torch._check and its like on a plain truth value. The real one loads a part of torch that is for symbolic ones.

@@ -89,7 +89,14 @@ bool is_leaf(Interpreter& in, TensorValue* tensor) {
   return is_leaf_tensor(fake);
 }
 
-Value* read_data(Interpreter& in, TensorValue* tensor) { return recorded(in, "data", {tensor}); }
+void refuse_in_transform(Interpreter& in, const TensorValue* tensor, const char* name) {
+  if (in.in_transform || tensor->wrapped_at) refuse(name, "inside of a transform");
+}
+
+Value* read_data(Interpreter& in, TensorValue* tensor) {
+  refuse_in_transform(in, tensor, "data");
+  return recorded(in, "data", {tensor});
+}
 
 Value* read_is_leaf(Interpreter& in, TensorValue* tensor) { return in.boolean(is_leaf(in, tensor)); }
 
@@ -99,6 +106,7 @@ Value* read_grad_fn(Interpreter& in, TensorValue* tensor) {
 }
 
 Value* read_grad(Interpreter& in, TensorValue* tensor) {
+  refuse_in_transform(in, tensor, "grad");
   if (tensor->grad) return tensor->grad;
   // Reading it warns for what is no leaf.
   if (!is_leaf(in, tensor)) refuse("grad", "of a tensor that is no leaf");
@@ -113,11 +121,13 @@ Value* read_grad(Interpreter& in, TensorValue* tensor) {
 }
 
 void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
+  refuse_in_transform(in, tensor, "data");
   if (to->kind != Kind::Tensor) throw Break{BreakId::raises, "something else than a tensor as data"};
   recorded(in, "set_data", {tensor, to});
 }
 
 void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
+  refuse_in_transform(in, tensor, "requires_grad");
   PyObject* flag = in.constant_of(to);
   if (!flag || !PyBool_Check(flag)) throw Break{BreakId::raises, "requires_grad must be a bool"};
   if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is no leaf"};
@@ -127,6 +137,7 @@ void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
 
 void write_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   static PyObject* const name = PyUnicode_InternFromString("grad");
+  refuse_in_transform(in, tensor, "grad");
   // The fake checks what the real tensor would; it is the plan that writes.
   Ref value = in.to_torch(to);
   PyObject* fake = in.fake_of(tensor);
@@ -214,6 +225,7 @@ static bool follows_gradients(PyObject* fake) {
 OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* what, const CallArgs& args) {
   auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
   if (!tensor || !args.keywords.empty()) throw Break{BreakId::unknown_call, method};
+  refuse_in_transform(in, tensor, method);
   PyObject* fake = in.fake_of(tensor);
   if (!follows_gradients(fake)) throw Break{BreakId::raises, std::string(method) + " of a tensor without gradient"};
   auto* made = in.arena.make<OpaqueValue>(what);
@@ -233,6 +245,9 @@ bool is_as_deferred(Interpreter& in, const OpaqueValue* made) {
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args) {
   auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
   if (!tensor || args.count() > 2) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
+  // Whether it may be written there is for functorch to say.
+  if (in.in_transform || tensor->wrapped_at)
+    return in.call_torch(known_object("torch._C.TensorBase.requires_grad_"), args);
   Value* flag = args.positional.size() > 1 ? args.positional[1] : args.keyword("requires_grad");
   if (!flag && args.count() > 1) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
   write_requires_grad(in, tensor, flag ? flag : in.boolean(true));

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "capture/call/python_node.h"
+#include "capture/interpreter/known_types.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/graph.h"
@@ -119,12 +120,29 @@ bool TorchTracer::add_call(PyObject* callable, const std::vector<PyObject*>& ten
   return static_cast<bool>(done);
 }
 
+/// What stands inside of functorch's wrappers.
+static Ref unwrapped(PyObject* tensor) {
+  static PyObject* const unwrap = known_object("torch._C._functorch.get_unwrapped");
+  Ref inner = Ref::borrow(tensor);
+  while (inner && TorchTracer::is_wrapped(inner.get())) inner = Ref::steal(PyObject_CallOneArg(unwrap, inner.get()));
+  PyErr_Clear();
+  return inner;
+}
+
+bool TorchTracer::is_wrapped(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).key_set().has_any(
+      c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
+}
+
 bool TorchTracer::knows(PyObject* tensor) {
-  const at::Tensor& fake = THPVariable_Unpack(tensor);
+  Ref inner = unwrapped(tensor);
+  if (!inner) return false;
+  const at::Tensor& fake = THPVariable_Unpack(inner.get());
   return impl_->tracer.value_of(fake) != graph::kNoValue || impl_->tracer.adopt(fake);
 }
 
 bool TorchTracer::fills_storage(PyObject* fake) {
+  if (is_wrapped(fake)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(fake);
   return tensor.is_contiguous() && tensor.storage_offset() == 0 &&
          tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
@@ -182,7 +200,7 @@ bool TorchTracer::is_plain_tensor(PyObject* object) {
   if (Py_TYPE(object) != tensor_type() && Py_TYPE(object) != parameter_type()) return false;
   const at::Tensor& tensor = THPVariable_Unpack(object);
   return tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() &&
-         !tensor.key_set().has(c10::DispatchKey::Python) && !tensor.key_set().has(c10::DispatchKey::FuncTorchBatched) &&
+         !tensor.key_set().has(c10::DispatchKey::Python) && !is_wrapped(object) &&
          !tensor.key_set().has(c10::DispatchKey::Fake) && !tensor.is_meta();
 }
 

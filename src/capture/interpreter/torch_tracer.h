@@ -57,8 +57,10 @@ class TorchTracer {
   /// The last failure was a poisoned fake (data asked for) or a refused operator, not an ordinary error.
   bool was_refused() const { return refused_; }
 
-  /// Whether the tensor stands for a value of the graph (a factory's shallow copy does from now on).
+  /// Whether the tensor stands for a value of the graph (a factory's shallow copy does from now on), or is a wrapper of
+  /// functorch's around one.
   bool knows(PyObject* tensor);
+  static bool is_wrapped(PyObject* tensor);
   /// Whether a fake is contiguous and has its storage for itself.
   static bool fills_storage(PyObject* fake);
   /// An `autocast` block of the program ended.

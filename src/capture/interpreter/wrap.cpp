@@ -193,6 +193,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
     if (type != TorchTracer::tensor_type() || !torch.knows(object))
       throw Break{BreakId::torch_refused, "a tensor was made without an operator"};
     auto* tensor = arena.make<TensorValue>(Ref::borrow(object), type);
+    if (TorchTracer::is_wrapped(object)) tensor->wrapped_at = resumable_step();
     by_fake_.set(object, tensor);
     return tensor;
   }

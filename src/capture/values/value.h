@@ -69,6 +69,7 @@ struct TensorValue final : Value {
   Value* grad = nullptr;                    // its gradient, once it was read or written
   std::vector<std::pair<Ref, Value*>> own;  // attributes that the program hung on it, newest first
   bool written = false;                     // requires_grad was changed by the program
+  uint64_t wrapped_at = 0;                  // functorch's wrapper around a fake: the step to stop before where it was
   Ref layout;                               // an input that is the memory of a NumPy array: the array's layout
   explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
 };

@@ -41,6 +41,13 @@ void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
 }
 
+/// A transform of functorch sees the operator first. It stays in this thread's keys, so that the operators that the
+/// transform is made of come back here, and those on plain tensors are the ones that are recorded.
+bool is_for_functorch(c10::DispatchKeySet keys) {
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         keys.has_any(c10::DispatchKeySet({c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched}));
+}
+
 }  // namespace
 
 struct Tracer::Impl {
@@ -68,9 +75,6 @@ struct Tracer::Impl {
 
 void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (op.operator_name().name.starts_with("profiler::")) return op.redispatchBoxed(keys, stack);
-  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) {
-    refuse(op, "called under a functorch transform");
-  }
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
   answer(op, keys, stack);
@@ -106,8 +110,9 @@ void Tracer::Impl::rollback(size_t mark) {
 /// What the dispatcher calls for every op while the mode key is in TLS.
 struct Hook {
   static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-    c10::impl::ExcludeDispatchKeyGuard inside(kModeKey);
     auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
+    if (is_for_functorch(keys)) return op.redispatchBoxed(below, stack);
+    c10::impl::ExcludeDispatchKeyGuard inside(kModeKey);
     if (current != nullptr) return current->impl_->call(op, below, stack);
     // Threads that inherit TLS (autograd's) have no tracer; what they make is unknown to it and so refused later.
     answer(op, below, stack);
