@@ -176,6 +176,9 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
     case CallableKind::Torch:
       return in.call_torch(callable, args);
     case CallableKind::Transform: {
+      // Of a level that was open before, tangents are known to the real tensors alone.
+      if (!in.in_transform && TransformState::current().dual_level)
+        throw Break{BreakId::unknown_call, name_of(callable) + " in a level of forward-mode AD"};
       Value* result = in.call_torch(callable, args);
       in.look_at_levels();
       return result;

@@ -1,3 +1,5 @@
+#include <ATen/EmptyTensor.h>
+
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
 #include "core/fake/spec.h"
@@ -28,8 +30,16 @@ Specs to_copy(const Args& args) {
   if (!args.is_none(4) && args.boolean(4)) refuse(args.op(), "pinned memory");
   const auto dtype = args.is_none(1) ? self.scalar_type() : args[1].toScalarType();
   const auto device = args.is_none(3) ? self.device() : args[3].toDevice();
-  if (device.is_meta()) refuse(args.op(), "the meta device");
   return {{dims_of(self), dtype, device, copy_strides(self, args[6])}};
+}
+
+/// Kernels of torch ask a meta tensor for the shape of a result. Such a copy is a meta tensor, which no trace takes.
+void to_copy_or_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const bool to_meta = !args.is_none(3) && args[3].toDevice().is_meta();
+  if (!to_meta) return make_results<to_copy>(op, stack);
+  const auto specs = to_copy(args);
+  args.returns(at::Tensor(at::detail::empty_strided_symint_meta(specs[0].sizes, *specs[0].strides, specs[0].dtype)));
 }
 
 Specs clone(const Args& args) {
@@ -76,7 +86,7 @@ Specs new_like(const Args& args) {
 
 const RuleRow kRows[] = {
     {"aten::copy_", copy_into},
-    {"aten::_to_copy", make_results<to_copy>},
+    {"aten::_to_copy", to_copy_or_meta},
     {"aten::clone", make_results<clone>},
     {"aten::_assert_async", check_only},
     {"aten::_assert_async.msg", check_only},

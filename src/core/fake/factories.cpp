@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/fake/construct.h"
 #include "core/fake/rule.h"
 #include "core/fake/spec.h"
 
@@ -38,6 +39,19 @@ void empty(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto format = args.is_none(5) ? at::MemoryFormat::Contiguous : args[5].toMemoryFormat();
   TORCH_CHECK(format != at::MemoryFormat::Preserve, "unsupported memory format ", format);
   args.returns(make_in_format(sizes, format, dtype_or_default(args, 1), device_at(args, 1)));
+}
+
+/// Zeros that are known by a dispatch key, whose kernels leave out what zeros make needless. Views have it too.
+void efficient_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const auto sizes = args.sym_ints(0);
+  check_sizes(sizes);
+  const auto dtype = dtype_or_default(args, 1);
+  const at::Tensor plain = make_contiguous(sizes, dtype, device_at(args, 1));
+  const auto keys = keys_for(plain.device()).add(c10::DispatchKey::ZeroTensor);
+  at::Tensor zeros = make_over(plain.storage(), keys, dtype);
+  set_geometry(zeros, plain.sym_sizes(), plain.sym_strides(), 0);
+  args.returns(std::move(zeros));
 }
 
 void empty_strided(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -191,6 +205,7 @@ Specs triangle_indices(const Args& args) {
 const RuleRow kRows[] = {
     {"aten::empty.memory_format", empty},
     {"aten::empty_strided", empty_strided},
+    {"aten::_efficientzerotensor", efficient_zeros},
     {"aten::zeros", make_results<filled>},
     {"aten::ones", make_results<filled>},
     {"aten::rand", make_results<filled>},

@@ -213,6 +213,22 @@ bool has_foreign(const Plan& plan, const torch::jit::Stack& stack) {
   return false;
 }
 
+/// Kernels of torch that ask meta tensors for a shape (see `_to_copy`) ask them as if there were no fakes.
+bool answer_on_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  size_t tensors = 0;
+  for (const c10::IValue& value : torch::jit::last(*stack, op.schema().arguments().size())) {
+    if (value.isTensorList()) return false;
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const auto* impl = value.toTensor().unsafeGetTensorImpl();
+    if (!impl->is_wrapped_number() && !impl->is_meta()) return false;
+    tensors += impl->is_meta();
+  }
+  if (tensors == 0) return false;
+  c10::impl::ExcludeDispatchKeyGuard no_fakes(c10::DispatchKey::Fake);
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
+  return true;
+}
+
 void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   // Composite kernels stand in every backend's slot, and their own calls come back here through the Fake key.
   const c10::DispatchKeySet slot(c10::DispatchKey::CPU);
@@ -246,6 +262,7 @@ void answer(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const Plan& plan = plan_for(op);
   if (has_foreign(plan, *stack)) [[unlikely]] {
+    if (answer_on_meta(op, stack)) return;
     count_tier(Tier::Refused);
     refuse(op, "a real tensor that the capture does not know");
   }

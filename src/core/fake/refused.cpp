@@ -9,7 +9,6 @@ constexpr char kValue[] = "the value of a tensor is needed";
 constexpr char kSize[] = "the size of the result depends on values";
 constexpr char kSparse[] = "a layout other than strided";
 constexpr char kFile[] = "reads a file";
-constexpr char kZero[] = "a tensor of symbolic zeros";
 
 const RefusedRow kRows[] = {
     {"aten::_local_scalar_dense", kValue},
@@ -32,7 +31,6 @@ const RefusedRow kRows[] = {
     {"aten::_to_sparse_bsc", kSparse},
     {"aten::to_mkldnn", kSparse},
     {"aten::from_file", kFile},
-    {"aten::_efficientzerotensor", kZero},
 };
 
 /// Solving from the right leaves the conjugate bit set on a complex result, which shape functions don't tell.
