@@ -118,9 +118,7 @@ def gradients(
             create_graph=create_graph,
             allow_unused=True,
         )
-    return tuple(
-        torch.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(made, inputs, strict=True)
-    )
+    return tuple(torch.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(made, inputs, strict=True))
 
 
 class Checkpoint:

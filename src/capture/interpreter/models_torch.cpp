@@ -166,7 +166,8 @@ Value* inference_exit(Interpreter& in, CallArgs&) {
   return in.none();
 }
 
-/// True, but for torch's own modules, optimizers and transforms: what they compute would differ from what they do plain.
+/// True, but for torch's own modules, optimizers and transforms: what they compute would differ from what they do
+/// plain.
 Value* is_compiling(Interpreter& in, CallArgs&) {
   const std::string_view caller = module_of(*in.frame);
   constexpr std::string_view kPlain[] = {"torch.optim.", "torch.nn.", "torch._functorch."};

@@ -19,7 +19,8 @@ void require_wrapped(Interpreter& in, Value* outputs) {
   for (Value* output : in.unpack(outputs)) {
     auto* tensor = as<TensorValue>(output);
     // The graph behind a plain tensor is autograd's own, which is not that of this run.
-    if (!tensor || !tensor->wrapped_at) throw Break{BreakId::unknown_call, "gradients of a plain tensor in a transform"};
+    if (!tensor || !tensor->wrapped_at)
+      throw Break{BreakId::unknown_call, "gradients of a plain tensor in a transform"};
   }
 }
 
@@ -31,7 +32,8 @@ Value* gradients(Interpreter& in, CallArgs& args) {
 }
 
 Value* make_dual(Interpreter& in, CallArgs& args) {
-  static PyObject* const make = known_object("torch._make_dual"), *const level = known_object("torch._C._functorch.maybe_current_level");
+  static PyObject *const make = known_object("torch._make_dual"), *const level = known_object(
+                                                                      "torch._C._functorch.maybe_current_level");
   Ref current = Ref::steal(PyObject_CallNoArgs(level));
   // A dual of a plain tensor stays one in the graph, whose runs have no level open.
   if (in.in_transform && current.get() == Py_None)

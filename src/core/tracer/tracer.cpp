@@ -45,7 +45,8 @@ void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 /// transform is made of come back here, and those on plain tensors are the ones that are recorded.
 bool is_for_functorch(c10::DispatchKeySet keys) {
   return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-         keys.has_any(c10::DispatchKeySet({c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched}));
+         keys.has_any(
+             c10::DispatchKeySet({c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched}));
 }
 
 }  // namespace

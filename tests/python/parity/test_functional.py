@@ -92,7 +92,11 @@ WHOLE = {
     "jvp": (lambda a, t: jvp(lambda s: (s.sin() * s, s.exp()), (a,), (t,)), [(vector(), vector() + 1)]),
     "jvp of vjp": (lambda a, t: jvp(grad(cube), (a,), (t,)), [(vector(), vector() + 1)]),
     "jacobians": (
-        lambda a: (jacrev(lambda t: t.outer(t))(a), jacfwd(lambda t: t.outer(t))(a), jacrev(torch.sin, chunk_size=2)(a)),
+        lambda a: (
+            jacrev(lambda t: t.outer(t))(a),
+            jacfwd(lambda t: t.outer(t))(a),
+            jacrev(torch.sin, chunk_size=2)(a),
+        ),
         [(vector(),), (vector(4),)],
     ),
     "hessians": (
@@ -110,14 +114,19 @@ WHOLE = {
     ),
     "vmap in chunks": (lambda a: vmap(lambda t: t.exp().sum(), chunk_size=3)(a), [(matrix(),)]),
     "vmap of grad of vmap": (
-        lambda w, a: vmap(grad(lambda s, r: vmap(lambda u: (u * s).sum())(r.reshape(3, 1)).sum()), in_dims=(None, 0))(w, a),
+        lambda w, a: vmap(grad(lambda s, r: vmap(lambda u: (u * s).sum())(r.reshape(3, 1)).sum()), in_dims=(None, 0))(
+            w, a
+        ),
         [(vector(), matrix())],
     ),
     "a factory in vmap": (
         lambda a: vmap(lambda t: t + torch.ones(3) + torch.arange(3) + torch.tensor([1.0, 2.0, 3.0]))(a),
         [(matrix(),)],
     ),
-    "writes in vmap": (lambda a: vmap(lambda t: t.clone().mul_(2).index_fill_(0, torch.tensor([0]), 1.0))(a), [(matrix(),)]),
+    "writes in vmap": (
+        lambda a: vmap(lambda t: t.clone().mul_(2).index_fill_(0, torch.tensor([0]), 1.0))(a),
+        [(matrix(),)],
+    ),
     "writes to an argument": (lambda a: (vmap(lambda t: t.mul_(2))(a), a), [(matrix(),)]),
     "writes in grad": (lambda a: grad(lambda t: t.clone().mul_(t).sum())(a), [(vector(),)]),
     "modes in grad": (
@@ -150,7 +159,11 @@ def test_captured_whole(name):
 
 
 def test_one_graph_for_calls_with_other_values():
-    check_parity(lambda a, b: vmap(grad(lambda s, t: (s * t).sum() ** 2))(a, b), *[(matrix() * k, matrix() + k) for k in range(4)], graphs=1)
+    check_parity(
+        lambda a, b: vmap(grad(lambda s, t: (s * t).sum() ** 2))(a, b),
+        *[(matrix() * k, matrix() + k) for k in range(4)],
+        graphs=1,
+    )
 
 
 def test_no_level_is_open_when_the_graph_runs():
@@ -174,7 +187,9 @@ def test_under_no_grad_and_inference_mode():
 def test_autocast():
     def fn(a):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            return grad(lambda t: (t @ t.T).float().pow(2).sum())(a), vmap(lambda t: t @ a)(a.T.contiguous().T.reshape(4, 1, 4).repeat(1, 1, 1)[:, 0])
+            return grad(lambda t: (t @ t.T).float().pow(2).sum())(a), vmap(lambda t: t @ a)(
+                a.T.contiguous().T.reshape(4, 1, 4).repeat(1, 1, 1)[:, 0]
+            )
 
     check_whole(fn, (matrix(4, 4),))
 
@@ -483,7 +498,9 @@ def test_custom_function_inside_of_a_transform():
         def backward(ctx, g):
             return g * 3
 
-    check_parity(lambda a: (grad(lambda t: Twice.apply(t).sum())(a + 1), vmap(Twice.apply)(a + 1)), (vector(),), (vector(),))
+    check_parity(
+        lambda a: (grad(lambda t: Twice.apply(t).sum())(a + 1), vmap(Twice.apply)(a + 1)), (vector(),), (vector(),)
+    )
 
 
 def test_hook_inside_of_a_transform():
@@ -502,7 +519,9 @@ def test_hook_inside_of_a_transform():
 def test_randomness(randomness):
     def fn(a):
         b = a + 1
-        return vmap(lambda t: t + torch.rand(3), randomness=randomness)(b), vmap(torch.nn.functional.dropout, randomness=randomness)(b)
+        return vmap(lambda t: t + torch.rand(3), randomness=randomness)(b), vmap(
+            torch.nn.functional.dropout, randomness=randomness
+        )(b)
 
     check_parity(fn, (matrix(),), (matrix() + 1,), (matrix(),))
 
