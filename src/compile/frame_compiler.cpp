@@ -83,7 +83,7 @@ void after_failure(CodeCache& cache) {
 }
 
 /// Behind a break values are new more often than not, so that fewer of them tell that a place varies.
-constexpr size_t kTriedBehindBreak = 3;
+constexpr size_t kTriedBehindBreak = 2;
 /// After so many captures of a code object without one operator there is nothing to gain.
 constexpr size_t kFruitless = 16;
 
@@ -273,12 +273,14 @@ bool FrameCompiler::at_limit(CodeCache& cache, const Place& place, const std::st
   bool accumulated = static_cast<int64_t>(cache.next_compile_id) >= config().accumulated_recompile_limit;
   bool strict = config().fail_on_recompile_limit_hit || request_.fullgraph;
   bool tired = local || (place.offset > 0 && tried >= kTriedBehindBreak);
-  if (std::string where = tired && !strict ? cache.restless_place(place.offset, key, input) : ""; !where.empty()) {
-    observe::count("recompiles.varying_places");
-    cache.varying[place.offset].insert(where);
-    if (local)
-      warn_limit(cache, "recompile_limit", limit, "the lines that look at " + where + " run as plain Python", reason);
-    return false;
+  if (std::vector<std::string> places; tired && !strict) {
+    places = cache.restless_places(place.offset, key, input);
+    observe::count("recompiles.varying_places", places.size());
+    cache.varying[place.offset].insert(places.begin(), places.end());
+    if (local && !places.empty())
+      warn_limit(cache, "recompile_limit", limit, "the lines that look at " + places.front() + " run as plain Python",
+                 reason);
+    if (!places.empty()) return false;
   }
   if (!local && !accumulated) return false;
   observe::count("recompiles.limit_hit");

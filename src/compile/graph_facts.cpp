@@ -1,5 +1,6 @@
 #include "compile/graph_facts.h"
 
+#include "core/backend/rewind.h"
 #include "core/graph/graph.h"
 
 namespace stator {
@@ -15,6 +16,10 @@ bool fails_after_writing(const graph::Graph& graph) {
     }
   }
   return false;
+}
+Hazard hazard_of(const graph::Graph& graph) {
+  backend::Rewind::Hazard found = backend::Rewind(graph).hazard();
+  return {found.node, found.effect};
 }
 void drop_fakes(graph::Graph& graph) { graph.drop_fakes(); }
 

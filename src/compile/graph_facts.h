@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace stator::graph {
 class Graph;
@@ -12,6 +13,12 @@ namespace stator {
 size_t op_count(const graph::Graph& graph);
 /// Whether an assumption about data is checked after the graph has written to something.
 bool fails_after_writing(const graph::Graph& graph);
+/// A node that may raise for its data where there is no way back, and the effect that has been by then (the node
+/// itself: its own). Node indices; past the last: there is none.
+struct Hazard {
+  uint32_t node, effect;
+};
+Hazard hazard_of(const graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
 }  // namespace stator

@@ -138,12 +138,13 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   // The first instruction of a frame is captured in any case: there is no frame yet to do it in.
   int64_t fuel = std::max<int64_t>(config().break_after, start.offset == 0 && config().break_after < 0 ? 1 : -1);
   uint64_t stop = fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0;
+  BreakId why_stopped = BreakId::fuel;
   Walk w;
   auto attempt = [&](bool assuming) {
     AssumptionScope scope(assuming);
     w = walk(start, graph_name, state, stop);
     entry->broke = w.broke;
-    if (w.stopped) entry->broke = BreakReason{BreakId::fuel, "", w.interpreter->end_stack};
+    if (w.stopped) entry->broke = BreakReason{why_stopped, "", w.interpreter->end_stack};
     // Only a signal handler's exception is left set: it is the user's.
     if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
     if (!w.broke || request.fullgraph || w.broke->is_error) return true;
@@ -157,6 +158,18 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   bool assuming = !request.compiler;
   if (!attempt(assuming)) return nullptr;
   if (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false)) return nullptr;
+  // An operator that raises must find the world as the program would: what cannot be taken back ends the plan before
+  // it.
+  if (!request.compiler && !request.fullgraph && !config().break_after && w.graph) {
+    Hazard hazard = hazard_of(*w.graph);
+    bool is_own = hazard.effect == hazard.node;
+    uint64_t before = hazard.node < op_count(*w.graph) ? w.interpreter->step_of_node(hazard.node) : 0;
+    if (before > 0 && (is_own || before > w.interpreter->step_of_node(hazard.effect))) {
+      stop = before;
+      why_stopped = is_own ? BreakId::way_back : BreakId::way_back_cut;
+      if (!attempt(assuming)) return nullptr;
+    }
+  }
   entry->phases.interpret = watch.lap();
 
   Interpreter& interpreter = *w.interpreter;
@@ -182,7 +195,7 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   plan->result = w.assembly.result;
   plan->frames = std::move(w.assembly.frames);
   plan->state_at_end = w.state_at_end;
-  plan->is_cut = entry->broke && entry->broke->id == BreakId::fuel;
+  plan->is_cut = entry->broke && (entry->broke->id == BreakId::fuel || entry->broke->id == BreakId::way_back_cut);
   plan->prepare();
   plan->lend_to(*entry->guards);
   entry->ops = op_count(*w.graph);

@@ -119,27 +119,41 @@ std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key
   return reasons;
 }
 
-std::string CodeCache::restless_place(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+/// Whether another value of the same kind stands there: a number or text, or a list of another length.
+static bool is_other_value(const CheckArray::Miss& miss) {
+  if (!miss.saw) return false;
+  PyTypeObject* type = Py_TYPE(miss.saw);
+  if (miss.fact->kind == FactKind::Length) return type == &PyList_Type;
+  return Py_TYPE(miss.fact->object.get()) == type && type != &PyBool_Type && is_literal_type(type);
+}
+
+std::vector<std::string> CodeCache::restless_places(int32_t offset, PyObject* cache_key, const GuardInput& input) {
   const auto& known = varying[offset];
   std::unordered_map<std::string, size_t> blamed;
   size_t failed = 0;
   const Entries* entries = at(offset);
   if (!entries) return {};
   for (auto& entry : *entries) {
-    if (entry->cache_key.get() != cache_key || !entry->fits(input.arguments)) continue;
-    CheckArray::Miss miss = entry->guards->miss(input);
-    std::string place = miss.fact && miss.saw ? miss.source->describe() : "";
-    if (known.contains(place)) continue;  // made before that was known
-    ++failed;
-    if (place.empty()) continue;
-    PyTypeObject* type = Py_TYPE(miss.saw);
-    bool other_value = miss.fact->kind == FactKind::Equals && Py_TYPE(miss.fact->object.get()) == type &&
-                       type != &PyBool_Type && is_literal_type(type);
-    if (other_value || (miss.fact->kind == FactKind::Length && type == &PyList_Type)) ++blamed[place];
+    if (entry->cache_key.get() != cache_key || !entry->fits(input.arguments) || !entry->guards->same_identities(input))
+      continue;
+    std::vector<CheckArray::Miss> misses;
+    bool only_values = entry->guards->misses(input, misses);
+    std::unordered_set<std::string> places;
+    bool before = false;  // made before a place was known to vary
+    for (const CheckArray::Miss& miss : misses) {
+      if (!is_other_value(miss)) continue;
+      std::string place = miss.source->describe();
+      before = before || known.contains(place);
+      places.insert(std::move(place));
+    }
+    if (before) continue;
+    failed += only_values || !places.empty();
+    for (const std::string& place : places) ++blamed[place];
   }
+  std::vector<std::string> restless;
   for (auto& [place, count] : blamed)
-    if (count > 1 && 2 * count > failed) return place;
-  return {};
+    if (count > 1 && 2 * count > failed) restless.push_back(place);
+  return restless;
 }
 
 size_t CodeCache::count(int32_t offset, PyObject* cache_key) const {

@@ -27,9 +27,9 @@ class CodeCache {
   void evict(PyObject* cache_key);
   /// Why none of the entries holds: one line per entry, newest first.
   std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// The place whose value alone keeps most entries from holding on this input; empty if there is none. Places that
-  /// are in `varying` already are not named again.
-  std::string restless_place(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// The places whose values keep most entries for the same objects from holding on this input. Places that are in
+  /// `varying` already are not named again.
+  std::vector<std::string> restless_places(int32_t offset, PyObject* cache_key, const GuardInput& input);
   size_t count(int32_t offset, PyObject* cache_key) const;
   /// Entries whose identity-guarded objects fit this call: those are what a recompile limit counts.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;

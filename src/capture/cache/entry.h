@@ -33,17 +33,17 @@ struct Entry {
   bool runs_plain = false;     // the latter
   bool general = false;        // made without values that keep changing: asked after all others
   std::optional<BreakReason> broke;
-  std::vector<bool> bound;  // which slots and stack places hold something; empty at offset 0
+  std::vector<BoundPlace> bound;  // what the frame must hold, and must not; empty at offset 0
   std::shared_ptr<graph::Graph> graph;
   size_t ops = 0;
   Phases phases;
   uint64_t hits = 0;
   uint64_t used = 0;  // when it was hit or made last, by its cache's clock
 
-  /// Whether just the same places hold something.
+  /// Whether the places that were looked at hold something just where they did.
   bool fits(PyObject* const* values) const {
-    for (size_t i = 0; i < bound.size(); ++i)
-      if (bound[i] != (values[i] != nullptr)) return false;
+    for (const BoundPlace& place : bound)
+      if (place.bound != (values[place.index] != nullptr)) return false;
     return true;
   }
   std::string id() const { return std::to_string(frame_id) + "/" + std::to_string(compile_id); }

@@ -14,14 +14,15 @@ namespace {
 Done call(At& at) {
   PyObject* names = at.instr.arg2 >= 0 ? PyTuple_GET_ITEM(at.code.consts, at.instr.arg2) : nullptr;
   size_t keywords = names ? PyTuple_GET_SIZE(names) : 0, count = static_cast<size_t>(at.instr.arg);
-  std::vector<Ref> held = at.pop_all(count + 2);
+  RefRow<8> held(count + 2);
+  for (size_t i = held.size(); i-- > 0;) held[i] = at.pop();
   if (pycompat::kCallableBeforeNull) std::swap(held[0], held[1]);
   // NULL and the callable, or a method and its self: either way the arguments follow.
-  std::vector<PyObject*> row;
-  for (Ref& value : held) row.push_back(value.get());
+  static_assert(sizeof(Ref) == sizeof(PyObject*));
+  auto* row = reinterpret_cast<PyObject**>(held.data());
   bool has_self = row[0] != nullptr;
   PyObject* callee = has_self ? row[0] : row[1];
-  PyObject** arguments = row.data() + (has_self ? 1 : 2);
+  PyObject** arguments = row + (has_self ? 1 : 2);
   size_t positional = count - keywords + has_self;
   return at.push_or_raise(
       PyObject_Vectorcall(callee, arguments, positional | (has_self ? 0 : PY_VECTORCALL_ARGUMENTS_OFFSET), names));

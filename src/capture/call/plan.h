@@ -101,9 +101,16 @@ struct Step {
   Ref extra;
 };
 
+/// A place of a frame, and whether it holds something.
+struct BoundPlace {
+  int32_t index;
+  bool bound;
+};
+
 /// A frame as a plan leaves it at a break. Numbers refer to steps; -1 is NULL.
 struct FrameImage {
-  int32_t function = -1;  // -1: the frame that the plan began in
+  int32_t function = -1;        // -1: the frame that the plan began in
+  std::vector<int32_t> places;  // its slots, all but those that stay as they are
   std::vector<int32_t> slots, stack;
   int32_t offset = 0;  // of the instruction that breaks, or (all but the last image) of the call that is under way
   int32_t unit = 0;    // its code unit, as f_lasti shows it

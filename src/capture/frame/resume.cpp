@@ -64,11 +64,13 @@ class Resumption {
     if (stator_is_tracing(tstate_)) return run_plain();
     Place place{function_.get(), &code_, stator_frame_offset(frame_), stator_frame_slots(frame_),
                 stator_frame_stack_depth(frame_)};
-    if (code_.index_of(place.offset) < 0) return run_plain();
-    if (next_instr().op == pycompat::Op::RETURN_VALUE)
+    int index = code_.index_of(place.offset);
+    if (index < 0) return run_plain();
+    const Instr& next = code_.instrs[index];
+    if (next.op == pycompat::Op::RETURN_VALUE)
       return end(stator_frame_return(tstate_, frame_, stator_frame_pop(frame_), return_site(code_)));
-    if (next_instr().op == pycompat::Op::RETURN_CONST) {
-      PyObject* constant = PyTuple_GET_ITEM(code_.code->co_consts, next_instr().arg);
+    if (next.op == pycompat::Op::RETURN_CONST) {
+      PyObject* constant = PyTuple_GET_ITEM(code_.code->co_consts, next.arg);
       return end(stator_frame_return(tstate_, frame_, Ref::borrow(constant).release(), return_site(code_)));
     }
     std::shared_ptr<Entry> entry = compiler_.entry_at(place);
@@ -208,17 +210,24 @@ class Resumption {
   }
 
   bool fill(const FrameImage& image, const std::vector<Ref>& made) {
-    auto gather = [&](const std::vector<int32_t>& steps) {
-      std::vector<PyObject*> row;
-      for (int32_t step : steps) row.push_back(step < 0 ? nullptr : Ref(made[step]).release());
-      return row;
-    };
-    std::vector<PyObject*> slots = gather(image.slots), stack = gather(image.stack);
-    StatorFrameState state{slots.data(), stack.data(), static_cast<int>(stack.size()), image.offset};
-    bool filled = stator_frame_fill(frame_, &state) == 0;
-    for (PyObject* left : slots) Py_XDECREF(left);
-    for (PyObject* left : stack) Py_XDECREF(left);
-    return filled;
+    constexpr size_t kInline = 32;
+    size_t slots = image.slots.size(), count = slots + image.stack.size();
+    PyObject* inline_row[kInline];
+    std::vector<PyObject*> long_row(count > kInline ? count : 0);
+    PyObject** row = count > kInline ? long_row.data() : inline_row;
+    PyObject** next = row;
+    for (const std::vector<int32_t>* steps : {&image.slots, &image.stack})
+      for (int32_t step : *steps) *next++ = step < 0 ? nullptr : Py_NewRef(made[step].get());
+    static constexpr int32_t kNoPlace = 0;  // an empty row must not read as none
+    StatorFrameState state{row,
+                           row + slots,
+                           static_cast<int>(image.stack.size()),
+                           image.offset,
+                           slots ? image.places.data() : &kNoPlace,
+                           static_cast<int>(slots)};
+    if (stator_frame_fill(frame_, &state) == 0) return true;
+    for (size_t i = 0; i < count; ++i) Py_XDECREF(row[i]);
+    return false;
   }
 
   struct Inner {

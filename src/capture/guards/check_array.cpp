@@ -321,6 +321,24 @@ CheckArray::Miss CheckArray::miss(const GuardInput& input) {
   return {"the guards hold"};
 }
 
+bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
+  if (*dead_ || !globals_->matches()) return false;
+  CheckRun run{input, slots_.data(), fresh_.data()};
+  for (size_t i = 0; i < checks_.size();) {
+    Check& check = checks_[i];
+    int step = check.fn(check, run);
+    if (!step) {
+      if (check.fact < 0) return false;
+      const Asserted& asserted = facts_[check.fact];
+      FactKind kind = asserted.fact->kind;
+      if (kind != FactKind::Equals && kind != FactKind::Length) return false;
+      into.push_back({{}, asserted.source, asserted.fact, slots_[check.slot]});
+    }
+    i += std::max(step, 1);
+  }
+  return true;
+}
+
 std::vector<std::string> CheckArray::describe() const {
   std::vector<std::string> lines;
   for (auto& [source, fact, object] : facts_) {

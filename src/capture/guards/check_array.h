@@ -40,6 +40,9 @@ class CheckArray {
     PyObject* saw = nullptr;  // borrowed
   };
   Miss miss(const GuardInput& input);
+  /// All facts about single values and the lengths of lists that fail on this input, as long as nothing else does.
+  /// False if something else fails too.
+  bool misses(const GuardInput& input, std::vector<Miss>& into);
   /// One line per fact.
   std::vector<std::string> describe() const;
   size_t size() const { return facts_.size(); }

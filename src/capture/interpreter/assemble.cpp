@@ -69,8 +69,11 @@ class Assembler {
     FrameImage image;
     if (frame.caller) image.function = emit(frame.function);
     for (size_t i = 0; i < frame.locals.size(); ++i) {
+      if (!frame.kept.empty() && frame.kept[i]) continue;
       Source* unread = frame.unread.empty() ? nullptr : frame.unread[i];
-      image.slots.push_back(frame.locals[i] ? emit(frame.locals[i]) : unread ? emit_slot(unread) : -1);
+      int32_t step = frame.locals[i] ? emit(frame.locals[i]) : unread ? emit_slot(unread) : -1;
+      image.places.push_back(static_cast<int32_t>(i));
+      image.slots.push_back(step);
     }
     for (Value* value : frame.stack) image.stack.push_back(is_null(value) ? -1 : emit(value));
     image.offset = frame.instr().offset;
@@ -189,7 +192,7 @@ class Assembler {
       case Kind::Opaque: {
         auto* opaque = static_cast<OpaqueValue*>(value);
         if (!opaque->callable) throw Break{BreakId::reconstruct, opaque->what};
-        if (!is_as_deferred(in_, opaque))
+        if (!opaque->number && !is_as_deferred(in_, opaque))
           throw StopEarlier{opaque->step, BreakId::mutation, "a tensor is written after it got a hook"};
         Step step{StepKind::Call, 0, -1, opaque->callable};
         emit_all(opaque->arguments, step.items);

@@ -155,6 +155,8 @@ SequenceValue* Interpreter::list_part(Value* value) {
   if (auto* sequence = as_sequence(value)) return sequence;
   if (auto* object = as<ObjectValue>(value)) {
     bool is_deque = object->type == deque_type();
+    // Such a one is not known by more than its class because its length changes.
+    if (object->type == &PyList_Type && object->object) refuse_varying(object->source);
     if (!object->base && object->object &&
         (PyList_Check(object->object.get()) || PyTuple_Check(object->object.get()) || is_deque)) {
       bool is_list = PyList_Check(object->object.get()) || is_deque;

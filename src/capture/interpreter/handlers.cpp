@@ -8,6 +8,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/match.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/varying_numbers.h"
 
 namespace stator::capture {
 using pycompat::Instr;
@@ -54,30 +55,26 @@ void on_load_fast(Interpreter& in, Frame& f, const Instr& i) {
 void on_load_fast_and_clear(Interpreter& in, Frame& f, const Instr& i) {
   Value* value = in.local(f, i.arg);
   f.push(value ? value : in.arena.null());
-  f.locals[i.arg] = nullptr;
-}
-void forget_unread(Frame& f, int slot) {
-  if (!f.unread.empty()) f.unread[slot] = nullptr;
+  f.store(i.arg, nullptr);
 }
 void on_store_fast(Interpreter&, Frame& f, const Instr& i) {
   Value* value = f.pop();
-  forget_unread(f, i.arg);
-  f.locals[i.arg] = is_null(value) ? nullptr : value;
+  f.store(i.arg, is_null(value) ? nullptr : value);
 }
 void on_delete_fast(Interpreter& in, Frame& f, const Instr& i) {
   if (!in.local(f, i.arg))
     in.raise(PyExc_UnboundLocalError,
              "cannot access local variable '" + slot_name(f, i.arg) + "' where it is not associated with a value");
-  f.locals[i.arg] = nullptr;
+  f.store(i.arg, nullptr);
 }
 void on_make_cell(Interpreter& in, Frame& f, const Instr& i) {
   auto* cell = in.arena.make<CellValue>();
   cell->contents = in.local(f, i.arg);
-  f.locals[i.arg] = cell;
+  f.store(i.arg, cell);
 }
 void on_copy_free_vars(Interpreter&, Frame& f, const Instr& i) {
   size_t first = f.locals.size() - i.arg;
-  for (int k = 0; k < i.arg; ++k) f.locals[first + k] = f.function->closure[k];
+  for (int k = 0; k < i.arg; ++k) f.store(static_cast<int>(first) + k, f.function->closure[k]);
 }
 void on_load_closure(Interpreter&, Frame& f, const Instr& i) { f.push(f.locals[i.arg]); }
 
@@ -260,6 +257,7 @@ void on_build_string(Interpreter& in, Frame& f, const Instr& i) {
 void on_list_append(Interpreter& in, Frame& f, const Instr& i) {
   Value* item = f.pop();
   Value* list = f.top(i.arg);
+  if (append_unseen(in, list, item)) return;
   in.mutated(list);
   as_sequence(list)->items.push_back(item);
 }
@@ -273,7 +271,7 @@ Value* unpackable(Interpreter& in, Value* value) {
 void on_list_extend(Interpreter& in, Frame& f, const Instr& i) {
   Value* more = unpackable(in, f.pop());
   auto items = unpack_hinted(in, more);
-  Value* list = f.top(i.arg);
+  Value* list = in.list_part(f.top(i.arg));
   in.mutated(list);
   auto& to = as_sequence(list)->items;
   to.insert(to.end(), items.begin(), items.end());

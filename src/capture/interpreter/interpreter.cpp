@@ -25,6 +25,7 @@ Interpreter::Interpreter(const Start& start, std::string graph_name)
                   ? decoded->nlocalsplus + depth_
                   : decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() + decoded->has_varkeywords();
   for (int i = 0; i < count; ++i) values_.push_back(Ref::borrow(start.values[i]));
+  looked_at_.assign(values_.size(), false);
   none_ = constant(Py_None);
   true_ = constant(Py_True);
   false_ = constant(Py_False);
@@ -107,22 +108,26 @@ void Interpreter::open_start(Frame& top, const pycompat::Code& code) {
     if (!source->key) source->key = Ref::borrow(PyTuple_GET_ITEM(code.localsplus_names, i));
     // Cells are what the slots of cell and free variables hold once the prologue ran; looking at one looks at nothing.
     if (offset_ > 0 && (code.slot_kinds[i] & (pycompat::kSlotCell | pycompat::kSlotFree)) &&
-        PyCell_Check(values_[i].get()))
+        PyCell_Check(values_[i].get())) {
+      looked_at_[i] = true;
       top.locals[i] = wrap(values_[i].get(), source);
-    else
+    } else {
       top.unread[i] = source;
+    }
   }
   if (offset_ == 0) return;
+  top.kept.assign(code.nlocalsplus, true);
   int index = code.index_of(offset_);
   if (index < 0) throw Break{BreakId::internal, "an offset inside of an instruction"};
   top.pc = static_cast<size_t>(index);
 }
 
-std::vector<bool> Interpreter::bound_places() const {
-  std::vector<bool> bound;
-  if (offset_ > 0)
-    for (const Ref& value : values_) bound.push_back(static_cast<bool>(value));
-  return bound;
+std::vector<BoundPlace> Interpreter::bound_places() const {
+  std::vector<BoundPlace> places;
+  size_t slots = values_.size() - static_cast<size_t>(depth_);
+  for (size_t i = 0; offset_ > 0 && i < values_.size(); ++i)
+    if (i >= slots || looked_at_[i]) places.push_back({static_cast<int32_t>(i), static_cast<bool>(values_[i])});
+  return places;
 }
 
 Value* Frame::read(Value* value) const {
@@ -131,6 +136,7 @@ Value* Frame::read(Value* value) const {
 }
 
 Value* Interpreter::local(Frame& current, int slot) {
+  if (!current.kept.empty() && current.kept[slot]) looked_at_[slot] = true;
   if (!current.locals[slot] && !current.unread.empty() && current.unread[slot]) {
     Source* source = std::exchange(current.unread[slot], nullptr);
     current.locals[slot] = wrap(source->object.get(), source);
@@ -229,6 +235,19 @@ void Interpreter::look_at_levels() {
   if (open && !in_transform)
     for (const Frame* f = frame; f; f = f->caller) opened_at_ = f->step;
   in_transform = open;
+}
+
+void Interpreter::locate() {
+  torch.use_location(location_of(*frame));
+  uint64_t step = resumable_step();
+  if (node_steps_.empty() || node_steps_.back().second != step) node_steps_.emplace_back(torch.node_count(), step);
+}
+
+uint64_t Interpreter::step_of_node(size_t node) const {
+  uint64_t step = 0;
+  for (auto& [first, at] : node_steps_)
+    if (first <= node) step = at;
+  return step;
 }
 
 uint32_t Interpreter::location_of(Frame& current) {

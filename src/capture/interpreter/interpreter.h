@@ -45,6 +45,7 @@ struct Frame {
   PyObject* builtins = nullptr;
   std::vector<Value*> locals;   // by localsplus slot; null: unbound, or an argument nobody looked at yet
   std::vector<Source*> unread;  // the captured frame: sources of such arguments, by slot
+  std::vector<bool> kept;       // a frame captured from its middle: slots that still hold what they held, if anything
   std::vector<Value*> stack;
   size_t pc = 0;
   int line = 0;
@@ -74,6 +75,11 @@ struct Frame {
   }
   /// The value itself, in place of one that nobody looked at yet.
   Value* read(Value* value) const;
+  void store(int slot, Value* value) {
+    if (!unread.empty()) unread[slot] = nullptr;
+    if (!kept.empty()) kept[slot] = false;
+    locals[slot] = value;
+  }
   const pycompat::Instr& instr() const { return code->instrs[pc - 1]; }
 };
 
@@ -129,8 +135,8 @@ class Interpreter {
   uint64_t resumable_step() const;
   /// The step of the outermost frame's instruction at that moment.
   uint64_t outer_step = 0;
-  /// Which places of the start hold something, for a start in the middle of a frame.
-  std::vector<bool> bound_places() const;
+  /// Which places of the start hold something, of those that were looked at, for a start in the middle of a frame.
+  std::vector<BoundPlace> bound_places() const;
   /// The step that raised an exception of this capture, as one that can be stopped before.
   uint64_t raise_step(Value* exception) const;
   /// How the instruction that runs uses the result of the call it makes last; taken by the call that is inlined.
@@ -156,7 +162,8 @@ class Interpreter {
   PyObject* constant_of(Value* value);
   /// Whether the frame that the capture began in holds it.
   bool is_variable(PyObject* object) const;
-  /// Breaks if what stands there is known to change from call to call.
+  /// Whether what stands there is known to change from call to call, and whether so: a break.
+  bool is_varying(const Source* source) const;
   void refuse_varying(const Source* source) const;
   /// A Python object equal to the value made of literals only, else null. New reference.
   Ref literal_of(Value* value);
@@ -218,7 +225,7 @@ class Interpreter {
   TorchTracer torch;
   Value* call_torch(PyObject* callable, const CallArgs& args);
   /// Tells the tracer which line of the program records now.
-  void locate() { torch.use_location(location_of(*frame)); }
+  void locate();
   uint32_t location_of(Frame& frame);
   template <class F>
   Value* torch_result(F&& call, const char* what) {
@@ -233,6 +240,8 @@ class Interpreter {
   bool in_transform = false;
   /// To be called after what opens or closes one.
   void look_at_levels();
+  /// The step to stop before so that the graph's node is not recorded; 0: there is none.
+  uint64_t step_of_node(size_t node) const;
 
   // ---- guards
   SourceTree& sources() { return *sources_; }
@@ -282,8 +291,9 @@ class Interpreter {
   uint64_t opened_at_ = 0;  // the step of the outermost frame that opened the transform
   const std::unordered_set<std::string>* varying_;
   bool break_is_error_;
-  std::optional<bool> policy_;  // of the compiled function that is called next
-  std::vector<Ref> values_;     // of the start: slots, then stack
+  std::optional<bool> policy_;   // of the compiled function that is called next
+  std::vector<Ref> values_;      // of the start: slots, then stack
+  std::vector<bool> looked_at_;  // by slot: whether it mattered that something, or nothing, stands there
   std::unique_ptr<SourceTree> sources_;
   std::unordered_map<PyObject*, Value*> by_object_;             // identity of outside objects
   std::unordered_map<PyObject*, ObjectValue*> instance_dicts_;  // outside instances by their __dict__
@@ -291,6 +301,7 @@ class Interpreter {
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;
   bool unwinding_ = false;
   uint64_t steps_ = 0;
+  std::vector<std::pair<size_t, uint64_t>> node_steps_;  // from which node on, the step that recorded it
   Value* last_raised_ = nullptr;
   std::unordered_map<Value*, uint64_t> raise_steps_;
   Value* none_ = nullptr;

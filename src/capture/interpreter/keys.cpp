@@ -3,6 +3,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/varying_numbers.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -105,6 +106,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
     case Kind::Array:
       throw Break{BreakId::raises, "an array as a key"};
     default:
+      refuse_result(key);
       return address_hash(key, exact);
   }
 }

@@ -4,6 +4,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/varying_numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -105,6 +106,7 @@ Value* changed(Interpreter& in, SequenceValue* list) {
 }
 
 Value* append(Interpreter& in, CallArgs& args) {
+  if (append_unseen(in, args.positional[0], args.positional[1])) return in.none();
   SequenceValue* list = self_of(in, args);
   list->items.push_back(args.positional[1]);
   return changed(in, list);

@@ -4,6 +4,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/varying_numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -169,6 +170,8 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
     Ref x = to_torch(a), y = to_torch(b);
     return torch_result([&] { return row.apply(x.get(), y.get()); }, row.method);
   }
+  if (Value* later = varying_result(*this, op, a, b)) return later;
+  for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
     PyObject *x = constant_of(a), *y = constant_of(b);
     return pure_result(*this, row.apply(x, y));
@@ -255,6 +258,9 @@ bool Interpreter::truth(Value* value) {
       if (Value* method = special(*this, value, "__len__")) return truth(call(method, {}));
       return true;
     }
+    case Kind::Opaque:
+      refuse_result(value);
+      return true;
     default:
       return true;
   }
@@ -330,6 +336,7 @@ static bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
 }
 
 Value* Interpreter::compare(int op, Value* a, Value* b) {
+  for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Array || b->kind == Kind::Array) {
     static const char* const kSwapped[] = {"__gt__", "__ge__", "__eq__", "__ne__", "__lt__", "__le__"};
     return array_binary(*this, kCompare[op], kSwapped[op], a, b);

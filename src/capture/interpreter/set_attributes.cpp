@@ -54,6 +54,17 @@ void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
 }
 
+/// Whether storing the submodule that stands there already changes nothing at all.
+bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, Value* known, DictValue* holder) {
+  static PyObject* const modules = PyUnicode_InternFromString("_modules");
+  static PyObject* const transient = PyUnicode_InternFromString("_non_persistent_buffers_set");
+  static PyObject* const hooks = known_object("torch.nn.modules.module._global_module_registration_hooks");
+  if (known != to || holder != own_attr(in, module, modules) || own_attr(in, module, name)) return false;
+  Value* buffers = own_attr(in, module, transient);
+  if (!buffers || in.contains(buffers, in.constant(name))) return false;
+  return *in.length_of(in.wrap(hooks, in.sources().pinned(hooks, "_global_module_registration_hooks"))) == 0;
+}
+
 /// nn.Module.__setattr__ on an outside module: parameters, buffers and submodules live in tables of their own, which
 /// only tensors that stay what they are can be stored to; anything else is a plain attribute. False if it is one.
 bool store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* to) {
@@ -62,6 +73,7 @@ bool store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* t
   bool is_parameter = tensor && tensor->type == TorchTracer::parameter_type();
   DictValue* holder = nullptr;
   Value* known = module_member(in, module, name, &holder);
+  if (is_module && known && is_stored(in, module, name, to, known, holder)) return true;
   if (is_module || is_parameter) throw Break{BreakId::mutation, "a parameter or module is stored on a module"};
   if (!known) return false;
   static PyObject* const buffers = PyUnicode_InternFromString("_buffers");

@@ -91,11 +91,12 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
     return from_outside(tensor);
   }
 
-  if (type == &PyTuple_Type || type == &PyList_Type || (PyTuple_Check(object) && is_named_tuple(type))) {
+  // A list whose length changes is only known by its class.
+  if (type == &PyTuple_Type || (type == &PyList_Type && !is_varying(source)) ||
+      (PyTuple_Check(object) && is_named_tuple(type))) {
     auto* sequence = arena.make<SequenceValue>(PyList_Check(object) ? Kind::List : Kind::Tuple, type);
     sequence->outside = Ref::borrow(object);
     sequence->items.assign(PySequence_Fast_GET_SIZE(object), nullptr);
-    refuse_varying(source);
     guard_type(source, type);
     guard(source, FactKind::Length, nullptr, static_cast<int64_t>(sequence->items.size()));
     return from_outside(sequence);
@@ -169,7 +170,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   auto* instance = arena.make<ObjectValue>(type);
   instance->object = Ref::borrow(object);
   instance->pinned = is_module_instance(object) || !is_per_call(source);
-  if (source->kind == SourceKind::Attribute) instance->pinned = is_module_instance(object);
+  if (source->kind == SourceKind::Attribute || type == &PyList_Type) instance->pinned = is_module_instance(object);
   guard_type(source, type);
   if (instance->pinned) guard(source, FactKind::Identity, object);
   from_outside(instance);
@@ -246,10 +247,12 @@ bool Interpreter::is_variable(PyObject* object) const {
   return false;
 }
 
+bool Interpreter::is_varying(const Source* source) const {
+  return varying_ && !varying_->empty() && varying_->contains(source->describe());
+}
+
 void Interpreter::refuse_varying(const Source* source) const {
-  if (!varying_ || varying_->empty()) return;
-  std::string place = source->describe();
-  if (varying_->contains(place)) throw Break{BreakId::varying, place};
+  if (is_varying(source)) throw Break{BreakId::varying, source->describe()};
 }
 
 PyObject* Interpreter::constant_of(Value* value) {

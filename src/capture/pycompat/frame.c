@@ -67,10 +67,11 @@ static int check_state(PyCodeObject* code, const StatorFrameState* state) {
 // Whoever looks at the frame between the steps (the collector, for a generator's) sees no more than `stacktop` values,
 // all of them sound.
 static void store_state(StatorFrame* frame, const StatorFrameState* state) {
-  const int count = frame->f_code->co_nlocalsplus;
-  for (int i = 0; state->slots && i < count; ++i) {
-    PyObject* old = frame->localsplus[i];
-    frame->localsplus[i] = state->slots[i];
+  const int count = frame->f_code->co_nlocalsplus, given = state->places ? state->place_count : count;
+  for (int i = 0; state->slots && i < given; ++i) {
+    const int place = state->places ? state->places[i] : i;
+    PyObject* old = frame->localsplus[place];
+    frame->localsplus[place] = state->slots[i];
     state->slots[i] = old;
   }
   for (int i = 0; i < state->depth; ++i) {
@@ -80,7 +81,8 @@ static void store_state(StatorFrame* frame, const StatorFrameState* state) {
   frame->stacktop = count + state->depth;
 }
 
-static void release_old(const StatorFrameState* state, int count) {
+static void release_old(const StatorFrameState* state, int all) {
+  const int count = state->places ? state->place_count : all;
   for (int i = 0; state->slots && i < count; ++i) Py_CLEAR(state->slots[i]);
 }
 

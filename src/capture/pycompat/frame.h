@@ -47,10 +47,12 @@ bool stator_frame_is_fresh(const StatorFrame* frame);
 void stator_frame_set_slot(StatorFrame* frame, int slot, PyObject* value);
 
 typedef struct {
-  PyObject** slots;  // co_nlocalsplus references or NULLs, or NULL to leave all as they are
-  PyObject** stack;  // bottom first; NULLs where the program has them
-  int depth;         // at most co_stacksize
-  int offset;        // next instruction
+  PyObject** slots;       // co_nlocalsplus references or NULLs, or NULL to leave all as they are
+  PyObject** stack;       // bottom first; NULLs where the program has them
+  int depth;              // at most co_stacksize
+  int offset;             // next instruction
+  const int32_t* places;  // NULL: `slots` has all of them; else which, and the others stay as they are
+  int place_count;
 } StatorFrameState;
 
 /// Puts the state into a frame that is not running. Steals all references of both arrays and leaves them NULL. What the

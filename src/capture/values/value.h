@@ -208,11 +208,12 @@ struct OpaqueValue final : Value {
   static constexpr Kind kKind = Kind::Opaque;
   const char* what;
   explicit OpaqueValue(const char* w) : Value(kKind), what(w) {}
-  // What a call gives that is made when the plan ends; its first argument is a tensor.
+  // What a call gives that is made when the plan ends. Its first argument is a tensor, or all are numbers.
   Ref callable;  // null: no such
   std::vector<Value*> arguments;
-  Ref grad_fn;        // of the tensor's fake then: another one means that it was written since
-  uint64_t step = 0;  // the instruction to stop before, where it was
+  PyTypeObject* number = nullptr;  // instead: it is computed from numbers alone, and this is its class
+  Ref grad_fn;                     // of the tensor's fake then: another one means that it was written since
+  uint64_t step = 0;               // the instruction to stop before, where it was
 };
 
 class Interpreter;

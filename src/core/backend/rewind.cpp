@@ -4,11 +4,85 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace stator::backend {
 namespace {
 
 constexpr size_t kMostBytes = 64 * 1024;
+
+/// Operators that check the data they get, and where they do so: on other devices than the CPU nobody hears of it in
+/// time. In alphabetical order, without the underscore of in-place forms; what ends in `*` is a prefix.
+constexpr std::string_view kMayRaise[] = {
+    "_assert_async",
+    "_index_put_impl",
+    "bernoulli",
+    "binary_cross_entropy",
+    "bincount",
+    "binomial",
+    "cholesky*",
+    "cross_entropy_loss",
+    "ctc_loss",
+    "div*",
+    "embedding",
+    "embedding_bag",
+    "floor_divide",
+    "floor_divide_",
+    "fmod",
+    "gather",
+    "histc",
+    "index",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_put",
+    "index_reduce",
+    "index_select",
+    "inverse",
+    "linalg_*",
+    "lu_*",
+    "masked_scatter",
+    "max_unpool*",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multinomial",
+    "nll_loss*",
+    "normal",
+    "one_hot",
+    "poisson",
+    "pow",
+    "put",
+    "remainder",
+    "repeat_interleave",
+    "scatter*",
+    "segment_reduce",
+    "take",
+    "take_along_dim",
+    "tensor_split",
+    "triangular_solve",
+};
+
+bool may_raise(const graph::Graph& graph, const graph::Node& node) {
+  std::string_view name = node.op.operator_name().name;
+  if (!name.starts_with("aten::")) return true;  // nobody knows
+  name.remove_prefix(6);
+  bool listed = std::any_of(std::begin(kMayRaise), std::end(kMayRaise), [&](std::string_view row) {
+    if (row.ends_with('*')) return name.starts_with(row.substr(0, row.size() - 1));
+    return name == row || (name.size() == row.size() + 1 && name.starts_with(row) && name.ends_with('_'));
+  });
+  if (!listed) return false;
+  // Numbers that are no integers have an answer to every division and power.
+  bool divides = name.starts_with("div") || name.starts_with("floor_divide") || name.starts_with("fmod") ||
+                 name.starts_with("pow") || name.starts_with("remainder");
+  for (const auto& result : node.results)
+    for (graph::ValueId value : result.values) {
+      const at::Tensor& fake = graph.values[value].fake;
+      if (!fake.defined()) continue;
+      if (!fake.device().is_cpu()) return false;
+      if (divides && !c10::isIntegralType(fake.scalar_type(), false)) return false;
+    }
+  return true;
+}
 
 const c10::StorageImpl* storage_of(const at::Tensor& fake) {
   return fake.has_storage() ? fake.storage().unsafeGetStorageImpl() : nullptr;
@@ -18,15 +92,20 @@ const c10::StorageImpl* storage_of(const at::Tensor& fake) {
 
 Rewind::Rewind(const graph::Graph& graph) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
-  first_effect_ = point_of_no_return_ = count;
+  first_effect_ = point_of_no_return_ = first_lasting_ = count;
+  hazard_ = {count, count};
+  fails_inside_.assign(count, false);
   for (uint32_t i = 0; i < count; ++i) look_at(graph, i);
-  // An effect that nothing comes after needs no way back.
-  saves_ = first_effect_ + 1 < count && first_effect_ < point_of_no_return_;
+  // An effect that nothing comes after needs no way back, unless it may end half-way.
+  bool is_over = first_effect_ + 1 >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
+  saves_ = !is_over && first_effect_ < point_of_no_return_;
 }
 
 void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
   const graph::Node& node = graph.nodes[index];
   const auto& schema = node.op.schema();
+  bool raises = may_raise(graph, node);
+  if (raises && first_lasting_ < index && hazard_.node > index) hazard_ = {index, first_lasting_};
   if (node.op.hasTag(at::Tag::nondeterministic_seeded)) {
     first_effect_ = std::min(first_effect_, index);
     random_ = true;
@@ -37,11 +116,15 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
     for (const auto& result : node.results)
       for (graph::ValueId value : result.values) elsewhere |= !graph.values[value].fake.device().is_cpu();
     if (elsewhere) point_of_no_return_ = std::min(point_of_no_return_, index);
+    if (elsewhere) first_lasting_ = std::min(first_lasting_, index);
   }
+  uint32_t effect = first_effect_;
   for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
     const auto* alias = schema.arguments()[i].alias_info();
     if (alias && alias->isWrite()) writes(graph, node.args[i], index);
   }
+  fails_inside_[index] = raises && schema.is_mutable() && (first_effect_ < effect || effect < index);
+  if (fails_inside_[index] && first_lasting_ == index && hazard_.node > index) hazard_ = {index, index};
 }
 
 void Rewind::writes(const graph::Graph& graph, const graph::Argument& argument, uint32_t index) {
@@ -55,11 +138,15 @@ void Rewind::writes(const graph::Graph& graph, const graph::Argument& argument, 
     outside = true;
     // What autograd knows of a tensor cannot be put back.
     undone &= !input.requires_grad() && input.device().is_cpu();
-    if (std::find(written_.begin(), written_.end(), i) == written_.end()) written_.push_back(i);
+    if (std::find(written_.begin(), written_.end(), i) == written_.end()) {
+      written_.push_back(i);
+      bytes_ += input.has_storage() ? input.storage().nbytes() : 0;
+    }
   }
   if (!outside) return;
   first_effect_ = std::min(first_effect_, index);
   if (!undone) point_of_no_return_ = std::min(point_of_no_return_, index);
+  if (!undone || bytes_ > kMostBytes) first_lasting_ = std::min(first_lasting_, index);
 }
 
 Rewind::Saved Rewind::save(const std::vector<at::Tensor>& inputs) const {
@@ -84,9 +171,11 @@ Rewind::Saved Rewind::save(const std::vector<at::Tensor>& inputs) const {
 }
 
 bool Rewind::restore(const Saved& saved, uint32_t failed_node) const {
-  // The node that raised did nothing itself.
-  if (failed_node <= first_effect_) return true;
-  if (failed_node > point_of_no_return_ || !saved.is_whole) return false;
+  // The node that raised did nothing itself, unless it may end half-way.
+  bool inside = failed_node < fails_inside_.size() && fails_inside_[failed_node];
+  if (failed_node < first_effect_ || (failed_node == first_effect_ && !inside)) return true;
+  if (failed_node > point_of_no_return_ || (failed_node == point_of_no_return_ && inside) || !saved.is_whole)
+    return false;
   for (auto& [storage, bytes] : saved.storages) {
     if (storage.nbytes() != bytes.size()) return false;
     std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());

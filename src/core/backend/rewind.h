@@ -29,6 +29,13 @@ class STATOR_API Rewind {
   /// After the run raised in `failed_node`. False if something stays that the program would do twice.
   bool restore(const Saved& saved, uint32_t failed_node) const;
 
+  /// The first node that may raise for the data it gets, on a way from which there is none back: after `effect`, or
+  /// (`effect` is the node itself) half-way through a write of its own. Nodes past the last: there is none.
+  struct Hazard {
+    uint32_t node, effect;
+  };
+  Hazard hazard() const { return hazard_; }
+
  private:
   void look_at(const graph::Graph& graph, uint32_t index);
   void writes(const graph::Graph& graph, const graph::Argument& argument, uint32_t index);
@@ -36,6 +43,10 @@ class STATOR_API Rewind {
   std::vector<uint32_t> written_;  // inputs whose storages are copied first
   bool random_ = false;
   uint32_t first_effect_, point_of_no_return_;  // node indices; past the last node if there is none
+  uint32_t first_lasting_;                      // likewise: the first effect that cannot be undone, however it ends
+  Hazard hazard_;
+  size_t bytes_ = 0;                // of the storages written so far
+  std::vector<bool> fails_inside_;  // by node: it writes, and may raise for its data
   bool saves_;
 };
 

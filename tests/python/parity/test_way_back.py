@@ -1,0 +1,103 @@
+"""Operators that raise for their data, after or half-way through writes: the program finds what it would have found."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+import torch
+
+import stator
+from tests.python.helpers import assert_same, captures
+
+LARGE = 200_000  # elements: more than is copied to be put back
+
+
+def check(fn, make, calls=3):
+    """With the error in the program's own line, and everything it had done done once."""
+    compiled = stator.compile(fn)
+    for index in range(calls):
+        mine, theirs = make(index), make(index)
+        outcomes = []
+        for runner, args in ((compiled, mine), (fn, theirs)):
+            try:
+                outcomes.append(("gave", runner(*args)))
+            except (IndexError, RuntimeError) as error:
+                lines = [frame.line for frame in traceback.extract_tb(error.__traceback__) if frame.name == fn.__name__]
+                outcomes.append(("raised", type(error).__name__, str(error), lines))
+        assert_same(outcomes[0], outcomes[1], f"call {index}")
+        assert_same(list(mine), list(theirs), f"call {index}: arguments")
+    assert captures() > 0
+
+
+def index_of(call, bad):
+    return torch.tensor([0, 9 if call == bad else 1])
+
+
+@pytest.mark.parametrize("size", [10, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_a_write_and_then_an_index(size, bad):
+    def fn(buffer, table, index):
+        buffer.add_(1)
+        rows = table[index]
+        buffer.mul_(2)
+        return rows * 2
+
+    check(fn, lambda i: (torch.ones(size), torch.arange(6.0).reshape(3, 2), index_of(i, bad)))
+
+
+@pytest.mark.parametrize("size", [10, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_the_programs_own_handler(size, bad):
+    def fn(buffer, table, index):
+        buffer.add_(1)
+        try:
+            rows = torch.nn.functional.embedding(index, table)
+        except IndexError:
+            rows = buffer[:2] * 3
+        buffer.mul_(2)
+        return rows * 2
+
+    check(fn, lambda i: (torch.ones(size), torch.arange(6.0).reshape(3, 2), index_of(i, bad)))
+
+
+@pytest.mark.parametrize("size", [10, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_a_write_that_ends_half_way(size, bad):
+    def fn(buffer, index):
+        a = index * 2
+        buffer.index_add_(0, index, torch.ones(2, 2))
+        return a + 1
+
+    check(fn, lambda i: (torch.ones(size // 2, 2), torch.tensor([0, size if i == bad else 1])))
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_a_write_to_what_has_a_gradient(bad):
+    def fn(weight, table, index):
+        with torch.no_grad():
+            weight.add_(1)
+        rows = table[index]
+        return rows * weight.detach()
+
+    check(
+        fn,
+        lambda i: (torch.ones(2, requires_grad=True), torch.arange(6.0).reshape(3, 2), index_of(i, bad)),
+    )
+
+
+def test_what_cannot_raise_stays_in_one_graph():
+    def fn(buffer, a):
+        buffer.add_(1)
+        return (a @ a).relu() / 2 + buffer.sum()
+
+    check(fn, lambda i: (torch.ones(LARGE), torch.eye(3)))
+    assert captures() == 1
+
+
+def test_whole_integers_are_divided_by_zero():
+    def fn(buffer, a, b):
+        buffer.add_(1)
+        return a // b
+
+    check(fn, lambda i: (torch.ones(LARGE), torch.arange(3), torch.tensor([1, 2, 0 if i == 2 else 1])))
