@@ -32,9 +32,7 @@ void on_pop_top(Interpreter& in, Frame& f, const Instr&) {
   if (auto* generator = dropped->kind == Kind::Iterator ? dynamic_cast<GeneratorValue*>(dropped) : nullptr;
       generator && generator->temporary)
     generator->close(in);
-  // A generator that stood on the stack when the capture began is let go of here and not later: its cleanup may run.
-  if (auto* object = as<ObjectValue>(dropped); object && object->object && PyGen_CheckExact(object->object.get()))
-    throw Break{BreakId::generator, "a generator is dropped before its cleanup ran"};
+  in.let_go(dropped);
 }
 void on_push_null(Interpreter& in, Frame& f, const Instr&) { f.push(in.arena.null()); }
 void on_copy(Interpreter&, Frame& f, const Instr& i) { f.push(f.top(i.arg)); }
@@ -57,7 +55,9 @@ void on_load_fast_and_clear(Interpreter& in, Frame& f, const Instr& i) {
   f.push(value ? value : in.arena.null());
   f.store(i.arg, nullptr);
 }
-void on_store_fast(Interpreter&, Frame& f, const Instr& i) {
+void on_store_fast(Interpreter& in, Frame& f, const Instr& i) {
+  // What an inlined frame drops, its caller still has.
+  if (!f.caller) in.let_go(f, i.arg);
   Value* value = f.pop();
   f.store(i.arg, is_null(value) ? nullptr : value);
 }
@@ -65,6 +65,7 @@ void on_delete_fast(Interpreter& in, Frame& f, const Instr& i) {
   if (!in.local(f, i.arg))
     in.raise(PyExc_UnboundLocalError,
              "cannot access local variable '" + slot_name(f, i.arg) + "' where it is not associated with a value");
+  if (!f.caller) in.let_go(f, i.arg);
   f.store(i.arg, nullptr);
 }
 void on_make_cell(Interpreter& in, Frame& f, const Instr& i) {

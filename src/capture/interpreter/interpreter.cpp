@@ -175,15 +175,19 @@ Value* Interpreter::run_frame(Frame& current) {
       const pycompat::ExceptionEntry* handler = nullptr;
       for (const pycompat::ExceptionEntry& entry : current.code->exceptions)
         if (entry.start <= at && at < entry.end) handler = &entry;
-      if (!handler) {
+      // What stands on the stack between is dropped before the handler begins.
+      const Value* aloud = handler ? ends_aloud(current.stack, handler->depth) : nullptr;
+      if (!handler || aloud) {
         if (raised.exception != last_raised_) {
           end_stack = stack_lines();
           end_is_error = false;
           note_end();
         }
         last_raised_ = raised.exception;
+        unwinding_ = unwinding_ || aloud;
         frame = previous;
         --depth;
+        if (aloud) let_go(aloud);
         throw;
       }
       frame = &current;
@@ -207,6 +211,14 @@ Value* Interpreter::run_frame(Frame& current) {
   frame = previous;
   --depth;
   return current.result;
+}
+
+const Value* Interpreter::ends_aloud(const std::vector<Value*>& stack, size_t from) {
+  for (size_t i = from; i < stack.size(); ++i) {
+    PyObject* object = stack[i]->source ? stack[i]->source->object.get() : nullptr;
+    if (object && stator_ends_aloud(object)) return stack[i];
+  }
+  return nullptr;
 }
 
 uint64_t Interpreter::raise_step(Value* exception) const {

@@ -190,6 +190,11 @@ class Interpreter {
   DictValue* dict_part(Value* value);
   SequenceValue* list_part(Value* value);
   void mutated(Value* container);  // logs the effect if the container is outside
+  /// The program drops an outside object here: where that may run code, it must not happen later.
+  void let_go(const Value* value) const;
+  void let_go(const Frame& from, int slot) const;
+  /// The first of these, from an index on, whose end may run code; null if there is none.
+  static const Value* ends_aloud(const std::vector<Value*>& stack, size_t from);
   /// Whether the program changed this outside object, or what stands behind it.
   bool is_changed(PyObject* object) const;
   /// What the program changed must not be another outside object that it looked at, should a later call bring one

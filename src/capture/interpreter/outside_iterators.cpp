@@ -67,7 +67,9 @@ Value* OutsideIterator::advance(Interpreter& in) {
     return nullptr;
   }
   auto index = static_cast<int32_t>(taken++);
-  Value* value = in.wrap(item, in.sources().child(source, SourceKind::Upcoming, index, nullptr, item));
+  Source* place = in.sources().child(source, SourceKind::Upcoming, index, nullptr, item);
+  place->loaded = true;  // there must be one, whatever it is
+  Value* value = in.wrap(item, place);
   if (!key) return value;
   return in.tuple({in.wrap(key, in.sources().child(source, SourceKind::UpcomingKey, index, nullptr, key)), value});
 }

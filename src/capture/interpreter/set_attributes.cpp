@@ -5,6 +5,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/tensor_attributes.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
@@ -40,6 +41,15 @@ bool has_dict(ObjectValue* object) {
   return object->type->tp_dictoffset != 0 || (object->type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
+/// What the instance itself has under this name; borrowed, null if nothing.
+PyObject* held_now(PyObject* object, PyObject* name) {
+  PyObject *dict = nullptr, *key = nullptr, *value = nullptr;
+  if (stator_instance_dict(object, &dict) == kStatorDictObject) return stator_dict_get_str(dict, name);
+  for (Py_ssize_t position = 0; stator_inline_next(object, &position, &key, &value);)
+    if (key == name) return value;
+  return nullptr;
+}
+
 void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   if (!object->object && !object->own) object->own = in.dict();
   if (object->own) {
@@ -47,10 +57,12 @@ void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
     in.mutated(object->own);
     return;
   }
-  if (Value** written = object->find(name))
+  if (Value** written = object->find(name)) {
     *written = to;
-  else
+  } else {
+    let_go(held_now(object->object.get(), name));
     object->attributes.push_back({Ref::borrow(name), to});
+  }
   in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
 }
 

@@ -350,3 +350,20 @@ def test_one_object_in_two_places():
             assert_same(compiled(x, make(), make()), fn(x, make(), make()), fn.__name__)
             mine, theirs = make(), make()
             assert_same(compiled(x, mine, mine), fn(x, theirs, theirs), fn.__name__)
+
+
+def test_the_shortest_of_a_zip_ends_the_loop_though_its_items_are_not_used():
+    lengths = []
+
+    def program(x, xs):
+        rounds = 0
+        for _, x in zip([1, 2], xs, strict=False):
+            rounds += 1
+            lengths.append(len(lengths))  # differs in each round
+            x.sum().item()
+        return x + rounds
+
+    compiled = stator.compile(program)
+    for _ in range(4):
+        xs = [torch.rand(2) for _ in range(4)]
+        assert torch.equal(compiled(torch.ones(2), xs), program(torch.ones(2), xs))
