@@ -34,6 +34,7 @@ from .errors import (
     InvalidTarget,
     RecompileLimitExceeded,
     SkipFrame,
+    StateChanged,
     StatorError,
     Unsupported,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "InvalidTarget",
     "RecompileLimitExceeded",
     "SkipFrame",
+    "StateChanged",
     "StatorError",
     "Unsupported",
     "cache_entries",

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame
+from .ambient import Ambient
+from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
 
 CompilerFn = Callable[..., Callable[..., Any]]
 
@@ -66,6 +67,7 @@ class _BackendCall:
     def __call__(self, gm: Any, example_inputs: list[Any]) -> Callable[..., Any]:
         if not any(used is self.target for used in _used):
             _used.append(self.target)
+        before = Ambient()
         try:
             compiled = self.target(gm, example_inputs, **self.keywords)
         except SkipFrame:
@@ -73,6 +75,10 @@ class _BackendCall:
         except Exception as error:
             traceback = error.__traceback__.tb_next if error.__traceback__ else None
             raise BackendCompilerFailed(self.name, _graph_name(gm), error).with_traceback(traceback) from error
+        finally:
+            changes = before.put_back()
+        if changes:
+            raise StateChanged(self.name, _graph_name(gm), changes)
         if not callable(compiled):
             raise BackendCompilerFailed(
                 self.name, _graph_name(gm), f"it returned {type(compiled).__name__}, which cannot be called"

@@ -96,6 +96,17 @@ class BackendCompilerFailed(StatorError):
         )
 
 
+class StateChanged(BackendCompilerFailed, AssertionError):
+    """A backend changed state of the process or the thread that cannot be put back for it."""
+
+    code = "state-changed"
+
+    def __init__(self, backend: str, graph: str, changes: list[str]):
+        super().__init__(backend, graph, f"it left changed what it must not change: {'; '.join(changes)}")
+        self.changes = changes
+        self.hint = "a backend must put back what it changes; if it changes nothing of the kind, please report it"
+
+
 class InvalidBackend(StatorError, ValueError):
     """No backend has this name, or the object given is none."""
 

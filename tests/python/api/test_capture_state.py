@@ -203,3 +203,100 @@ def test_break_is_told_once_per_place(caplog):
         stator.compile(f)(torch.ones(2))
     reasons = stator.counters["breaks"]
     assert sum(reasons.values()) <= 3
+
+
+class TestWhatABackendLeavesChanged:
+    def test_is_put_back(self):
+        def meddling(gm, example_inputs):
+            torch.set_default_dtype(torch.float64)
+            torch._C._set_deterministic_algorithms(True, warn_only=True)
+            torch.set_float32_matmul_precision("medium")
+            return gm.forward
+
+        compiled = stator.compile(lambda x: x + torch.ones(3), backend=meddling)
+        try:
+            for _ in range(2):
+                assert compiled(torch.ones(3)).dtype == torch.float32
+            assert torch.get_default_dtype() == torch.float32
+            assert not torch.are_deterministic_algorithms_enabled()
+            assert not torch.is_deterministic_algorithms_warn_only_enabled()
+            assert torch.get_float32_matmul_precision() == "highest"
+        finally:
+            torch.set_default_dtype(torch.float32)
+            torch._C._set_deterministic_algorithms(False, warn_only=False)
+            torch.set_float32_matmul_precision("highest")
+
+    def test_is_put_back_after_an_error(self):
+        def failing(gm, example_inputs):
+            torch.set_default_dtype(torch.float64)
+            raise ValueError("boom")
+
+        try:
+            with pytest.raises(stator.BackendCompilerFailed, match="boom"):
+                stator.compile(lambda x: x + 1, backend=failing)(torch.ones(3))
+            assert torch.get_default_dtype() == torch.float32
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    def test_is_told_where_it_cannot_be(self):
+        before = torch.get_num_threads()
+
+        def threads(gm, example_inputs):
+            torch.set_num_threads(before + 1)
+            return gm.forward
+
+        try:
+            with pytest.raises(AssertionError, match=f"num_threads was {before} and is {before + 1}") as caught:
+                stator.compile(lambda x: x + 1, backend=threads)(torch.ones(3))
+        finally:
+            torch.set_num_threads(before)
+        assert isinstance(caught.value, stator.StateChanged) and "report" in str(caught.value)
+
+    def test_modes_are_told(self):
+        class Mode(torch.overrides.TorchFunctionMode):
+            pass
+
+        mode = Mode()
+
+        def entering(gm, example_inputs):
+            mode.__enter__()
+            return gm.forward
+
+        try:
+            with pytest.raises(stator.StateChanged, match="torch-function modes was 0 and is 1"):
+                stator.compile(lambda x: x + 1, backend=entering)(torch.ones(3))
+        finally:
+            mode.__exit__(None, None, None)
+
+    def test_handlers_of_logs_stay(self):
+        handlers = [list(logging.getLogger(name).handlers) for name in ("", "stator", "torch")]
+        stator.compile(lambda x: x + 1)(torch.ones(3))
+        assert handlers == [list(logging.getLogger(name).handlers) for name in ("", "stator", "torch")]
+
+
+def test_errors_at_a_place_that_allows_no_break_are_never_suppressed():
+    @stator.compile(error_on_graph_break=True)
+    def strict(x):
+        print("", end="")
+        return x + 1
+
+    @stator.compile(error_on_graph_break=True)
+    def careful(x):
+        return x * 2
+
+    def breaks_inside(x):
+        return strict(x * 2)
+
+    def breaks_outside(x):
+        y = careful(x)
+        print("", end="")
+        return careful(y)
+
+    x = torch.ones(3)
+    with stator.config.patch(suppress_errors=True):
+        for _ in range(2):
+            with pytest.raises(stator.Unsupported, match="print"):
+                stator.compile(breaks_inside)(x)
+        for _ in range(2):
+            assert torch.equal(stator.compile(breaks_outside)(x), x * 4)
+        assert stator.counters["captures"]["graphs"] >= 2

@@ -299,3 +299,23 @@ def test_a_function_marked_constant_may_fail(x):
             return x - len(error.args[0])
 
     check_parity(fn, (x, "a"), (x, "bcd"), (x, "a"))
+
+
+def test_function_transforms_are_left_after_an_error():
+    def bad(x):
+        y = x.sin()
+        return torch.vmap(lambda row: row + torch.ones(7))(y)
+
+    def good(x):
+        return torch.vmap(lambda row: row * 2)(x.sin())
+
+    x = torch.ones(3, 2)
+    compiled = stator.compile(bad)
+    for _ in range(2):
+        for call in (compiled, torch.vmap(compiled)):
+            with pytest.raises(RuntimeError):
+                call(x if call is compiled else x[None])
+            assert torch._C._functorch.peek_interpreter_stack() is None
+            assert torch.equal(stator.compile(good)(x), good(x))
+            assert torch.equal(torch.vmap(stator.compile(good))(x[None]), good(x)[None])
+    assert stator.counters["captures"]["graphs"] >= 1
