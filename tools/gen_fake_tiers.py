@@ -29,7 +29,7 @@ TIERS = {
 
 def run_part(part):
     """{entry: sorted reasons} and the differences, for every `count`-th entry of the database."""
-    sys.path.insert(0, str(TESTS))
+    sys.path[:0] = [str(TESTS), str(ROOT)]
     import op_samples
     import torch
 
@@ -131,7 +131,7 @@ def main():
     if wrong:
         print("\n".join(wrong))
         return f"{len(wrong)} runs on fakes differ from the real ones"
-    sys.path.insert(0, str(TESTS))
+    sys.path[:0] = [str(TESTS), str(ROOT)]
     import op_samples
 
     wanted = {

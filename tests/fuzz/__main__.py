@@ -28,17 +28,16 @@ def child(seed: int, seconds: float, notes: Path) -> None:
 
     from tests.fuzz.execute import Tally, compare
     from tests.fuzz.grammar import random_case
-    from tests.fuzz.known import AVOID, IGNORED
 
     torch.set_num_threads(1)
     ends = time.monotonic() + seconds
     tally = Tally()
     found = None
     while found is None and tally.programs < ROUND and time.monotonic() < ends:
-        source, calls = random_case(seed * ROUND + tally.programs, AVOID)
+        source, calls = random_case(seed * ROUND + tally.programs)
         notes.write_text(json.dumps({"source": source, "calls": [vars(call) for call in calls]}))
         with tally:
-            found = compare(source, calls, ignored=IGNORED)
+            found = compare(source, calls)
     print(json.dumps({"found": found, "programs": tally.programs, "captured": tally.captured, "whole": tally.whole}))
 
 
@@ -61,13 +60,12 @@ def kind_of(found: str | None) -> str:
 def forked(source: str, calls: list[Inputs], seconds: int = 30) -> str | None:
     """What is wrong with a program, run in a child of this process: it may die or hang."""
     from tests.fuzz.execute import compare
-    from tests.fuzz.known import IGNORED
 
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         signal.alarm(seconds)
-        os.write(writer, json.dumps(compare(source, calls, ignored=IGNORED)).encode()[:60000])
+        os.write(writer, json.dumps(compare(source, calls)).encode()[:60000])
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:

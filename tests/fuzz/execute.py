@@ -64,20 +64,15 @@ def compare(
     source: str,
     calls: list[Inputs],
     compile_with: Callable | None = None,
-    ignored: frozenset[str] = frozenset(),
 ) -> str | None:
-    """The first difference between the plain and the compiled program, or None; parts in `ignored` do not count."""
+    """The first difference between the plain and the compiled program, or None."""
     import stator
 
     linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
     expected = outcomes(source, calls)
     stator.reset()
     try:
-        actual = outcomes(source, calls, compile_with or stator.compile)
-        for seen in [*actual, *expected]:
-            for name in ignored:
-                seen.pop(name, None)
-        return difference(actual, expected)
+        return difference(outcomes(source, calls, compile_with or stator.compile), expected)
     finally:
         stator.reset()
 

@@ -1,5 +1,6 @@
 """What tests share: a counting backend, and comparison of a compiled callable with the plain one."""
 
+import contextlib
 import copy
 import subprocess
 import sys
@@ -8,8 +9,10 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 import stator
+from stator import _C
 
 HEAP_TYPE = 1 << 9  # of classes written in Python
 
@@ -29,6 +32,16 @@ class Counting:
     @property
     def count(self):
         return len(self.graphs)
+
+
+@contextlib.contextmanager
+def fake_scope():
+    """In it operators run on fakes, and nothing is recorded."""
+    before = _C._fake.scope(True)
+    try:
+        yield
+    finally:
+        _C._fake.scope(before)
 
 
 def captures():
@@ -107,6 +120,32 @@ def check_parity(fn, *calls, graphs=None, **settings):
     else:
         assert captures() == graphs, stator.counters()
     return compiled
+
+
+def check_layer(layer, training, grad, fullgraph):
+    """A layer and its twin, compiled and plain: results and gradients, in three calls."""
+    layer = layer.train(training)
+    twin = copy.deepcopy(layer)
+    compiled = stator.compile(layer, fullgraph=fullgraph)
+    with torch.set_grad_enabled(grad):
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x = torch.randn(5, 3, 8, requires_grad=grad)
+            y = x.detach().clone().requires_grad_(grad)
+            torch.manual_seed(seed)
+            got = compiled(x)
+            torch.manual_seed(seed)
+            wanted = twin(y)
+            assert_same(got, wanted)
+            if not grad:
+                continue
+            for output in (got, wanted):
+                leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+                sum(leaf.sum() for leaf in leaves if leaf.requires_grad).backward()
+            assert torch.equal(x.grad, y.grad)
+            for mine, theirs in zip(layer.parameters(), twin.parameters(), strict=True):
+                assert torch.equal(mine.grad, theirs.grad)
+    assert captures() > 0
 
 
 def run_program(text, **environment):

@@ -3,7 +3,6 @@
 Shared by the test and by the tool that writes docs/fake_tiers.md.
 """
 
-import contextlib
 import copy
 import itertools
 import warnings
@@ -13,6 +12,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from stator import _C
+from tests.python.helpers import fake_scope
 
 _fake = _C._fake
 
@@ -78,15 +78,6 @@ def describe(value):
         value.is_conj(),
         value.is_neg(),
     )
-
-
-@contextlib.contextmanager
-def fake_scope():
-    before = _fake.scope(True)
-    try:
-        yield
-    finally:
-        _fake.scope(before)
 
 
 class Broke(Exception):

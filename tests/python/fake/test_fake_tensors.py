@@ -1,22 +1,12 @@
 """What fakes promise besides metadata: aliasing, autograd, modes, untouched generators and thread state."""
 
-import contextlib
-
 import pytest
 import torch
 
 from stator import _C
+from tests.python.helpers import fake_scope
 
 _fake = _C._fake
-
-
-@contextlib.contextmanager
-def fake_scope():
-    before = _fake.scope(True)
-    try:
-        yield
-    finally:
-        _fake.scope(before)
 
 
 def fakes(*reals):

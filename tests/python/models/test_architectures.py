@@ -13,6 +13,8 @@ import stator
 from benchmarks import architectures
 from tests.python.helpers import Counting, assert_same
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ROWS = architectures.ARCHITECTURES
 GENERATING = [row for row in ROWS if row.kind.prompt]
 
@@ -27,15 +29,6 @@ def check_count(row, backend, peer):
 
 def named(rows):
     return pytest.mark.parametrize("row", rows, ids=lambda row: row.name)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small matrices gain nothing from a pool, and waiting for it costs most of the time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def run_seeded(model, inputs, seed):

@@ -1,16 +1,15 @@
 """Layers used in ways that decide between several paths of torch's own: masks, packed sequences, losses, distances."""
 
-import copy
+import itertools
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from torch.utils import _pytree as pytree
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import captures, check_layer
 
 PADDING = torch.tensor([[False, False, False], [False, False, True], [False, True, True]] + [[False] * 3] * 2)
 
@@ -111,48 +110,24 @@ BREAKING = {
 }
 
 
-def check(layer, training, grad, fullgraph):
-    layer = layer.train(training)
-    twin = copy.deepcopy(layer)
-    compiled = stator.compile(layer, fullgraph=fullgraph)
-    with torch.set_grad_enabled(grad):
-        for seed in range(3):
-            torch.manual_seed(seed)
-            x = torch.randn(5, 3, 8, requires_grad=grad)
-            y = x.detach().clone().requires_grad_(grad)
-            torch.manual_seed(seed)
-            got = compiled(x)
-            torch.manual_seed(seed)
-            wanted = twin(y)
-            assert_same(got, wanted)
-            if not grad:
-                continue
-            for output in (got, wanted):
-                leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-                sum(leaf.sum() for leaf in leaves if leaf.requires_grad).backward()
-            assert torch.equal(x.grad, y.grad)
-            for mine, theirs in zip(layer.parameters(), twin.parameters(), strict=True):
-                assert torch.equal(mine.grad, theirs.grad)
-    assert captures() > 0
+modes = pytest.mark.parametrize(("training", "grad"), list(itertools.product([False, True], repeat=2)))
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
-@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@modes
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole(name, training, grad):
     torch.manual_seed(0)
-    check(WHOLE[name](), training, grad, fullgraph=True)
+    check_layer(WHOLE[name](), training, grad, fullgraph=True)
     assert captures() == 1
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
-@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@modes
 @pytest.mark.parametrize("name", BREAKING)
 def test_breaking(name, training, grad):
     torch.manual_seed(0)
     make, reason = BREAKING[name]
-    check(make(), training, grad, fullgraph=False)
+    check_layer(make(), training, grad, fullgraph=False)
     if reason is not None:
         assert stator.counters()["breaks"][reason] > 0

@@ -4,17 +4,12 @@
 """
 
 import pytest
-import torch
 
 import stator
 from tests.python.parity.corpus import run
 from tests.python.parity.corpus.observe import difference
 
-# Programs known to differ from plain Python, and how.
-WRONG: dict[str, str] = {}
-# Programs known to crash the process, and how.
-CRASHES: dict[str, str] = {}
-
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # Categories in which floating-point data may differ in the last bits, and why. They are bit-equal as well, with the
 # setting that is named.
@@ -24,21 +19,7 @@ NEAR = {"numpy_interop": "numpy_exact"}  # torch rounds otherwise than NumPy
 def _programs():
     for category in run.categories():
         for name in run.names(category):
-            title = f"{category}.{name}"
-            marks = []
-            if title in WRONG:
-                marks.append(pytest.mark.xfail(strict=True, reason=WRONG[title]))
-            if title in CRASHES:
-                marks.append(pytest.mark.xfail(run=False, reason=CRASHES[title]))
-            yield pytest.param(category, name, id=title, marks=marks)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+            yield pytest.param(category, name, id=f"{category}.{name}")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -59,5 +40,3 @@ def test_the_corpus_is_wide():
     sizes = {category: len(run.names(category)) for category in run.categories()}
     assert sum(sizes.values()) >= 600, sizes
     assert min(sizes.values()) >= 15, sizes
-    known = {f"{category}.{name}" for category in sizes for name in run.names(category)}
-    assert not (WRONG.keys() | CRASHES.keys()) - known, "the tables above name programs that are gone"

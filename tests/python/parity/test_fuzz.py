@@ -2,21 +2,13 @@
 
 import hypothesis
 import pytest
-import torch
 
 from tests.fuzz.execute import Tally, compare
 from tests.fuzz.grammar import Inputs, cases, random_case
-from tests.fuzz.known import AVOID, IGNORED
 from tests.fuzz.reduce import reduced
 from tests.fuzz.rows import PRELUDE
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @hypothesis.settings(
@@ -26,10 +18,10 @@ def one_thread():
     database=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-@hypothesis.given(cases(AVOID))
+@hypothesis.given(cases())
 def test_drawn_programs(case):
     source, calls = case
-    found = compare(source, calls, ignored=IGNORED)
+    found = compare(source, calls)
     assert found is None, f"{found}\n{source[len(PRELUDE) :]}\n{calls}"
 
 
@@ -37,9 +29,9 @@ def test_drawn_programs(case):
 def test_seeded_programs(first):
     tally = Tally()
     for seed in range(first, first + 60):
-        source, calls = random_case(seed, AVOID)
+        source, calls = random_case(seed)
         with tally:
-            found = compare(source, calls, ignored=IGNORED)
+            found = compare(source, calls)
         assert found is None, f"seed {seed}: {found}\n{source[len(PRELUDE) :]}\n{calls}"
     assert tally.captured > 10, "hardly any program is captured: the comparison says little"
 

@@ -200,3 +200,16 @@ def saved_on_cpu(x):
     with torch.autograd.graph.save_on_cpu():
         y = x.exp()
     return y * x
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def part_that_rebinds_a_variable(x):
+    count = 0
+
+    def part(x):
+        nonlocal count
+        count += 1
+        return x.sin() * count
+
+    y = checkpoint(part, x, use_reentrant=False)
+    return y * 2, count

@@ -279,3 +279,21 @@ def stop_iteration_is_raised(x, n):
             total = total + next(it)
     except StopIteration:
         return total
+
+
+@program((f(2), 0), (f(2), 1), (f(2), 2))
+def except_star_ends(x, kind):
+    y = x + 1
+    groups = [[ValueError("a")], [ValueError("a"), KeyError("b")], [TypeError("c"), KeyError("b")]]
+    seen = []
+    try:
+        try:
+            raise ExceptionGroup("several", groups[kind])
+        except* ValueError as group:
+            seen.append((len(group.exceptions), torch.is_grad_enabled()))
+            y = y * 2
+        except* KeyError:
+            y = y * 3
+    except ExceptionGroup as rest:
+        seen.append([type(error).__name__ for error in rest.exceptions])
+    return y * 2, seen

@@ -453,3 +453,24 @@ def operator_that_raises_when_it_runs(x):
 def in_the_arguments_of_a_class_method(x, keys):
     y = x + 1
     return dict.fromkeys(print("once") or keys), int.from_bytes(bytes(print("twice") or keys), "big"), y
+
+
+@program(f(3), f(3, grad=True))
+def inference_mode_open_at_a_break(x):
+    with torch.inference_mode():
+        y = x * 2
+        print("inside")
+        z = y + 1
+    w = x * 3
+    return y, z, w, [t.is_inference() for t in (y, z, w)], w.requires_grad
+
+
+@program(f(3, grad=True), f(3))
+def inference_mode_left_by_an_error(x):
+    try:
+        with torch.inference_mode():
+            y = x * 2
+            print("inside")
+            raise ValueError("left")
+    except ValueError as error:
+        return y, x * 3, str(error), torch.is_inference_mode_enabled(), y.is_inference()

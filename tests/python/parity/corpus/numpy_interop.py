@@ -128,3 +128,10 @@ def array_from_list(x, values):
 def seeded_noise(x):
     rng = np.random.default_rng(0)
     return x + torch.from_numpy(rng.standard_normal(3).astype(np.float32)), np.random.rand()
+
+
+@program(f(3), f(3))
+def random_numbers_of_numpy(x):
+    y = x * 2
+    noise = np.random.rand(3).astype("float32")
+    return y + torch.from_numpy(noise), float(np.random.uniform(1, 2)), np.random.randint(0, 10)

@@ -183,3 +183,32 @@ def subclass_that_computes(x):
 @program(f(3).to(torch.complex64), f(2).to(torch.complex64))
 def complex_argument(z):
     return z * 1j, z.conj(), z.real + 1, z.abs(), torch.view_as_real(z)
+
+
+@program(f(3), f(2))
+def break_under_a_mode(x):
+    with Counting() as mode:
+        y = torch.sin(x)
+        print("inside")
+        y = y + torch.ones(x.shape[0])
+    return y * 2, mode.names
+
+
+@program((f(3).as_subclass(Doubling), f(3)), (f(2).as_subclass(Doubling), f(2)))
+def subclass_under_a_mode(x, y):
+    with Replacing():
+        return torch.sin(x), x.add(y), y.add(x), x.shape
+
+
+@program(f(3, grad=True), f(2, grad=True))
+def modes_see_the_grad_mode(x):
+    with Counting() as mode, torch.no_grad():
+        y = x * 2
+    return y, y.requires_grad, mode.names
+
+
+@program((f(3).as_subclass(Tagged), 2), (f(2).as_subclass(Tagged), 3))
+def break_with_a_subclass(x, n):
+    y = x * n
+    print("inside", type(y).__name__)
+    return y + 1, [type(row).__name__ for row in y], len(y), y[0], y.max(), torch.stack([y, y]).sum(0)
