@@ -139,17 +139,6 @@ PyObject* stator_frame_throw(PyThreadState* tstate, StatorFrame* frame, int offs
   return _PyEval_EvalFrameDefault(tstate, frame, 1);
 }
 
-#if PY_VERSION_HEX < 0x030C0000
-
-PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObject* result, StatorReturn site) {
-  // The caller clears the frame; a frame object that outlives it finds its f_back through `previous`.
-  (void)site;
-  frame->previous = tstate->cframe->current_frame;
-  return result;
-}
-
-#else
-
 static void drop_stack(StatorFrame* frame) {
   const int count = frame->f_code->co_nlocalsplus;
   while (frame->stacktop > count) {
@@ -157,6 +146,18 @@ static void drop_stack(StatorFrame* frame) {
     Py_XDECREF(value);
   }
 }
+
+#if PY_VERSION_HEX < 0x030C0000
+
+PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObject* result, StatorReturn site) {
+  // The caller clears the frame; a frame object that outlives it finds its f_back through `previous`.
+  (void)site;
+  drop_stack(frame);
+  frame->previous = tstate->cframe->current_frame;
+  return result;
+}
+
+#else
 
 // CPython does not export what clears and pops a frame, so one of its own instructions does it.
 PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObject* result, StatorReturn site) {
