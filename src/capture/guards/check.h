@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "capture/values/source.h"
 
@@ -54,6 +55,12 @@ struct Check {
   PyObject* object = nullptr;  // owned by the fact, or kept valid by a weak watch
   PyObject* extra = nullptr;
   uint64_t number = 0;
+};
+
+/// Slots of which the first `changed` hold objects that no other slot here holds.
+struct DistinctSlots {
+  std::vector<int32_t> slots;
+  size_t changed;
 };
 
 /// What is known of a slot whatever a call brings.

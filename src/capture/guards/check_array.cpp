@@ -123,6 +123,16 @@ struct CheckArray::Builder {
     check.number = static_cast<uint64_t>(fact.number);
     if (fact.kind == FactKind::Absent) check.number = static_cast<uint64_t>(PyObject_Hash(fact.object.get()));
     if (fact.kind == FactKind::Tensor) check.number = reinterpret_cast<uint64_t>(fact.tensor.get());
+    if (fact.group) {
+      auto group = std::make_unique<DistinctSlots>();
+      group->changed = static_cast<size_t>(fact.number);
+      for (const Source* source : *fact.group) {
+        group->slots.push_back(source->slot);
+        array.slot_info_[source->slot].related = true;
+      }
+      check.number = reinterpret_cast<uint64_t>(group.get());
+      array.groups_.push_back(std::move(group));
+    }
     if (fact.other) {
       check.from = fact.other->slot;
       array.slot_info_[s->slot].related = array.slot_info_[fact.other->slot].related = true;
@@ -138,7 +148,8 @@ struct CheckArray::Builder {
   void emit_dynamic(Source* s) {
     bool tagged = s->object && PyDict_CheckExact(s->object.get());
     for (Fact& fact : s->facts)
-      if (!is_invariant_here(fact) && !fact.other && !(tagged && is_dict_content(fact))) emit_fact(s, fact);
+      if (!is_invariant_here(fact) && !fact.other && !fact.group && !(tagged && is_dict_content(fact)))
+        emit_fact(s, fact);
     if (tagged) {
       size_t head = array.checks_.size();
       add(dict_unchanged, CheckGroup::DictHead, s);
@@ -162,7 +173,7 @@ struct CheckArray::Builder {
 
   void emit_relations(Source* s) {
     for (Fact& fact : s->facts)
-      if (fact.other) emit_fact(s, fact);
+      if (fact.other || fact.group) emit_fact(s, fact);
     for (Source* child : s->children)
       if (child->slot >= 0) emit_relations(child);
   }

@@ -70,6 +70,7 @@ class CheckArray {
     PyObject* object;  // as Check::object
   };
   std::vector<Asserted> facts_;
+  std::vector<std::unique_ptr<const DistinctSlots>> groups_;
   std::vector<Ref> watches_;
   Ref on_death_;  // what they call
   std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);

@@ -277,6 +277,23 @@ int check_no_gradient(Check& c, CheckRun& run) { return gradient_of(run.slots[c.
 
 int check_nothing_handled(Check&, CheckRun&) { return !Ref::steal(PyErr_GetHandledException()); }
 
+/// In one pass over the slots, with a table of the objects seen.
+int check_distinct(Check& c, CheckRun& run) {
+  const auto& group = *reinterpret_cast<const DistinctSlots*>(c.number);
+  size_t size = 16;
+  while (size < 2 * group.changed) size *= 2;
+  static thread_local std::vector<PyObject*> table;
+  table.assign(size, nullptr);
+  for (size_t i = 0; i < group.slots.size(); ++i) {
+    PyObject* object = run.slots[group.slots[i]];
+    size_t at = (reinterpret_cast<uintptr_t>(object) >> 4) * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
+    for (; table[at]; at = (at + 1) & (size - 1))
+      if (table[at] == object) return 0;
+    if (i < group.changed) table[at] = object;
+  }
+  return 1;
+}
+
 int check_exhausted(Check& c, CheckRun& run) {
   PyObject* iterator = run.slots[c.slot];
   return stator_iter_peek(iterator, static_cast<Py_ssize_t>(c.number), nullptr, nullptr) == kStatorPeekEnd;
@@ -330,6 +347,7 @@ std::string describe_array_layout(const Fact&) { return "is an array of the same
 std::string describe_offset(const Fact& fact) { return "begins at " + std::to_string(fact.number) + " of its storage"; }
 std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
 std::string describe_nothing_handled(const Fact&) { return "is handling no exception"; }
+std::string describe_distinct(const Fact&) { return "is no other of the objects that were looked at"; }
 std::string describe_exhausted(const Fact& fact) { return "has " + std::to_string(fact.number) + " items left"; }
 std::string saw_exhausted(const Fact&, PyObject*) { return "more"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
@@ -355,6 +373,7 @@ constexpr FactRow kFacts[] = {
     /* Offset */ {check_offset, describe_offset, saw_type},
     /* NoGradient */ {check_no_gradient, describe_no_gradient, saw_type},
     /* NothingHandled */ {check_nothing_handled, describe_nothing_handled, saw_type},
+    /* Distinct */ {check_distinct, describe_distinct, saw_object},
     /* Exhausted */ {check_exhausted, describe_exhausted, saw_exhausted},
     /* AbcToken */ {check_abc_token, describe_abc, saw_object},
 };

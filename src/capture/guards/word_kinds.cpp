@@ -1,4 +1,6 @@
 // The words of each kind of check. `word_pass.h` says why they may be read and what they imply.
+#include <algorithm>
+
 #include "capture/guards/word_pass.h"
 
 // After Python.h, which it does not include.
@@ -226,6 +228,11 @@ bool cell_empty_words(const Check& c, WordRecorder& to) {
 
 bool relation_words(const Check& c, WordRecorder& to) { return to.is_placed(c.slot) && to.is_placed(c.from); }
 
+bool distinct_words(const Check& c, WordRecorder& to) {
+  const auto& slots = reinterpret_cast<const DistinctSlots*>(c.number)->slots;
+  return std::all_of(slots.begin(), slots.end(), [&](int32_t slot) { return to.is_placed(slot); });
+}
+
 bool abc_token_words(const Check&, WordRecorder& to) {
   const StatorWord* place = stator_abc_counter_place();
   if (place) to.word(place);
@@ -277,6 +284,7 @@ constexpr WordsFn kFacts[] = {
     /* Offset */ no_words,
     /* NoGradient */ no_words,
     /* NothingHandled */ no_words,
+    /* Distinct */ distinct_words,
     /* Exhausted */ no_words,
     /* AbcToken */ abc_token_words,
 };

@@ -147,13 +147,27 @@ void Interpreter::guard_distinct() {
     seen.push_back({value->source, type, changed});
   }
   if (!any) return;
-  for (const Seen& one : seen)
-    for (const Seen& other : seen) {
-      if (!one.changed || one.source == other.source || one.type != other.type) continue;
-      if (other.changed && other.source < one.source) continue;  // once is enough
-      if (one.source->object.get() == other.source->object.get()) continue;
-      if (!is_fixed(one.source) || !is_fixed(other.source)) guard_same(one.source, other.source, false);
-    }
+  std::unordered_map<PyTypeObject*, std::vector<Seen>> by_type;
+  for (const Seen& one : seen) by_type[one.type].push_back(one);
+  for (auto& [type, all] : by_type) {
+    // What was iterated before it was changed is the one thing in two places that a capture knows of.
+    std::unordered_set<PyObject*> changed;
+    for (const Seen& one : all)
+      if (one.changed) changed.insert(one.source->object.get());
+    auto group = std::make_shared<std::vector<Source*>>();
+    bool fixed = true;
+    for (bool first : {true, false})
+      for (const Seen& one : all) {
+        if (one.changed != first || (!first && changed.contains(one.source->object.get()))) continue;
+        group->push_back(one.source);
+        fixed = fixed && is_fixed(one.source);
+      }
+    if (changed.empty() || group->size() < 2 || fixed) continue;
+    for (Source* source : *group) source->loaded = true;
+    Fact fact{FactKind::Distinct, Ref(), Ref(), static_cast<int64_t>(changed.size()), user_line()};
+    fact.group = group;
+    sources_->add_fact(group->front(), std::move(fact));
+  }
 }
 
 }  // namespace stator::capture

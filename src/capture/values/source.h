@@ -60,9 +60,10 @@ struct Fact {
   Ref object;  // expected object, type, key, key tuple, ... by kind
   Ref extra;   // second expectation, by kind
   int64_t number = 0;
-  UserLine line;                                    // what needed it
-  Source* other = nullptr;                          // SameAs, NotSameAs
-  std::shared_ptr<const TensorExpectation> tensor;  // Tensor
+  UserLine line;                                      // what needed it
+  Source* other = nullptr;                            // SameAs, NotSameAs
+  std::shared_ptr<const std::vector<Source*>> group;  // Distinct
+  std::shared_ptr<const TensorExpectation> tensor;    // Tensor
 };
 
 struct Source {

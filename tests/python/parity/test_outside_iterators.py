@@ -367,3 +367,22 @@ def test_the_shortest_of_a_zip_ends_the_loop_though_its_items_are_not_used():
     for _ in range(4):
         xs = [torch.rand(2) for _ in range(4)]
         assert torch.equal(compiled(torch.ones(2), xs), program(torch.ones(2), xs))
+
+
+def test_guards_of_many_changed_objects_stay_few():
+    class Thing:
+        def __init__(self):
+            self.value = 0
+
+    def fn(a, things):
+        for thing in things:
+            thing.value = 1
+        return a + 1
+
+    compiled = stator.compile(fn)
+    things = [Thing() for _ in range(200)]
+    assert_same(compiled(x, things), x + 1)
+    assert stator.counters()["captures"]["guards"] < 200 * 6
+    twice = [things[0], *things[:-1]]
+    assert_same(compiled(x, twice), x + 1)
+    assert all(thing.value == 1 for thing in things)

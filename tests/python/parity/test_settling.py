@@ -51,6 +51,20 @@ def test_counters_and_sums():
     rounds(fn, lambda i: (x, 10), 6, 12)
 
 
+def test_a_number_that_tensors_of_many_shapes_share():
+    def fn(tensors, steps):
+        made = []
+        for step in range(steps):
+            for a in tensors:
+                outside()
+                count = step * 3 + 1
+                made.append((a + 1, count))
+        return made
+
+    tensors = [torch.ones(n) for n in range(1, 7)]
+    rounds(fn, lambda i: (tensors, 5), 4, 30)
+
+
 def test_many_places_at_once():
     def fn(a, n):
         p, q, r, s, t = 1, 2, 3, 4, 5
