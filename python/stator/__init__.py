@@ -21,8 +21,9 @@ except ImportError as _error:
         "for another torch, run `make build`"
     ) from _error
 
+from . import control as _control  # noqa: F401 (the extension looks it up)
 from . import errors
-from . import functions as _functions  # noqa: F401 (the extension looks it up)
+from . import functions as _functions  # noqa: F401 (the same)
 from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset
 from .backends import list_backends, register_backend
 from .config import config

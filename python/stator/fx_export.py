@@ -15,6 +15,7 @@ from torch.fx.node import has_side_effect
 from torch.fx.passes.shape_prop import TensorMetadata
 
 from . import _C
+from .control import Cond
 
 _set_grad = torch._C._set_grad_enabled
 _enter_autocast = torch.amp.autocast_mode._enter_autocast
@@ -65,6 +66,14 @@ class _Called(torch.nn.Module):  # type: ignore[misc]
         return str(self.called)
 
 
+def _branch(part: _C.Graph, places: Any, count: int) -> torch.fx.GraphModule:
+    """A branch as a module that takes all operands of the choice."""
+    graph = torch.fx.Graph()
+    operands = [graph.placeholder(f"operand_{index}") for index in range(count)]
+    graph.output(graph.call_module("part", tuple(operands[place] for place in places)))
+    return torch.fx.GraphModule({"part": export_graph(part)}, graph)
+
+
 def export_graph(graph: _C.Graph) -> ExportedGraphModule:
     return _Exporter(graph).run()
 
@@ -94,7 +103,8 @@ class _Exporter:
         for index, (name, overload, args, kwargs, results, state, location) in enumerate(nodes):
             switch.before(index, state)
             if name == _PYTHON_NODE:
-                self.define_results(self.call_python(args[0], args[1], location), results, used)
+                call = self.call_cond if isinstance(args[1], Cond) else self.call_python
+                self.define_results(call(args[0], args[1], location), results, used)
                 continue
             target = _resolve(name, overload)
             first = next((v for v in results if isinstance(v, _C.Value)), None) if len(results) == 1 else None
@@ -119,6 +129,19 @@ class _Exporter:
         attribute = f"python_{len(self.constants)}"
         self.constants[attribute] = _Called(called)
         node = self.graph.call_module(attribute, self.operands(tensors))
+        if location:
+            node.meta["stack_trace"] = self.stack_trace(location)
+        return node
+
+    def call_cond(self, tensors: Any, called: Cond, location: int) -> torch.fx.Node:
+        """A choice is torch's own operator for it, over branches that are modules."""
+        predicate, *operands = self.operands(tensors)
+        branches = []
+        for kind, part, places in (("true", called.yes, called.yes_places), ("false", called.no, called.no_places)):
+            attribute = f"{kind}_graph_{len(self.constants)}"
+            self.constants[attribute] = _branch(part, places, len(operands))
+            branches.append(self.graph.get_attr(attribute))
+        node = self.graph.call_function(torch.ops.higher_order.cond, (predicate, *branches, tuple(operands)))
         if location:
             node.meta["stack_trace"] = self.stack_trace(location)
         return node

@@ -200,10 +200,14 @@ static void let_go_of_items(const Value* container) {
     while (PyDict_Next(object, &position, &key, &value)) let_go(value);
 }
 
+void Interpreter::refuse_frozen(const Value* value) const {
+  if (frozen_values && arena.is_among_first(value, *frozen_values))
+    throw Break{BreakId::mutation, "a change in a part that may run any number of times"};
+}
+
 void Interpreter::mutated(Value* container) {
   ++mutations;
-  if (frozen_values && arena.is_among_first(container, *frozen_values))
-    throw Break{BreakId::mutation, "a change that would be made again when a checkpointed part is computed anew"};
+  refuse_frozen(container);
   auto* dict = as<DictValue>(container);
   if (!container->source || (dict && dict->is_globals)) return;
   if (dict) {

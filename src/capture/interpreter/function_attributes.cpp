@@ -84,6 +84,7 @@ Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
 }
 
 void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name, Value* to) {
+  in.refuse_frozen(function);
   std::string text = text_of(name);
   if (is_field(text)) {
     function->fields[text] = to;

@@ -96,6 +96,7 @@ void on_delete_deref(Interpreter& in, Frame& f, const Instr& i) {
   CellValue* cell = cell_at(f, i.arg);
   if (!load_cell(in, cell)) in.raise(PyExc_NameError, "cannot access free variable '" + slot_name(f, i.arg) + "'");
   if (cell->outside) throw Break{BreakId::mutation, "del of an outer variable"};
+  in.refuse_frozen(cell);
   cell->contents = nullptr;
 }
 

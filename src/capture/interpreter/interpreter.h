@@ -270,8 +270,10 @@ class Interpreter {
   UserLine user_line() const;
   std::vector<Effect> effects;
   uint64_t mutations = 0;  // changes of containers so far, whether or not they made a new effect
-  /// While set: containers among the first so many values are not to be changed.
+  /// While set: the first so many values are not to be changed.
   std::optional<size_t> frozen_values;
+  /// Breaks if the value is one of them; to be called before any change of it.
+  void refuse_frozen(const Value* value) const;
   /// Names that the program wrote in globals and Python modules (null: deleted), by their dict.
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
   /// Data that the program wrote to classes, newest first.

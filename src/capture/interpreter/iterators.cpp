@@ -261,6 +261,7 @@ Value* Interpreter::iterate(Value* value) {
 }
 
 Value* Interpreter::next(Value* iterator) {
+  refuse_frozen(iterator);
   if (iterator->kind == Kind::Iterator) return static_cast<IteratorValue*>(iterator)->next(*this);
   static PyObject* const next_name = PyUnicode_InternFromString("__next__");
   PyTypeObject* type = type_of(iterator);

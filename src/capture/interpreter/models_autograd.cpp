@@ -6,6 +6,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/parts.h"
 #include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
@@ -204,37 +205,6 @@ Value* retain_grad(Interpreter& in, CallArgs& args) {
 
 // ---- checkpoints
 
-/// The tensors in a result; breaks for what may hold others out of sight.
-void collect(Interpreter& in, Value* value, std::vector<TensorValue*>& tensors) {
-  if (auto* tensor = as<TensorValue>(value)) {
-    tensors.push_back(tensor);
-  } else if (auto* sequence = as_sequence(value)) {
-    for (size_t i = 0; i < sequence->items.size(); ++i) collect(in, in.item(sequence, i), tensors);
-  } else if (value->kind == Kind::Dict) {
-    for (auto& [key, item] : mapping_items(in, value)) collect(in, item, tensors);
-  } else if (value->kind != Kind::Constant) {
-    throw Break{BreakId::unknown_object,
-                std::string("the result of a checkpointed part: a ") + in.type_of(value)->tp_name};
-  }
-}
-
-/// Runs the part as if nothing were special about it. What it does besides operators would be done again each time it
-/// is computed anew, so there must be none.
-Value* run_part(Interpreter& in, Value* function, CallArgs args) {
-  struct Restore {
-    Interpreter& in;
-    std::vector<Effect> effects;
-    std::optional<size_t> frozen;
-    ~Restore() {
-      in.effects = std::move(effects);
-      in.frozen_values = frozen;
-    }
-  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count())};
-  Value* result = in.call(function, std::move(args));
-  if (!in.effects.empty()) throw Break{BreakId::mutation, "a checkpointed part that changes something outside"};
-  return result;
-}
-
 /// torch.utils.checkpoint.checkpoint, in the form that is not reentrant: the part becomes a graph of its own, and a
 /// node that has torch checkpoint it.
 Value* checkpoint(Interpreter& in, CallArgs& args) {
@@ -259,9 +229,10 @@ Value* checkpoint(Interpreter& in, CallArgs& args) {
   }
   const std::vector<Value*> given = inner.positional;
   const size_t first = in.torch.node_count();
-  Value* result = run_part(in, args.positional.at(0), std::move(inner));
+  const char* const what = "a checkpointed part";
+  Value* result = run_part(in, args.positional.at(0), std::move(inner), what);
   std::vector<TensorValue*> tensors;
-  collect(in, result, tensors);
+  collect_tensors(in, result, what, tensors);
   // What no backward pass follows is not kept for one.
   if (std::none_of(tensors.begin(), tensors.end(), [&](TensorValue* tensor) { return requires_grad(in, tensor); }))
     return result;

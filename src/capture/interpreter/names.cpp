@@ -57,6 +57,7 @@ Value* load_cell(Interpreter& in, CellValue* cell) {
 }
 
 void store_cell(Interpreter& in, CellValue* cell, Value* value) {
+  in.refuse_frozen(cell);
   cell->contents = value;
   cell->loaded = true;
   cell->stored = true;

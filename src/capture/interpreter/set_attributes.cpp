@@ -159,6 +159,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
 }
 
 void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
+  in.refuse_frozen(object);
   PyObject* on_class = _PyType_Lookup(object->type, name);
   if (!on_class || !is_data_descriptor(on_class)) {
     if (!has_dict(object)) {
@@ -197,6 +198,7 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
 }
 
 void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  in.refuse_frozen(object);
   PyObject* on_class = _PyType_Lookup(object->type, name);
   if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class) != &PyMemberDescr_Type) {
     if (Py_TYPE(on_class) == &PyProperty_Type) {

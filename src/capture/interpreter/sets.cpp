@@ -31,6 +31,7 @@ void use_table(Interpreter& in, SetValue* set) {
 }
 
 void log_change(Interpreter& in, SetValue* set, const char* method, std::vector<Value*> arguments) {
+  in.refuse_frozen(set);
   set->changed = true;
   ++set->version;
   ++in.mutations;

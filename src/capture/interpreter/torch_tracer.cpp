@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "capture/call/python_node.h"
 #include "capture/interpreter/known_types.h"
@@ -86,6 +87,29 @@ Ref TorchTracer::run_erased(void* call, PyObject* (*run)(void*)) {
   return in_scope([] { return fake::FakeScope(); }, call, run);
 }
 
+namespace {
+
+using Storages = std::unordered_set<const c10::StorageImpl*>;
+
+const c10::StorageImpl* storage_of(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
+
+bool writes_to(const graph::Graph& graph, const graph::Node& node, const Storages& storages) {
+  const auto& schema = node.op.schema();
+  auto is_there = [&](const graph::Argument& operand) {
+    return operand.kind == graph::Argument::Kind::Value &&
+           storages.contains(storage_of(graph.values[operand.value].fake));
+  };
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    if (!alias || !alias->isWrite()) continue;
+    if (is_there(node.args[i]) || std::any_of(node.args[i].items.begin(), node.args[i].items.end(), is_there))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 TorchTracer::Part TorchTracer::cut(size_t first, const std::vector<PyObject*>& outputs) {
   Part part;
   Ref done = run_on_fakes([&] {
@@ -96,9 +120,14 @@ TorchTracer::Part TorchTracer::cut(size_t first, const std::vector<PyObject*>& o
     part.made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(cut.made.size())));
     for (size_t i = 0; i < cut.made.size(); ++i)
       PyTuple_SET_ITEM(part.made.get(), static_cast<Py_ssize_t>(i), THPVariable_Wrap(cut.made[i]));
+    Storages seen;
+    for (const at::Tensor& input : cut.inputs) seen.insert(storage_of(input));
+    part.writes = impl_->part_writes =
+        std::any_of(cut.graph->nodes.begin(), cut.graph->nodes.end(),
+                    [&](const graph::Node& node) { return writes_to(*cut.graph, node, seen); });
+    part.aliases = cut.made.size() != outputs.size();
+    for (const at::Tensor& made : cut.made) part.aliases |= !seen.insert(storage_of(made)).second;
     cut.graph->drop_fakes();
-    impl_->part_writes = std::any_of(cut.graph->nodes.begin(), cut.graph->nodes.end(),
-                                     [](const graph::Node& node) { return node.op.schema().is_mutable(); });
     part.graph = std::move(cut.graph);
     return Py_NewRef(Py_None);
   });
@@ -146,6 +175,29 @@ bool TorchTracer::fills_storage(PyObject* fake) {
   const at::Tensor& tensor = THPVariable_Unpack(fake);
   return tensor.is_contiguous() && tensor.storage_offset() == 0 &&
          tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
+}
+
+bool TorchTracer::is_alike(PyObject* a, PyObject* b) {
+  const at::Tensor &left = THPVariable_Unpack(a), &right = THPVariable_Unpack(b);
+  const c10::DispatchKeySet bits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+  return left.dtype() == right.dtype() && left.device() == right.device() && left.sizes() == right.sizes() &&
+         left.strides() == right.strides() && left.is_inference() == right.is_inference() &&
+         (left.key_set() & bits) == (right.key_set() & bits);
+}
+
+bool TorchTracer::is_truth(PyObject* fake) {
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  return tensor.scalar_type() == at::kBool && tensor.numel() == 1;
+}
+
+bool TorchTracer::is_differentiable(PyObject* fake) {
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  return tensor.is_floating_point() || tensor.is_complex();
+}
+
+int64_t TorchTracer::length(PyObject* fake) {
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  return tensor.dim() == 0 ? 0 : tensor.size(0);
 }
 
 void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }

@@ -50,6 +50,8 @@ class TorchTracer {
     std::shared_ptr<graph::Graph> graph;
     std::vector<Ref> inputs;
     Ref made;
+    bool writes = false;   // to memory of an input
+    bool aliases = false;  // an output is no memory of its own: it is an input's, or another output's
   };
   Part cut(size_t first, const std::vector<PyObject*>& outputs);
   /// Why the last call gave null; cleared by the next.
@@ -63,6 +65,14 @@ class TorchTracer {
   static bool is_wrapped(PyObject* tensor);
   /// Whether a fake is contiguous and has its storage for itself.
   static bool fills_storage(PyObject* fake);
+  /// Whether two fakes differ in their data alone, and in how autograd follows them.
+  static bool is_alike(PyObject* a, PyObject* b);
+  /// Whether it is one bool.
+  static bool is_truth(PyObject* fake);
+  /// Whether it can have a gradient.
+  static bool is_differentiable(PyObject* fake);
+  /// Of the first dimension; 0 without one.
+  static int64_t length(PyObject* fake);
   /// An `autocast` block of the program ended.
   void autocast_ended();
   /// A `torch.inference_mode` block of the program begins or ends; blocks end in reverse order.

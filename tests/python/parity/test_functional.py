@@ -471,6 +471,14 @@ def test_compiled_function_inside_of_a_transform():
     assert_same(vmap(compiled)(matrix()), vmap(plain)(matrix()))
 
 
+def test_compiled_function_that_fails_under_vmap():
+    compiled = stator.compile(lambda t, u: t @ u)
+    with pytest.raises(RuntimeError):
+        vmap(compiled)(matrix(), matrix(4, 2))
+    assert levels()[0] == 0
+    assert_same(vmap(compiled)(matrix(), matrix()), vmap(torch.dot)(matrix(), matrix()))
+
+
 def test_functionalize_and_linearize():
     check_parity(lambda a: (functionalize(lambda t: t.clone().add_(1))(a), a * 2), (vector(),))
 
