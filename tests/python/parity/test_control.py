@@ -83,7 +83,8 @@ def test_nested():
 
         return torch.cond(p, outer, lambda t: t.exp(), (a,))
 
-    check_whole(fn, (yes, yes, vector()), (yes, no, vector()), (no, yes, vector()))
+    also = torch.tensor(True)
+    check_whole(fn, (yes, also, vector()), (yes, no, vector()), (no, yes, vector()))
 
 
 def test_random_numbers_of_the_branch_that_runs():
@@ -302,11 +303,11 @@ def test_while_loop_with_gradients_is_left_to_torch():
 
 
 def test_map():
-    def fn(a, b):
-        return map_rows(lambda row, c: (row * 2 + c, row.sum() + b.sum()), a, b)
+    def fn(a, b, c):
+        return map_rows(lambda row, d: (row * 2 + d, row.sum() + c.sum()), a, b)
 
     rows = torch.arange(12.0).reshape(4, 3)
-    check_whole(fn, (rows, vector()), (rows[:2], vector(2.0)), graphs=2)
+    check_whole(fn, (rows, vector(), vector()), (rows[:2], vector(2.0), vector()), graphs=2)
 
 
 def test_map_over_several():
