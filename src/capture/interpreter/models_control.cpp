@@ -1,6 +1,6 @@
-// Control flow as operators: torch.cond, while_loop, map. Each branch or body is interpreted once and becomes a graph of
-// its own; a node runs the one that the data chooses, or one again and again. What torch itself refuses there (aliases,
-// writes to arguments, results that differ) is a break, so that it is torch that complains.
+// Control flow as operators: torch.cond, while_loop, map. Each branch or body is interpreted once and becomes a graph
+// of its own; a node runs the one that the data chooses, or one again and again. What torch itself refuses there
+// (aliases, writes to arguments, results that differ) is a break, so that it is torch that complains.
 #include <algorithm>
 #include <map>
 
@@ -161,7 +161,8 @@ Value* cond(Interpreter& in, CallArgs& args) {
   if (!predicate || !yes || !no) throw Break{BreakId::raises, "torch.cond is called with wrong arguments"};
   CallArgs given = arguments(operands ? in.unpack(operands) : std::vector<Value*>{});
   if (PyObject* constant = in.constant_of(predicate)) {
-    if (!PyLong_Check(constant) && !PyFloat_Check(constant)) throw Break{BreakId::raises, "the predicate of torch.cond"};
+    if (!PyLong_Check(constant) && !PyFloat_Check(constant))
+      throw Break{BreakId::raises, "the predicate of torch.cond"};
     return in.call(PyObject_IsTrue(constant) ? yes : no, std::move(given));
   }
   refuse_in_transform(in, "torch.cond");
@@ -273,9 +274,8 @@ Value* map(Interpreter& in, CallArgs& args) {
   }
   if (any_requires_grad(all.fakes())) refuse("gradients of map");
   Ref made = tuple_of(body.outputs);
-  Ref results = in.torch.run_on_fakes([&] {
-    return PyObject_CallFunction(known_object("stator.control.stacked"), "On", made.get(), *length);
-  });
+  Ref results = in.torch.run_on_fakes(
+      [&] { return PyObject_CallFunction(known_object("stator.control.stacked"), "On", made.get(), *length); });
   if (!results) in.torch_failed("map");
   Ref graph = graph_object(body.part.graph);
   Ref call = Ref::steal(PyObject_CallFunction(known_object("stator.control.Map"), "OOn", graph.get(), places.get(),

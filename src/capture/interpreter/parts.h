@@ -8,8 +8,8 @@
 /// `torch.cond`, the body of a loop.
 namespace stator::capture {
 
-/// Calls the function as if nothing were special about it. The part may run any number of times, so what it does besides
-/// operators (a change of something older than itself) is a break, as is an exception.
+/// Calls the function as if nothing were special about it. The part may run any number of times, so what it does
+/// besides operators (a change of something older than itself) is a break, as is an exception.
 Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::string& what);
 
 /// The tensors in a result, in order; breaks for what may hold others out of sight.

@@ -179,7 +179,8 @@ bool TorchTracer::fills_storage(PyObject* fake) {
 
 bool TorchTracer::is_alike(PyObject* a, PyObject* b) {
   const at::Tensor &left = THPVariable_Unpack(a), &right = THPVariable_Unpack(b);
-  const c10::DispatchKeySet bits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+  const c10::DispatchKeySet bits(
+      {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
   return left.dtype() == right.dtype() && left.device() == right.device() && left.sizes() == right.sizes() &&
          left.strides() == right.strides() && left.is_inference() == right.is_inference() &&
          (left.key_set() & bits) == (right.key_set() & bits);
