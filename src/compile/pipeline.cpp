@@ -93,6 +93,8 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
   } catch (const std::exception& error) {
     w.broke = BreakReason{BreakId::internal, error.what(), in.end_stack};
   }
+  LaterError interrupted;
+  interrupted.take();
   try {
     if (!w.broke) w.graph = in.torch.finish(w.assembly.outputs, w.kept);
   } catch (const std::exception& error) {
@@ -139,6 +141,7 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   int64_t fuel = std::max<int64_t>(config().break_after, start.offset == 0 && config().break_after < 0 ? 1 : -1);
   uint64_t stop = fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0;
   BreakId why_stopped = BreakId::fuel;
+  LaterError interrupted;  // by a signal handler; comes after all that the walk holds is gone
   Walk w;
   auto attempt = [&](bool assuming) {
     AssumptionScope scope(assuming);
@@ -156,8 +159,10 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   };
   // Where an assumption fails the program itself runs; a backend of the user's cannot take back what its graph did.
   bool assuming = !request.compiler;
-  if (!attempt(assuming)) return nullptr;
-  if (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false)) return nullptr;
+  if (!attempt(assuming) || (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false))) {
+    interrupted.take();
+    return nullptr;
+  }
   // An operator that raises must find the world as the program would: what cannot be taken back ends the plan before
   // it.
   if (!request.compiler && !request.fullgraph && !config().break_after && w.graph) {

@@ -42,6 +42,23 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+/// An error that waits until this goes: nothing else should run while it is set.
+class LaterError {
+ public:
+  LaterError() = default;
+  LaterError(const LaterError&) = delete;
+  ~LaterError() {
+    if (type_) PyErr_Restore(type_, value_, trace_);
+  }
+  /// Takes the error that is set, if there is one.
+  void take() {
+    if (!type_) PyErr_Fetch(&type_, &value_, &trace_);
+  }
+
+ private:
+  PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
+};
+
 /// A row of references whose length is known when it is made; a short one needs no allocation.
 template <size_t Inline>
 class RefRow {
