@@ -1,5 +1,7 @@
 #include "capture/guards/check_array.h"
 
+#include <algorithm>
+
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
@@ -66,8 +68,28 @@ struct CheckArray::Builder {
 
   explicit Builder(CheckArray& a) : array(a) {}
 
+  static bool has_fact(const Source* s, FactKind kind) {
+    return std::any_of(s->facts.begin(), s->facts.end(), [&](const Fact& fact) { return fact.kind == kind; });
+  }
+
+  /// Whether a later call may find nothing there at all. That something was found is a fact, whatever it is.
+  static bool may_be_missing(const Source* s) {
+    switch (s->kind) {
+      case SourceKind::Attribute:
+      case SourceKind::CellContents:
+      case SourceKind::Gradient:
+        return true;
+      case SourceKind::DictItem:
+        return !has_fact(s->parent, FactKind::Keys);
+      case SourceKind::Item:
+        return !has_fact(s->parent, FactKind::Length);
+      default:
+        return false;
+    }
+  }
+
   bool is_needed(const Source* s) {
-    if (s->loaded || !s->facts.empty()) return true;
+    if (s->loaded || !s->facts.empty() || may_be_missing(s)) return true;
     for (Source* child : s->children)
       if (is_needed(child)) return true;
     return false;
@@ -337,7 +359,8 @@ bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
   CheckRun run{input, slots_.data(), fresh_.data()};
   for (size_t i = 0; i < checks_.size();) {
     Check& check = checks_[i];
-    int step = check.fn(check, run);
+    // A tail would vouch for the block above it, of which something may have failed.
+    int step = check.group == CheckGroup::DictTail ? 1 : check.fn(check, run);
     if (!step) {
       if (check.fact < 0) return false;
       const Asserted& asserted = facts_[check.fact];

@@ -189,11 +189,13 @@ class TestTracer:
         out = graph(*tensors)
         assert out[0] is tensors[0] and tensors[1].tolist() == [2.0] * 3
 
-    def test_vmap_is_refused(self):
+    def test_vmap_leaves_only_what_it_calls(self):
         tracer = _C.Tracer()
-        fake = tracer.input(torch.ones(2, 3), "x")
-        with pytest.raises(RuntimeError):
-            tracer.call(torch.vmap(torch.sin), fake)
+        x = torch.randn(2, 3)
+        fake = tracer.input(x, "x")
+        graph = tracer.finish([tracer.call(torch.vmap(torch.dot, in_dims=(0, None)), fake, tracer.input(x[0], "y"))])
+        assert "vmap" not in str(graph) and "dot" not in str(graph)
+        assert torch.equal(graph.run(x, x[0])[0], torch.vmap(torch.dot, in_dims=(0, None))(x, x[0]))
 
 
 STATES = """graph "states" (%x: float32[4, 4], %w: float32[4, 4] grad) {

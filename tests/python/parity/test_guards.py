@@ -1,8 +1,9 @@
 """What a program depends on is changed behind the cache: the next call must see it."""
 
 import builtins
+import types
 from abc import ABC
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import pytest
 import torch
@@ -327,3 +328,96 @@ def test_results_keep_identity_and_aliasing():
     same, view, inside, pair = stator.compile(f)(x)
     assert same is x and inside[0] is x and view._is_view() and view.data_ptr() == x.data_ptr()
     assert pair[0] is pair[1]
+
+
+def has_attribute(x, o):
+    return x + 1 if hasattr(o, "a") else x - 1
+
+
+def tries_attribute(x, o):
+    try:
+        o.a
+    except AttributeError:
+        return x - 1
+    return x + 1
+
+
+class Plain:
+    pass
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+
+@pytest.mark.parametrize("kind", [Plain, Slotted, types.SimpleNamespace])
+@pytest.mark.parametrize("program", [has_attribute, tries_attribute])
+def test_that_an_attribute_is_there_is_guarded(program, kind):
+    full, empty = kind(), kind()
+    full.a = 1
+    compiled = stator.compile(program)
+    for thing in (full, empty, full, empty):
+        assert_same(compiled(torch.ones(2), thing), program(torch.ones(2), thing))
+
+
+def has_key(x, d):
+    return x + 1 if "c" in d else x - 1
+
+
+def tries_key(x, d):
+    try:
+        d["c"]
+    except KeyError:
+        return x - 1
+    return x + 1
+
+
+def sets_default(x, d):
+    d.setdefault("c", 1)
+    return x + 1
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, Counter])
+@pytest.mark.parametrize("program", [has_key, tries_key, sets_default])
+def test_that_a_key_is_there_is_guarded(program, kind):
+    compiled = stator.compile(program)
+    for items in ({"c": 1}, {}, {"c": 2}, {}, {"z": 1}):
+        ours, plain = kind(items), kind(items)
+        assert_same(compiled(torch.ones(2), ours), program(torch.ones(2), plain))
+        assert ours == plain
+
+
+def test_that_a_global_is_there_is_guarded():
+    space = {}
+    exec("def fn(x):\n    try:\n        G\n    except NameError:\n        return x - 1\n    return x + 1\n", space)
+    compiled = stator.compile(space["fn"])
+    for _ in range(3):
+        space["G"] = 1
+        assert_same(compiled(torch.ones(2)), torch.ones(2) + 1)
+        del space["G"]
+        assert_same(compiled(torch.ones(2)), torch.ones(2) - 1)
+
+
+def test_a_look_for_what_varies_vouches_for_nothing():
+    space = {"seen": []}
+    exec(
+        """
+def fn(x, out):
+    global count
+    for m in range(2):
+        for i in range(3):
+            count += m
+            out(count)
+    return x
+""",
+        space,
+    )
+
+    def run(function):
+        space["count"] = 0
+        log = []
+        for _ in range(4):
+            function(torch.ones(2), stator.disable(log.append))
+        return log
+
+    assert run(stator.compile(space["fn"])) == run(space["fn"])
