@@ -163,7 +163,11 @@ bool exception_matches(Interpreter& in, Value* exception, Value* classes) {
 
 std::string exception_text(Interpreter& in, Value* exception) {
   auto* object = as<ObjectValue>(exception);
-  Ref real = object ? real_exception(in, object) : Ref();
+  Ref real;
+  try {
+    if (object) real = real_exception(in, object);
+  } catch (const Break&) {  // what it holds is not known before the plan runs
+  }
   return real ? short_repr(real.get()) : in.type_of(exception)->tp_name;
 }
 

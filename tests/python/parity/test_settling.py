@@ -329,3 +329,20 @@ def test_a_windowed_cache_settles():
             assert_same(compiled(start, 30, Window(6)), generate(start, 30, Window(6)))
             made.append(all_captures() - before)
     assert made[0] <= 30 and made[1:] == [0, 0], made
+
+
+def test_an_error_that_holds_a_number_that_varies():
+    class Counter:
+        n = 0
+
+    def program(x, counter):
+        counter.n += 1
+        y = x + 1
+        raise ValueError(counter.n, y.shape)
+
+    counter = Counter()
+    compiled = stator.compile(program)
+    for n in range(1, 20):
+        with pytest.raises(ValueError) as raised:
+            compiled(torch.ones(2), counter)
+        assert raised.value.args == (n, (2,))
