@@ -215,8 +215,8 @@ Value* Interpreter::run_frame(Frame& current) {
 
 const Value* Interpreter::ends_aloud(const std::vector<Value*>& stack, size_t from) {
   for (size_t i = from; i < stack.size(); ++i) {
-    PyObject* object = stack[i]->source ? stack[i]->source->object.get() : nullptr;
-    if (object && stator_ends_aloud(object)) return stack[i];
+    const Source* source = stack[i] ? stack[i]->source : nullptr;
+    if (source && source->object && stator_ends_aloud(source->object.get())) return stack[i];
   }
   return nullptr;
 }
