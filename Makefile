@@ -14,6 +14,8 @@ VENV_STAMP := $(VENV)/.stator-ready
 SYSTEM_STAMP := $(BUILD)/.system-ready
 export PYTHONPATH := $(CURDIR)/python:$(CURDIR)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# The same for every process: a compiler cache tells locales apart, and Python sets one for those it starts.
+export LC_ALL := C.UTF-8
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE := 1
 
