@@ -16,9 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Frames: sections A, B, D to J, O and R. Observation: copies of inputs, the NumPy bridge.
+# Frames: sections A, B, D to J, O and R. Observation: types and values, copies of inputs, the NumPy bridge.
 REQUIRED = [f"F{n:02d}" for n in (*range(1, 23), *range(31, 75), 98, 104, 105)]
-REQUIRED += [f"O{n:02d}" for n in (61, *range(84, 89), 102)]
+REQUIRED += [f"O{n:02d}" for n in (*range(59, 78), *range(84, 89), 102)]
 GTEST = re.compile(r"\bTEST(?:_F|_P)?\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 
 

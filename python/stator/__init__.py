@@ -46,15 +46,26 @@ from .user import graph_break, is_compiling
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
+    from . import testing
+    from .records import record_failures, replay
     from .report import ExplainOutput, explain
+
+# Reports are for people, and loaded when the first one is asked for; so is what serves tests.
+_LATER = {
+    "ExplainOutput": "report",
+    "explain": "report",
+    "record_failures": "records",
+    "replay": "records",
+    "testing": "testing",
+}
 
 
 def __getattr__(name: str) -> object:
-    # Reports are for people, and loaded when the first one is asked for.
-    if name in ("ExplainOutput", "explain"):
-        from . import report
+    if name in _LATER:
+        from importlib import import_module
 
-        return getattr(report, name)
+        module = import_module(f"stator.{_LATER[name]}")
+        return module if name == "testing" else getattr(module, name)
     raise AttributeError(f"module 'stator' has no attribute {name!r}")
 
 
@@ -86,7 +97,10 @@ __all__ = [
     "is_compiling",
     "is_supported",
     "list_backends",
+    "record_failures",
     "register_backend",
+    "replay",
     "reset",
     "run",
+    "testing",
 ]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from . import _C, backends
-from .config import check_compatible
+from .config import check_compatible, config
 from .errors import InvalidOption, InvalidTarget, StatorError
 from .targets import Settings, compile_target
 
@@ -88,21 +88,30 @@ class _Decorator:
 
     def __init__(self, settings: Settings | None):
         self._settings = settings
+        self._entered = 0
 
     def __call__(self, target: T) -> T:
         return _unchanged(target) if self._settings is None else compile_target(target, self._settings)
 
     def __enter__(self) -> None:
-        if self._settings is not None:
+        if self._settings is None:
+            return
+        if config.raise_on_ctx_manager_usage:
             raise StatorError(
                 "stator.compile is not a context manager",
                 hint="compile the function that the block calls: @stator.compile",
                 code="context-manager",
             )
+        _C.enter_block(compile_target(lambda: None, self._settings))
+        self._entered += 1
 
     def __exit__(self, *exc: object) -> None:
-        if self._settings is not None:
+        if self._settings is None:
+            return
+        if not self._entered:
             raise AssertionError("left a block that was never entered")
+        self._entered -= 1
+        _C.leave_block()
 
 
 def _unchanged(target: T) -> T:

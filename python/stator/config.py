@@ -35,6 +35,9 @@ SETTINGS: dict[str, Setting] = {
     "numpy_exact": Setting(
         bool, "NumPy calls whose results torch may round otherwise in the last bits are left to NumPy."
     ),
+    "raise_on_ctx_manager_usage": Setting(
+        bool, "`with stator.compile(...)` is an error. Off: what the block calls is captured."
+    ),
     "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),
 }
 

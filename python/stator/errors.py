@@ -13,6 +13,7 @@ class StatorError(RuntimeError):
     """Base of every error that is Stator's own (errors of the user's program pass through as they are)."""
 
     code = "error"
+    record: str | None = None  # the file that holds the failed call, see stator.record_failures
 
     def __init__(self, cause: str, *, hint: str | None = None, code: str | None = None, where: str | None = None):
         self.cause = cause
@@ -28,6 +29,8 @@ class StatorError(RuntimeError):
             lines.append(f"  at: {self.where}")
         if self.hint:
             lines.append(f"  try: {self.hint}")
+        if self.record:
+            lines.append(f"  recorded in: {self.record}")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -36,6 +36,7 @@ constexpr SettingRow kSettings[] = {
     {"disable", &Config::disable, nullptr},
     {"aten_graphs", &Config::aten_graphs, nullptr},
     {"numpy_exact", &Config::numpy_exact, nullptr},
+    {"raise_on_ctx_manager_usage", &Config::raise_on_ctx_manager_usage, nullptr},
     {"break_after", nullptr, &Config::break_after},
 };
 
@@ -143,6 +144,20 @@ PyObject* set_listener(PyObject*, PyObject* callable) {
   return before ? before.release() : Ref::borrow(Py_None).release();
 }
 
+PyObject* enter_block_of(PyObject*, PyObject* compiled) {
+  if (!enter_block(compiled)) return nullptr;
+  Py_RETURN_NONE;
+}
+PyObject* leave_block_of(PyObject*, PyObject*) {
+  if (!leave_block()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* set_recorder(PyObject*, PyObject* callable) {
+  Ref before = set_failure_recorder(callable == Py_None ? Ref() : Ref::borrow(callable));
+  return before ? before.release() : Ref::borrow(Py_None).release();
+}
+
 PyObject* set_run_mode(PyObject*, PyObject* state) {
   long value = PyLong_AsLong(state);
   if (value == -1 && PyErr_Occurred()) return nullptr;
@@ -202,6 +217,9 @@ PyMethodDef methods[] = {
     {"forget", forget, METH_O, nullptr},
     {"answer_calls", answer_calls_of, METH_O, nullptr},
     {"set_capture_listener", set_listener, METH_O, nullptr},
+    {"set_failure_recorder", set_recorder, METH_O, nullptr},
+    {"enter_block", enter_block_of, METH_O, nullptr},
+    {"leave_block", leave_block_of, METH_NOARGS, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},
     {"set_skipped_files", set_skipped_files, METH_O, nullptr},
     {"capture_constant", capture_constant, METH_O, nullptr},

@@ -56,12 +56,26 @@ PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const*
   return go_on(compiler, self->fn, *entry.plan, std::move(outcome));
 }
 
+/// Whether the error that is set says that a capture failed, and is none of the program's.
+bool is_own_error() {
+  const ErrorTypes& types = error_types();
+  for (const Ref* type : {&types.unsupported, &types.internal, &types.backend_failed})
+    if (PyErr_ExceptionMatches(type->get())) return true;
+  return false;
+}
+
 PyObject* on_miss(CompiledFunction* self, CodeCache& cache, PyObject* const* bound, PyObject* const* args,
                   size_t nargsf, PyObject* names) {
   FrameCompiler compiler(*self->request);
   std::shared_ptr<Entry> entry = compiler.capture(cache, {self->fn, cache.decoded, 0, bound, 0});
-  if (entry) return run_entry(self, *entry, args, nargsf, names);
-  return PyErr_Occurred() ? nullptr : call_plain(self, args, nargsf, names);
+  if (!entry && !PyErr_Occurred()) return call_plain(self, args, nargsf, names);
+  PyObject* result = entry ? run_entry(self, *entry, args, nargsf, names) : nullptr;
+  if (!result && is_own_error()) {
+    const pycompat::Code& code = *cache.decoded;
+    size_t count = code.argcount + code.kwonlyargcount + code.has_varargs() + code.has_varkeywords();
+    record_failure(self->fn, bound, count, self->request->fullgraph);
+  }
+  return result;
 }
 
 /// The entry for a call of a form that was seen before, if there is one.
@@ -265,6 +279,33 @@ bool answer_calls(PyTypeObject* cls) {
   if (!own || !Py_IS_TYPE(own, compiled_function_type())) return false;
   // A change of the class's `__call__` gives it CPython's own slot back.
   cls->tp_call = call_instance;
+  return true;
+}
+
+static std::vector<std::unique_ptr<WatchedBlock>>& blocks() {
+  // Not freed when the thread ends: by then it may no longer talk to the interpreter.
+  static thread_local auto* const entered = new std::vector<std::unique_ptr<WatchedBlock>>;
+  return *entered;
+}
+
+bool enter_block(PyObject* compiled) {
+  if (!Py_IS_TYPE(compiled, compiled_function_type())) {
+    PyErr_SetString(PyExc_TypeError, "enter_block takes a compiled function");
+    return false;
+  }
+  const CompileRequest& request = *reinterpret_cast<CompiledFunction*>(compiled)->request;
+  auto block = watch_block(std::make_unique<FrameCompiler>(request));
+  if (!block) return false;
+  blocks().push_back(std::move(block));
+  return true;
+}
+
+bool leave_block() {
+  if (blocks().empty()) {
+    PyErr_SetString(PyExc_AssertionError, "left a block that this thread never entered");
+    return false;
+  }
+  blocks().pop_back();
   return true;
 }
 

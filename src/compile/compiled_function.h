@@ -18,4 +18,10 @@ PyTypeObject* compiled_function_type();
 /// class is none.
 bool answer_calls(PyTypeObject* cls);
 
+/// From here to `leave_block` the frames that this thread starts are captured with the settings of a compiled function.
+/// False with a Python error set if they cannot be.
+bool enter_block(PyObject* compiled);
+/// Ends the innermost one. False with a Python error set if the thread is in none.
+bool leave_block();
+
 }  // namespace stator

@@ -15,6 +15,7 @@ struct Config {
   bool disable = false;
   bool aten_graphs = false;
   bool numpy_exact = false;
+  bool raise_on_ctx_manager_usage = true;
   int64_t break_after = 0;  // instructions after which every capture breaks; 0: never; -1: nothing is captured, and
                             // instructions are done for real, one by one
 };

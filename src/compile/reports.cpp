@@ -9,6 +9,10 @@ Ref& listener() {
   static Ref* made = new Ref;
   return *made;
 }
+Ref& recorder() {
+  static Ref* made = new Ref;
+  return *made;
+}
 GraphWrapper graph_wrapper = nullptr;
 
 void put(PyObject* dict, const char* key, Ref value) {
@@ -59,6 +63,22 @@ void tell_listener(PyCodeObject* code, const Entry& entry, const std::string& re
   Ref kept = listener();
   Ref told = Ref::steal(PyObject_CallOneArg(kept.get(), record.get()));
   if (!told) PyErr_WriteUnraisable(kept.get());
+}
+
+Ref set_failure_recorder(Ref fresh) { return std::exchange(recorder(), std::move(fresh)); }
+
+void record_failure(PyObject* function, PyObject* const* arguments, size_t count, bool fullgraph) {
+  if (!recorder()) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref kept = recorder(), values = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Ref::borrow(arguments[i]).release());
+  PyObject* strict = fullgraph ? Py_True : Py_False;
+  Ref told = Ref::steal(PyObject_CallFunctionObjArgs(kept.get(), value, function, values.get(), strict, nullptr));
+  if (!told) PyErr_WriteUnraisable(kept.get());
+  PyErr_Restore(type, value, trace);
 }
 
 Ref set_capture_listener(Ref fresh) { return std::exchange(listener(), std::move(fresh)); }

@@ -14,6 +14,12 @@ void tell_listener(PyCodeObject* code, const capture::Entry& entry, const std::s
 using GraphWrapper = Ref (*)(std::shared_ptr<graph::Graph> graph);
 void set_graph_wrapper(GraphWrapper wrapper);
 
+/// Called with each error of Stator's own that leaves the first call of a captured form: `recorder(error, function,
+/// arguments by slot, fullgraph)`. Null: nobody is. New reference to the one before, or null.
+Ref set_failure_recorder(Ref recorder);
+/// Tells it of the Python error that is set, which stays set.
+void record_failure(PyObject* function, PyObject* const* arguments, size_t count, bool fullgraph);
+
 /// A break as the dict that users are shown.
 Ref describe_break(const capture::BreakReason& reason);
 /// Facts of an entry as a dict.

@@ -27,6 +27,16 @@ class Watch {
   pycompat::HookScope hook_;
 };
 
+class Block final : public WatchedBlock {
+ public:
+  explicit Block(std::unique_ptr<Compiler> compiler) : compiler_(std::move(compiler)), watch_(*compiler_) {}
+  bool ok() const { return watch_.ok(); }
+
+ private:
+  std::unique_ptr<Compiler> compiler_;
+  Watch watch_;
+};
+
 StatorReturn return_site(const Code& code) { return {code.return_offset, code.return_is_const}; }
 
 /// One real frame on its way from break to break. Ends the frame exactly once, as the evaluator expects.
@@ -291,6 +301,11 @@ PyObject* call_watched(Compiler& compiler, PyObject* function, PyObject* const* 
   Watch watch(compiler);
   if (!watch.ok()) PyErr_Clear();
   return PyObject_Vectorcall(function, args, nargsf, names);
+}
+
+std::unique_ptr<WatchedBlock> watch_block(std::unique_ptr<Compiler> compiler) {
+  auto block = std::make_unique<Block>(std::move(compiler));
+  return block->ok() ? std::move(block) : nullptr;
 }
 
 }  // namespace stator::capture

@@ -37,6 +37,14 @@ PyObject* go_on(Compiler& compiler, PyObject* function, const Plan& plan, Outcom
 /// Runs the plain function; the frames below it may be captured.
 PyObject* call_watched(Compiler& compiler, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* names);
 
+/// Frames that the thread starts while this lives may be captured. On one thread the last one made ends first.
+class WatchedBlock {
+ public:
+  virtual ~WatchedBlock() = default;
+};
+/// Null with a Python error set where frames cannot be watched.
+std::unique_ptr<WatchedBlock> watch_block(std::unique_ptr<Compiler> compiler);
+
 /// While it lives, frames that start on this thread are left alone: a capture or a backend is at work.
 class FramesAside {
  public:

@@ -1,6 +1,7 @@
 #include "capture/guards/literals.h"
 
 #include <cstring>
+#include <string_view>
 #include <unordered_set>
 
 namespace stator::capture {
@@ -47,7 +48,16 @@ void add_literal_type(PyTypeObject* type) { other_literal_types().insert(type); 
 bool is_literal_type(PyTypeObject* type) {
   return type == &PyLong_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyFloat_Type ||
          type == Py_TYPE(Py_None) || type == &PyComplex_Type || type == &PyBytes_Type || type == &PyEllipsis_Type ||
-         type == Py_TYPE(Py_NotImplemented) || type == &PyRange_Type || is_other_literal(type);
+         type == Py_TYPE(Py_NotImplemented) || type == &PyRange_Type || is_other_literal(type) || is_foreign_enum(type);
+}
+
+bool is_foreign_enum(PyTypeObject* type) {
+  if (Py_TYPE(type) == &PyType_Type || !type->tp_dict) return false;
+  // Each module that was built with another pybind11 has a metaclass of its own, so known by name.
+  std::string_view metaclass(Py_TYPE(type)->tp_name);
+  if (!metaclass.ends_with("pybind11_type")) return false;
+  static PyObject* const entries = PyUnicode_InternFromString("__entries");
+  return PyDict_GetItemWithError(type->tp_dict, entries) != nullptr;
 }
 
 bool is_literal(PyObject* object) {

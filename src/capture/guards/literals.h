@@ -11,6 +11,8 @@ namespace stator::capture {
 /// Types of torch whose instances are values: dtype, device, Size, layout, memory_format. Set once at load.
 void add_literal_type(PyTypeObject* type);
 bool is_literal_type(PyTypeObject* type);
+/// An enumeration of C++ that pybind11 made known: its members are values, and may be made anew at any time.
+bool is_foreign_enum(PyTypeObject* type);
 
 /// None, bool, int, float, complex, str, bytes, Ellipsis, NotImplemented, torch values, and ranges, slices, tuples and
 /// frozensets of them.

@@ -164,6 +164,16 @@ Value* call_scripted(Interpreter& in, ObjectValue* scripted, CallArgs args) {
   return in.call(original, std::move(args));
 }
 
+/// Methods of C++ enumerations only look at their members.
+bool is_method_of_enum(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  if (Py_TYPE(callable) != &PyInstanceMethod_Type || args.positional.empty()) return false;
+  PyTypeObject* type = in.type_of(args.positional[0]);
+  if (!is_foreign_enum(type)) return false;
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  PyErr_Clear();
+  return name && _PyType_Lookup(type, name.get()) == callable;
+}
+
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
   if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
@@ -202,10 +212,13 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
     exception->base = in.tuple({args.positional.begin() + 1, args.positional.end()});
     return in.none();
   }
+  if (is_method_of_enum(in, callable, args)) return call_literal(in, callable, args);
   if (Py_TYPE(callable) == lru_cache_type()) return call_cached(in, callee, std::move(args));
-  if (PyCFunction_Check(callable)) {
+  if (PyCFunction_Check(callable) || Py_TYPE(callable) == &_PyMethodWrapper_Type) {
     // A method bound to a class or literal: its descriptor may have a model.
-    PyObject* self = PyCFunction_GET_SELF(callable);
+    Ref self_object = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    PyErr_Clear();
+    PyObject* self = self_object.get();
     if (self && !PyModule_Check(self)) {
       Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
       PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;

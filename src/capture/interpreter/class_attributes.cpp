@@ -113,7 +113,8 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   in.guard_class(type);
   PyObject* on_class = _PyType_Lookup(type, name);
   PyTypeObject* kind = on_class ? Py_TYPE(on_class) : nullptr;
-  if (kind == &PyFunction_Type || kind == &PyProperty_Type || kind == &PyMethodDescr_Type)
+  bool is_modelled = kind == &PyWrapperDescr_Type && model_of(on_class);
+  if (kind == &PyFunction_Type || kind == &PyProperty_Type || kind == &PyMethodDescr_Type || is_modelled)
     return in.bind_descriptor(on_class, type, constant, name);
   Ref found = Ref::steal(PyObject_GetAttr(object, name));
   if (!found) {

@@ -27,6 +27,24 @@ bool has_plain_check(PyTypeObject* cls) {
   return _PyType_Lookup(Py_TYPE(cls), check) == plain;
 }
 
+/// torch.FloatTensor and its like, which name a dtype and a device.
+bool is_tensor_kind(PyTypeObject* type) {
+  static PyTypeObject* const metaclass = Py_TYPE(known_object("torch.FloatTensor"));
+  return Py_TYPE(type) == metaclass;
+}
+bool is_of_kind(Interpreter& in, Value* value, PyObject* kind) {
+  if (value->kind != Kind::Tensor) return false;
+  auto of = [&](const char* name) { return Ref::steal(PyObject_GetAttrString(kind, name)); };
+  Ref dtype = of("dtype"), layout = of("layout"), is_cuda = of("is_cuda");
+  if (!dtype || !layout || !is_cuda) throw Break{BreakId::torch_error, take_error_text()};
+  auto same = [&](const char* name, PyObject* wanted) {
+    Ref attribute = Ref::steal(PyUnicode_InternFromString(name));
+    return literal_equal(in.constant_of(in.get_attr(value, attribute.get())), wanted);
+  };
+  return same("dtype", dtype.get()) && same("layout", layout.get()) &&
+         same(is_cuda.get() == Py_True ? "is_cuda" : "is_cpu", Py_True);
+}
+
 }  // namespace
 
 bool Interpreter::is_instance(Value* value, Value* classes) {
@@ -52,6 +70,7 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
     throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
   }
   auto* wanted = reinterpret_cast<PyTypeObject*>(cls);
+  if (is_tensor_kind(wanted)) return is_of_kind(*this, value, cls);
   if (type == wanted || PyType_IsSubtype(type, wanted)) return true;
   static PyTypeObject* const tensor_meta = reinterpret_cast<PyTypeObject*>(known_object("torch._C._TensorMeta"));
   if (has_plain_check(wanted) || Py_TYPE(wanted) == tensor_meta) return false;

@@ -228,17 +228,26 @@ void Interpreter::replay_method(Value* target, const char* method, std::vector<V
   effects.push_back({EffectKind::CallMethod, target, constant(std::move(name)), tuple(std::move(arguments))});
 }
 
+bool has_keys(Interpreter& in, Value* mapping) {
+  static PyObject* const name = PyUnicode_InternFromString("keys");
+  return in.find_attr(mapping, name) != nullptr;
+}
+
+std::vector<std::pair<Value*, Value*>> mapping_items_by_keys(Interpreter& in, Value* mapping) {
+  std::vector<std::pair<Value*, Value*>> items;
+  for (Value* key : in.unpack(in.call_method(mapping, "keys", {}))) items.emplace_back(key, in.get_item(mapping, key));
+  return items;
+}
+
 std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* mapping) {
   std::vector<std::pair<Value*, Value*>> items;
+  // An instance of a subclass is taken for the dict that it is only while nothing iterates it in another way.
+  const bool is_other = mapping->kind == Kind::Object && in.type_of(mapping)->tp_iter != PyDict_Type.tp_iter;
+  if (is_other && has_keys(in, mapping)) return mapping_items_by_keys(in, mapping);
   if (DictValue* dict = in.dict_part(mapping)) {
     in.realise(dict);
     for (size_t i = 0; i < dict->entries.size(); ++i)
       if (dict->entries[i].key) items.emplace_back(dict->entries[i].key, in.entry_value(dict, i));
-    return items;
-  }
-  if (mapping->kind == Kind::Object) {
-    for (Value* key : in.unpack(in.call_method(mapping, "keys", {})))
-      items.emplace_back(key, in.get_item(mapping, key));
     return items;
   }
   for (Value* pair : in.unpack(mapping)) {

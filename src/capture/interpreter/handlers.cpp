@@ -150,7 +150,12 @@ void on_import_name(Interpreter& in, Frame& f, const Instr& i) {
   Value* level = f.pop();
   f.push(import_name(in, f, name_at(f, i.arg), from_list, level));
 }
-void on_import_from(Interpreter& in, Frame& f, const Instr& i) { f.push(in.get_attr(f.top(), name_at(f, i.arg))); }
+void on_import_from(Interpreter& in, Frame& f, const Instr& i) {
+  Value* found = in.find_attr(f.top(), name_at(f, i.arg));
+  // It may be a module that is being imported; else CPython knows what to say.
+  if (!found) throw Break{BreakId::raises, "import of a name that is not there"};
+  f.push(found);
+}
 
 // ---- operators
 
@@ -303,7 +308,8 @@ void on_map_add(Interpreter& in, Frame& f, const Instr& i) {
   in.dict_set(as<DictValue>(dict), key, value);
 }
 void merge_into(Interpreter& in, DictValue* to, Value* from, bool refuse_doubles) {
-  if (from->kind != Kind::Dict && from->kind != Kind::Object) throw Break{BreakId::raises, "** of what is no mapping"};
+  if (from->kind != Kind::Dict && (from->kind != Kind::Object || !has_keys(in, from)))
+    throw Break{BreakId::raises, "** of what is no mapping"};
   for (auto& [key, value] : mapping_items(in, from)) {
     if (refuse_doubles && in.dict_get(to, key)) throw Break{BreakId::raises, "a keyword argument is given twice"};
     in.dict_set(to, key, value);

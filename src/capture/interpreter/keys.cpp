@@ -1,6 +1,7 @@
 #include "capture/interpreter/keys.h"
 
 #include "capture/guards/literals.h"
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/varying_numbers.h"
@@ -128,15 +129,14 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
   if (known == asked) return true;
   if (known->kind == Kind::Constant && asked->kind == Kind::Constant) {
     PyObject *a = in.constant_of(known), *b = in.constant_of(asked);
-    if (a == b) return true;
-    if (!is_literal(a) || !is_literal(b)) return false;
-    int equal = PyObject_RichCompareBool(a, b, Py_EQ);  // 1 == 1.0 == True as keys
-    if (equal < 0) raise_current(in);
-    return equal == 1;
+    if (!is_literal(a) || !is_literal(b)) return a == b;
+    Ref equal = Ref::steal(PyObject_RichCompare(a, b, Py_EQ));  // 1 == 1.0 == True as keys
+    if (!equal) raise_current(in);
+    return equal.get() == Py_True || same_though_unequal(in, known, asked);
   }
   if (is_identity_key(in, known) && is_identity_key(in, asked)) return in.is_same(known, asked);
   if (known->kind == Kind::Tensor || asked->kind == Kind::Tensor) return false;
-  return in.truth(in.compare(Py_EQ, known, asked));
+  return same_or_equal(in, known, asked);
 }
 
 Value* outside_element(Interpreter& in, PyObject* object) {

@@ -1,6 +1,7 @@
 // collections.deque: an instance whose built-in part is a list, and heaps and bisection over lists.
 #include <algorithm>
 
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/iterators.h"
 #include "capture/interpreter/known_types.h"
@@ -138,7 +139,7 @@ Value* insert(Interpreter& in, CallArgs& args) {
 Value* remove(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
   for (Py_ssize_t i = 0; i < deque.size(); ++i)
-    if (deque.items()[i] == args.positional[1] || in.truth(in.compare(Py_EQ, deque.items()[i], args.positional[1]))) {
+    if (same_or_equal(in, deque.items()[i], args.positional[1])) {
       deque.items().erase(deque.items().begin() + i);
       return deque.changed("__delitem__", {in.integer(i)});
     }

@@ -73,6 +73,12 @@ Value* set_default(Interpreter& in, CallArgs& args) {
   in.mutated(dict);
   return fallback;
 }
+/// OrderedDict takes only an exact dict for what it is.
+std::vector<std::pair<Value*, Value*>> items_for_ordered(Interpreter& in, Value* mapping) {
+  bool by_keys = mapping->kind == Kind::Object && has_keys(in, mapping);
+  return by_keys ? mapping_items_by_keys(in, mapping) : mapping_items(in, mapping);
+}
+template <auto items_of>
 Value* update(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
   bool changed = false;
@@ -81,7 +87,7 @@ Value* update(Interpreter& in, CallArgs& args) {
     changed = true;
   };
   if (args.positional.size() > 1)
-    for (auto& [key, value] : mapping_items(in, args.positional[1])) put(key, value);
+    for (auto& [key, value] : items_of(in, args.positional[1])) put(key, value);
   for (auto& [name, value] : args.keywords) put(in.constant(name), value);
   if (changed) in.mutated(dict);
   return in.none();
@@ -143,15 +149,22 @@ Value* from_keys(Interpreter& in, CallArgs& args) {
   return made;
 }
 
-template <int op>
-Value* binary(Interpreter& in, CallArgs& args) {
-  DictValue *a = self_of(in, args), *b = in.dict_part(args.positional[1]);
-  constexpr int kInPlaceOr = 20;
-  if (op == kInPlaceOr) {
-    update(in, args);
-    return args.positional[0];
-  }
-  return b ? in.binary(op, a, b) : in.constant(Py_NotImplemented);
+/// A plain dict of what lies in the left one, and then what the right one gives.
+Value* merged(Interpreter& in, Value* left, Value* right) {
+  DictValue* first = in.dict_part(left);
+  if (!first || !in.dict_part(right)) return in.constant(Py_NotImplemented);
+  if (left->kind == Kind::Dict && first->type != &PyDict_Type)
+    throw Break{BreakId::unknown_call, std::string(first->type->tp_name) + ".__or__ with an instance of a subclass"};
+  DictValue* made = in.dict();
+  for (auto& [key, value] : mapping_items(in, first)) in.dict_set(made, key, value);
+  for (auto& [key, value] : mapping_items(in, right)) in.dict_set(made, key, value);
+  return made;
+}
+Value* merge(Interpreter& in, CallArgs& args) { return merged(in, args.positional[0], args.positional[1]); }
+Value* merge_reflected(Interpreter& in, CallArgs& args) { return merged(in, args.positional[1], args.positional[0]); }
+Value* merge_in_place(Interpreter& in, CallArgs& args) {
+  update<mapping_items>(in, args);
+  return args.positional[0];
 }
 template <int op>
 Value* compare(Interpreter& in, CallArgs& args) {
@@ -190,16 +203,17 @@ constexpr ModelRow kRows[] = {
     {"builtins.dict.pop", pop, 2, 3},
     {"builtins.dict.popitem", pop_item, 1, 1},
     {"builtins.dict.setdefault", set_default, 2, 3},
-    {"builtins.dict.update", update, 1, 2, "*"},
+    {"builtins.dict.update", update<mapping_items>, 1, 2, "*"},
     {"builtins.dict.copy", copy, 1, 1},
     {"builtins.dict.clear", clear, 1, 1},
     {"builtins.dict.__len__", length, 1, 1},
     {"builtins.dict.__contains__", contains, 2, 2},
     {"builtins.dict.__iter__", iterate, 1, 1},
     {"builtins.dict.__reversed__", reversed, 1, 1},
-    {"builtins.dict.__init__", update, 1, 2, "*"},
-    {"builtins.dict.__or__", binary<7>, 2, 2},
-    {"builtins.dict.__ior__", binary<20>, 2, 2},
+    {"builtins.dict.__init__", update<mapping_items>, 1, 2, "*"},
+    {"builtins.dict.__or__", merge, 2, 2},
+    {"builtins.dict.__ror__", merge_reflected, 2, 2},
+    {"builtins.dict.__ior__", merge_in_place, 2, 2},
     {"builtins.dict.__eq__", compare<Py_EQ>, 2, 2},
     {"builtins.dict.__ne__", compare<Py_NE>, 2, 2},
     {"builtins.dict.fromkeys", from_keys, 2, 3},
@@ -211,12 +225,12 @@ constexpr ModelRow kRows[] = {
     {"collections.OrderedDict.pop", pop, 2, 3, "default"},
     {"collections.OrderedDict.popitem", pop_item, 1, 2, "last"},
     {"collections.OrderedDict.setdefault", set_default, 2, 3, "default"},
-    {"collections.OrderedDict.update", update, 1, 2, "*"},
+    {"collections.OrderedDict.update", update<items_for_ordered>, 1, 2, "*"},
     {"collections.OrderedDict.copy", copy, 1, 1},
     {"collections.OrderedDict.clear", clear, 1, 1},
     {"collections.OrderedDict.__iter__", iterate, 1, 1},
     {"collections.OrderedDict.__reversed__", reversed, 1, 1},
-    {"collections.OrderedDict.__init__", update, 1, 2, "*"},
+    {"collections.OrderedDict.__init__", update<items_for_ordered>, 1, 2, "*"},
     {"collections.OrderedDict.__eq__", compare<Py_EQ>, 2, 2},
     {"collections.OrderedDict.__ne__", compare<Py_NE>, 2, 2},
     {"collections.OrderedDict.move_to_end", move_to_end, 2, 3, "last"},

@@ -1,6 +1,7 @@
 // itertools: iterators that ask for their inputs when the real ones do.
 #include <deque>
 
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/iterators.h"
 #include "capture/interpreter/known_types.h"
@@ -244,7 +245,7 @@ struct GroupByIterator final : TypedIterator {
     key = function ? in.call(function, arguments({item})) : item;
     return true;
   }
-  static bool same(Interpreter& in, Value* a, Value* b) { return a == b || in.truth(in.compare(Py_EQ, a, b)); }
+  static bool same(Interpreter& in, Value* a, Value* b) { return same_or_equal(in, a, b); }
   Value* next(Interpreter& in) override;
 };
 struct GroupIterator final : TypedIterator {

@@ -1,6 +1,7 @@
 // Methods of list and tuple, on values of those kinds and on instances of their subclasses.
 #include <algorithm>
 
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
@@ -136,9 +137,7 @@ Value* pop(Interpreter& in, CallArgs& args) {
   return item;
 }
 
-bool same_item(Interpreter& in, Value* item, Value* wanted) {
-  return item == wanted || in.truth(in.compare(Py_EQ, item, wanted));
-}
+bool same_item(Interpreter& in, Value* item, Value* wanted) { return same_or_equal(in, item, wanted); }
 
 Value* remove(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);

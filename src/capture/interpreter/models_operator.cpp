@@ -1,4 +1,5 @@
 // The operator module, and functions over operators.
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
@@ -39,15 +40,13 @@ Value* truth(Interpreter& in, CallArgs& args) { return in.boolean(in.truth(args.
 Value* not_(Interpreter& in, CallArgs& args) { return in.boolean(!in.truth(args.positional[0])); }
 Value* count_of(Interpreter& in, CallArgs& args) {
   int64_t found = 0;
-  for (Value* item : in.unpack(args.positional[0]))
-    found += item == args.positional[1] || in.truth(in.compare(Py_EQ, item, args.positional[1]));
+  for (Value* item : in.unpack(args.positional[0])) found += same_or_equal(in, item, args.positional[1]);
   return in.integer(found);
 }
 Value* index_in(Interpreter& in, CallArgs& args) {
   std::vector<Value*> items = in.unpack(args.positional[0]);
   for (size_t i = 0; i < items.size(); ++i)
-    if (items[i] == args.positional[1] || in.truth(in.compare(Py_EQ, items[i], args.positional[1])))
-      return in.integer(static_cast<int64_t>(i));
+    if (same_or_equal(in, items[i], args.positional[1])) return in.integer(static_cast<int64_t>(i));
   in.raise(PyExc_ValueError, "sequence.index(x): x not in sequence");
 }
 Value* call(Interpreter& in, CallArgs& args) {

@@ -24,16 +24,25 @@ Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
 Value* is_none(Interpreter& in, CallArgs&) { return in.none(); }
 
 /// Plain tensors have no __torch_function__, and captures run only when no function mode is active.
-Value* has_torch_function(Interpreter& in, CallArgs& args) {
+bool overrides_torch(Interpreter& in, Value* value) {
+  if (value->kind != Kind::Object) return false;
+  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+  static PyObject* const disabled = known_object("torch._C._disabled_torch_function_impl");
+  static PyObject* const is_enabled = known_object("torch._C._is_torch_function_enabled");
+  Value* found = in.find_attr(value, name);
+  if (!found || (found->kind == Kind::Constant && in.constant_of(found) == disabled)) return false;
+  Ref enabled = Ref::steal(PyObject_CallNoArgs(is_enabled));
+  if (!enabled) throw Break{BreakId::torch_error, take_error_text()};
+  return enabled.get() == Py_True;
+}
+Value* any_overrides_torch(Interpreter& in, CallArgs& args) {
   for (Value* value : args.positional)
-    if (value->kind == Kind::Object) {
-      static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
-      PyTypeObject* type = in.type_of(value);
-      in.guard_class(type);
-      if (_PyType_Lookup(type, name))
-        throw Break{BreakId::tensor_subclass, std::string("__torch_function__ of ") + type->tp_name};
-    }
+    if (overrides_torch(in, value)) return in.boolean(true);
   return in.boolean(false);
+}
+Value* has_torch_function(Interpreter& in, CallArgs& args) {
+  CallArgs all = arguments(in.unpack(args.positional[0]));
+  return any_overrides_torch(in, all);
 }
 
 /// Constructors from literal data: the tensor is made now, and each run of the graph gets a fresh copy.
@@ -209,9 +218,9 @@ constexpr ModelRow kRows[] = {
     {"torch._jit_internal.is_scripting", is_false, 0, ModelRow::kAny, "*"},
     {"torch.jit.is_tracing", is_false, 0, ModelRow::kAny, "*"},
     {"torch._C._is_tracing", is_false, 0, ModelRow::kAny, "*"},
-    {"torch._C._has_torch_function", has_torch_function, 0, ModelRow::kAny, "*"},
-    {"torch._C._has_torch_function_unary", has_torch_function, 0, ModelRow::kAny, "*"},
-    {"torch._C._has_torch_function_variadic", has_torch_function, 0, ModelRow::kAny, "*"},
+    {"torch._C._has_torch_function", has_torch_function, 1, 1},
+    {"torch._C._has_torch_function_unary", any_overrides_torch, 1, 1},
+    {"torch._C._has_torch_function_variadic", any_overrides_torch},
     {"torch._C._log_api_usage_once", is_none, 0, ModelRow::kAny, "*"},
     {"torch._C._log_api_usage_metadata", is_none, 0, ModelRow::kAny, "*"},
     {"torch.tensor", tensor, 0, ModelRow::kAny, "*"},

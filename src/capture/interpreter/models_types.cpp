@@ -78,7 +78,10 @@ Value* model_dict(Interpreter& in, CallArgs& args) {
 }
 Value* model_ordered_dict(Interpreter& in, CallArgs& args) {
   auto* dict = in.arena.make<DictValue>(&PyODict_Type);
-  fill_dict(in, dict, args, 0);
+  CallArgs init = args;
+  init.positional.insert(init.positional.begin(), dict);
+  static PyObject* const method = known_object("collections.OrderedDict.__init__");
+  call_model(in, *model_of(method), init);
   return dict;
 }
 Value* model_default_dict(Interpreter& in, CallArgs& args) {

@@ -95,7 +95,14 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
   Ref key = Ref::steal(PyObject_GetAttrString(module.get(), "__name__"));
   Source* table = in.sources().pinned(modules, "sys.modules");
   if (!key || PyDict_GetItemWithError(modules, key.get()) != module.get()) throw Break{BreakId::unknown_call, "import"};
-  return in.wrap(module.get(), in.sources().child(table, SourceKind::DictItem, 0, key.get(), module.get()));
+  Value* found = in.wrap(module.get(), in.sources().child(table, SourceKind::DictItem, 0, key.get(), module.get()));
+  // Importing a name from a package imports the part of that name, if there is no other thing.
+  if (!whole && PyDict_GetItemString(PyModule_GetDict(module.get()), "__path__"))
+    for (Value* part : in.unpack(from_list)) {
+      PyObject* text = in.constant_of(part);
+      if (!text || !in.find_attr(found, text)) throw Break{BreakId::unknown_call, "import of a submodule"};
+    }
+  return found;
 }
 
 }  // namespace stator::capture

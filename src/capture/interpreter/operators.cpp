@@ -1,6 +1,7 @@
 // Operators of the language on values: truth, identity, arithmetic, comparison, formatting.
 #include "capture/guards/literals.h"
 #include "capture/interpreter/arrays.h"
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
@@ -186,7 +187,13 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   }
   if (Value* result = set_binary(*this, op, a, b)) return result;
   if (a->kind == Kind::Dict && op == 7 && b->kind == Kind::Dict) {
-    DictValue* merged = dict();
+    // The left one's class decides, unless that is dict itself.
+    auto* like = static_cast<DictValue*>(static_cast<DictValue*>(a)->type == &PyDict_Type ? b : a);
+    auto* merged = arena.make<DictValue>(like->type);
+    if (like->type == default_dict_type()) {
+      Value* factory = default_factory(*this, like);
+      if (!is_same(factory, none())) merged->default_factory = factory;
+    }
     for (Value* part : {a, b})
       for (auto& [key, value] : mapping_items(*this, part)) dict_set(merged, key, value);
     return merged;
@@ -316,7 +323,7 @@ static Value* sequence_compare(Interpreter& in, int op, SequenceValue* a, Sequen
   if (by_identity && a->items.size() != b->items.size()) return in.boolean(op == Py_NE);
   for (size_t i = 0; i < common; ++i) {
     Value *x = in.item(a, i), *y = in.item(b, i);
-    if (x == y || in.truth(in.compare(Py_EQ, x, y))) continue;
+    if (same_or_equal(in, x, y)) continue;
     return by_identity ? in.boolean(op == Py_NE) : in.compare(op, x, y);
   }
   return in.compare(op, in.integer(a->items.size()), in.integer(b->items.size()));
@@ -330,7 +337,7 @@ static bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
     auto [key, value] = items[i];
     if (ordered && !same_key(in, key, others[i].first)) return false;
     Value* other = in.dict_get(b, key);
-    if (!other || !(other == value || in.truth(in.compare(Py_EQ, value, other)))) return false;
+    if (!other || !same_or_equal(in, value, other)) return false;
   }
   return true;
 }
@@ -404,11 +411,8 @@ bool Interpreter::contains(Value* container, Value* item) {
   if (auto* view = as<ViewValue>(container); view && view->part == ViewValue::Part::Keys)
     return dict_get(view->dict, item) != nullptr;
   if (auto* sequence = as_sequence(container)) {
-    for (size_t i = 0; i < sequence->items.size(); ++i) {
-      Value* candidate = this->item(sequence, i);
-      if (candidate == item) return true;
-      if (truth(compare(Py_EQ, candidate, item))) return true;
-    }
+    for (size_t i = 0; i < sequence->items.size(); ++i)
+      if (same_or_equal(*this, this->item(sequence, i), item)) return true;
     return false;
   }
   if (auto* set = as<SetValue>(container)) return set_has(*this, set, item);
@@ -427,6 +431,7 @@ bool Interpreter::contains(Value* container, Value* item) {
     Ref key = literal_of(item);
     PyObject* object = constant_of(container);
     if (key && static_cast<ConstantValue*>(container)->literal) {
+      refuse_unequal_to_itself(key.get());
       int found = PySequence_Contains(object, key.get());
       if (found < 0) raise_current(*this);
       return found;
@@ -439,7 +444,7 @@ bool Interpreter::contains(Value* container, Value* item) {
   }
   Value* iterator = iterate(container);
   while (Value* candidate = next(iterator))
-    if (candidate == item || truth(compare(Py_EQ, candidate, item))) return true;
+    if (same_or_equal(*this, candidate, item)) return true;
   return false;
 }
 

@@ -208,14 +208,16 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     }
     return;
   }
+  const bool is_slot = on_class && Py_TYPE(on_class) == &PyMemberDescr_Type && object->object;
   if (!object->object && !object->own) raise_no_attribute(in, object, name);
-  if (object->own) {
+  if (object->own && !is_slot) {
     if (!in.dict_delete(object->own, in.constant(name))) raise_no_attribute(in, object, name);
     in.mutated(object->own);
     return;
   }
   // Only what the instance itself has can go.
-  if (!own_attr(in, object, name)) raise_no_attribute(in, object, name);
+  if (is_slot && !generic_attr(in, object, name)) in.raise(PyExc_AttributeError, text_of(name));
+  if (!is_slot && !own_attr(in, object, name)) raise_no_attribute(in, object, name);
   if (Value** written = object->find(name))
     *written = nullptr;
   else

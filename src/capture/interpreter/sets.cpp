@@ -1,6 +1,7 @@
 // Sets. As long as all elements are literals or known by identity a real set stands for them, so that the order of
 // iteration is CPython's own; otherwise a table of values does, whose order nobody may see.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
@@ -16,6 +17,8 @@ Ref fixed_element(Interpreter& in, Value* item) {
   if (item->kind == Kind::List || item->kind == Kind::Dict) key_hash(in, item);  // raises
   if (item->kind == Kind::Set && static_cast<SetValue*>(item)->type == &PySet_Type) key_hash(in, item);
   Ref literal = in.literal_of(item);
+  // It would be made anew from its bits, as another object.
+  if (literal && is_literal(literal.get())) refuse_unequal_to_itself(literal.get());
   return literal && (is_literal(literal.get()) || is_known_by_identity(literal.get())) ? literal : Ref();
 }
 

@@ -49,6 +49,13 @@ bool is_for_functorch(c10::DispatchKeySet keys) {
              c10::DispatchKeySet({c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched}));
 }
 
+/// Tangents of forward mode hang on tensors beside their autograd graph. The fake of an input has none, whatever the
+/// input itself will have when the graph runs.
+void refuse_unknown_tangent(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  static const auto unpack = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_unpack_dual", "");
+  if (op == unpack && !stack.back().toTensor().defined()) refuse(op, "the tangent of an input");
+}
+
 }  // namespace
 
 struct Tracer::Impl {
@@ -79,6 +86,7 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
   answer(op, keys, stack);
+  refuse_unknown_tangent(op, *stack);
   above.set_place(current_place());
   above.record(op, std::move(args), *stack);
 }
@@ -89,6 +97,7 @@ void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet 
   try {
     below->set_place({0, location});
     answer(op, keys, stack, below.get());
+    refuse_unknown_tangent(op, *stack);
     above.set_place(current_place());
     if (above.record(op, std::move(args), *stack)) {
       below_starts.push_back(start);

@@ -350,3 +350,36 @@ def test_types_survive():
     assert callable(compiled)
     assert not isinstance(compiled, types.FunctionType)
     assert isinstance(compiled.__get__(5, int), types.MethodType)
+
+
+def test_calls_of_a_block_are_captured_where_that_is_allowed(K, K2):
+    def f(x):
+        return x.sin() * 2
+
+    def g(x):
+        return f(x) + 1
+
+    x = torch.ones(3)
+    block = stator.compile(backend=K)
+    with stator.config.patch(raise_on_ctx_manager_usage=False):
+        for _ in range(2):
+            with block:
+                assert torch.equal(f(x), x.sin() * 2) and torch.equal(g(x), x.sin() * 2 + 1)
+        assert K.count == 2
+        f(x + 1)
+        f(torch.ones(4))
+        assert K.count == 2, "outside of the block nothing is captured"
+        with pytest.raises(ZeroDivisionError), block:
+            f(torch.ones(5))
+            1 // 0  # noqa: B018
+        f(torch.ones(6))
+        assert K.count == 3
+        with block:
+            with stator.compile(backend=K2):
+                f(torch.ones(7))
+            assert (K.count, K2.count) == (3, 1)
+            f(torch.ones(7))
+        assert (K.count, K2.count) == (4, 1)
+        with pytest.raises(AssertionError, match="never entered"):
+            block.__exit__(None, None, None)
+    assert torch.equal(f(x), x.sin() * 2)

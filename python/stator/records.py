@@ -1,0 +1,219 @@
+"""Failed captures, written to files and captured again.
+
+    with stator.record_failures("failures"):
+        stator.compile(step, fullgraph=True)(x)     # raises, and says which file holds the call
+    stator.replay("failures/step_Unsupported_12.rec")
+
+A record holds the function (its code, what it names of its globals, its closure and defaults) and the arguments of the
+call. What can be imported is kept by name. A record is read by unpickling: open only those that you trust.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import logging
+import marshal
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import _C
+from .api import compile
+from .errors import StatorError
+
+_log = logging.getLogger("stator")
+
+_MAGIC = b"stator record 1\n"
+
+
+@contextlib.contextmanager
+def record_failures(directory: str | Path) -> Iterator[None]:
+    """While the block runs, a call whose capture fails is written to `<function>_<error>_<line>.rec` in `directory`,
+    and the error names the file. A file that is there already is kept. The error itself is never changed."""
+    recorder = _Recorder(Path(directory))
+    before = _C.set_failure_recorder(recorder)
+    try:
+        yield
+    finally:
+        _C.set_failure_recorder(before)
+
+
+def replay(file: str | Path) -> Any:
+    """Captures a recorded call again, with the reference backend: raises as the capture did, or gives its result."""
+    function, args, kwargs, header = _load(Path(file))
+    before = _C.set_failure_recorder(None)
+    try:
+        return compile(function, fullgraph=header["fullgraph"])(*args, **kwargs)
+    finally:
+        _C.set_failure_recorder(before)
+
+
+class _Recorder:
+    def __init__(self, directory: Path):
+        self._directory = directory
+
+    def __call__(
+        self, error: Exception, function: types.FunctionType, values: tuple[Any, ...], fullgraph: bool
+    ) -> None:
+        if getattr(error, "record", None) is not None:
+            return  # of a compiled function that this one called
+        code = function.__code__
+        path = self._directory / f"{code.co_name.strip('<>')}_{type(error).__name__}_{code.co_firstlineno}.rec"
+        try:
+            if path.exists():
+                _log.warning("%s exists already and is not written again", path)
+            else:
+                self._write(path, error, function, values, fullgraph)
+        except Exception:  # the user's error is what matters
+            _log.exception("the failed capture of %s could not be recorded in %s", code.co_name, path)
+            return
+        if isinstance(error, StatorError):
+            error.record = str(path)
+
+    def _write(
+        self,
+        path: Path,
+        error: Exception,
+        function: types.FunctionType,
+        values: tuple[Any, ...],
+        fullgraph: bool,
+    ) -> None:
+        code = function.__code__
+        header = {
+            "function": code.co_qualname,
+            "file": code.co_filename,
+            "line": code.co_firstlineno,
+            "error": type(error).__name__,
+            "text": str(error),
+            "fullgraph": fullgraph,
+            "python": list(sys.version_info[:2]),
+        }
+        body = io.BytesIO()
+        # Written as a whole or not at all.
+        _Pickler(body, protocol=pickle.HIGHEST_PROTOCOL).dump((function, *_arguments(code, values)))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_MAGIC + json.dumps(header).encode() + b"\n" + body.getvalue())
+
+
+def _arguments(code: types.CodeType, values: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
+    """The call's arguments from the slots of the frame."""
+    named = code.co_argcount + code.co_kwonlyargcount
+    args = list(values[: code.co_argcount])
+    kwargs = dict(zip(code.co_varnames[code.co_argcount : named], values[code.co_argcount : named], strict=True))
+    rest = list(values[named:])
+    if code.co_flags & 0x04:  # *args
+        args += rest.pop(0)
+    if code.co_flags & 0x08:  # **kwargs
+        kwargs |= rest.pop(0)
+    return args, kwargs
+
+
+def _load(path: Path) -> tuple[types.FunctionType, list[Any], dict[str, Any], dict[str, Any]]:
+    with path.open("rb") as file:
+        if file.readline() != _MAGIC:
+            raise StatorError(f"{path} is not a record of this version", code="invalid-record")
+        header = json.loads(file.readline())
+        if header["python"] != list(sys.version_info[:2]):
+            raise StatorError(
+                f"{path} was recorded with Python {'.'.join(map(str, header['python']))}",
+                hint="code objects of one version of Python cannot be run by another",
+                code="invalid-record",
+            )
+        namespaces.clear()
+        try:
+            function, args, kwargs = pickle.load(file)
+        finally:
+            namespaces.clear()
+    return function, args, kwargs, header
+
+
+# ---- functions by value
+
+# Globals of the functions of one record that came from one module are one dict again.
+namespaces: dict[int, dict[str, Any]] = {}
+
+
+def make_function(
+    code: bytes, namespace: int, name: str, closure: tuple[types.CellType, ...] | None
+) -> types.FunctionType:
+    """A function of a record, whose globals and defaults come later: they may hold the function itself."""
+    names = namespaces.setdefault(namespace, {"__builtins__": __builtins__, "__name__": name})
+    return types.FunctionType(marshal.loads(code), names, None, None, closure)
+
+
+def fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
+    for name, value in state.pop("globals").items():
+        function.__globals__.setdefault(name, value)
+    function.__dict__.update(state.pop("dict"))
+    for name, value in state.items():
+        setattr(function, name, value)
+
+
+def make_cell() -> types.CellType:
+    return types.CellType()
+
+
+def fill_cell(cell: types.CellType, contents: tuple[Any, ...]) -> None:
+    if contents:
+        cell.cell_contents = contents[0]
+
+
+class _Pickler(pickle.Pickler):
+    """Modules by name; functions that cannot be imported, code and cells by value."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, types.ModuleType):
+            return importlib.import_module, (obj.__name__,)
+        if isinstance(obj, types.CellType):
+            try:
+                contents: tuple[Any, ...] = (obj.cell_contents,)
+            except ValueError:  # empty
+                contents = ()
+            return make_cell, (), contents, None, None, fill_cell
+        if isinstance(obj, types.FunctionType) and not _is_importable(obj):
+            return self._function(obj)
+        return NotImplemented
+
+    def _function(self, function: types.FunctionType) -> Any:
+        names = _names_of(function.__code__)
+        state = {
+            "globals": {name: value for name, value in function.__globals__.items() if name in names},
+            "dict": dict(function.__dict__),
+            "__name__": function.__name__,
+            "__qualname__": function.__qualname__,
+            "__module__": function.__module__,
+            "__defaults__": function.__defaults__,
+            "__kwdefaults__": function.__kwdefaults__,
+        }
+        made = (
+            marshal.dumps(function.__code__),
+            id(function.__globals__),
+            function.__globals__.get("__name__", "record"),
+            function.__closure__,
+        )
+        return make_function, made, state, None, None, fill_function
+
+
+def _names_of(code: types.CodeType) -> set[str]:
+    """Global names that the code, or code inside of it, may look up."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names_of(constant)
+    return names
+
+
+def _is_importable(function: types.FunctionType) -> bool:
+    module = sys.modules.get(function.__module__ or "")
+    if module is None or function.__module__ == "__main__":
+        return False
+    found: Any = module
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "capture/interpreter/interpreter.h"
+
+/// What containers mean by equal: the same object, or one that `==` says is equal.
+namespace stator::capture {
+
+/// Breaks where identity decides and is not known: two values that do not equal themselves (nan) of which the guards
+/// only tell the bits.
+bool same_or_equal(Interpreter& in, Value* a, Value* b);
+/// Of two values that `==` tells apart: whether they are one object all the same. Breaks as above.
+bool same_though_unequal(Interpreter& in, Value* a, Value* b);
+/// Breaks for a literal that does not equal itself.
+void refuse_unequal_to_itself(PyObject* literal);
+
+}  // namespace stator::capture

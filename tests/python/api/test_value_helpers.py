@@ -1,0 +1,1037 @@
+"""What the capture makes of types and values: each kind of object that programs ask about, as in eager (O59-O77)."""
+
+import collections
+import dataclasses
+import enum
+import functools
+import itertools
+import math
+import threading
+import types
+import typing
+from typing import Any, Generic, List, NamedTuple, Optional, ParamSpec, TypeVar, Union  # noqa: UP035
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.attention import SDPBackend
+from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import checkpoint
+
+import stator
+from tests.python.helpers import assert_same, captures, check_parity, run_program
+
+X = torch.arange(6.0).reshape(2, 3)
+CALLS = ((X,), (X * 2,), (X + 1,))
+
+
+def whole(fn, *calls):
+    """As the plain function over several calls, and captured without a break."""
+    stator.reset()
+    check_parity(fn, *(calls or CALLS))
+    assert not stator.counters["breaks"], stator.explain(fn)(*(calls or CALLS)[0])
+
+
+# ---- O59, O60: types
+
+
+def test_exact_types():
+    def f(x):
+        facts = [type(True) is int, type(1) in (int, float), type(1) in {int}, type(1) in [int], isinstance(True, int)]
+        return x + sum(facts), facts, type(x) is torch.Tensor, type(x.shape) is tuple
+
+    whole(f)
+
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Box(Generic[T]):
+    pass
+
+
+def test_typing_objects_are_constants():
+    def asked(x):
+        same = [List[int] == List[int], Union[int, str] == Union[str, int], (int | str) == (str | int)]  # noqa: UP006, UP007
+        parts = typing.get_origin(List[int]) is list, typing.get_args(Union[int, str])  # noqa: UP006, UP007
+        named = T.__name__, P.__name__, Optional[int] == Union[int, None], list[int] == list[int]  # noqa: UP007, UP045
+        return x + sum(same), same, parts, named, isinstance(1, int | str), issubclass(Box, Generic)
+
+    def given_back(x):
+        return x + 1, List[int], Union[int, str], T, P, Generic, Any, int | str, list[int], Box[int]  # noqa: UP006, UP007
+
+    whole(asked)
+    whole(given_back)
+
+
+# ---- O61, O102: NumPy
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_numpy_ints(kind):
+    def f(x, n):
+        told = isinstance(n, np.integer), isinstance(n, np.floating), isinstance(n, int), type(n).__name__
+        return x * n, told, n + 1
+
+    number = getattr(np, kind)
+    check_parity(f, (X, number(2)), (X, number(3)), (X, 3))
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "bool_", "longdouble"])
+def test_numpy_floats_and_others(kind):
+    def f(x, n):
+        return x + 1, isinstance(n, np.integer), isinstance(n, np.floating), isinstance(n, float), type(n).__name__
+
+    number = getattr(np, kind)
+    check_parity(f, (X, number(1)), (X, number(0)), (X, 1.0))
+
+
+class SubArray(np.ndarray):
+    pass
+
+
+def test_numpy_arrays():
+    def kinds(a):
+        return torch.ones(2) + len(a), type(a) is np.ndarray, isinstance(a, np.ndarray)
+
+    def computed(a):
+        return np.sqrt(a) + np.abs(a)
+
+    check_parity(kinds, (np.arange(4.0),), (np.arange(4.0).view(SubArray),))
+    whole(computed, (np.arange(4.0),), (np.ones(3),))
+    assert type(stator.compile(computed)(np.arange(4.0))) is np.ndarray
+
+
+def test_numpy_bridge():
+    def f(a):
+        return np.sum(a, 0) + a.T.shape[0], a.sum(), np.linalg.norm(a), a @ a.T, a.dtype, a.reshape(-1)[1:]
+
+    whole(f, (np.arange(6.0).reshape(2, 3),), (np.ones((2, 3)),))
+    assert torch.equal(
+        torch.from_numpy(stator.compile(lambda t: t.detach().numpy().sum(0))(torch.ones(3, 2, requires_grad=True))),
+        torch.full((2,), 3.0),
+    )
+
+
+def test_numbers_of_numpy_random_are_its_own():
+    def f(x):
+        y = x * 2
+        drawn = np.random.RandomState(3).rand(3)
+        return y + torch.from_numpy(drawn).float()
+
+    check_parity(f, *CALLS)
+
+
+def test_import_without_numpy():
+    program = """
+        import sys
+        sys.modules["numpy"] = None
+        import warnings
+        warnings.simplefilter("ignore")
+        import torch, stator
+        f = stator.compile(lambda x: x.sin() + 1)
+        x = torch.ones(3)
+        f(x)
+        print(torch.equal(f(x), x.sin() + 1), stator.counters["captures"]["graphs"])
+    """
+    assert run_program(program) == "True 1"
+
+
+# ---- O62, O63, O64: callables and descriptors
+
+calls_of_body = []
+
+
+@functools.lru_cache
+def doubled(n):
+    calls_of_body.append(n)
+    return n * 2
+
+
+@functools.cache
+def quiet(n, m=2):
+    return n * m
+
+
+@functools.lru_cache
+def cached_tensor(t):
+    return t.sin()
+
+
+bound_add = (5).__add__
+bound_upper = "abc".upper
+
+
+def test_callables():
+    def f(x):
+        plus = lambda y: y + 1  # noqa: E731
+        kinds = isinstance(plus, types.FunctionType), isinstance(len, types.BuiltinFunctionType), callable(3)
+        operators = torch.add(x, 1), torch.ops.aten.add(x, 2), torch.ops.aten.add.Tensor(x, 3)
+        bound = bound_add(2), bound_upper(), list.__add__([1], [2]), str.upper("a")
+        return plus(x) + len("ab"), kinds, operators, bound, functools.partial(torch.add, alpha=2)(x, x)
+
+    whole(f)
+
+
+def test_cached_functions():
+    whole(lambda x: x * quiet(3) + quiet(4, 5))
+    check_parity(lambda x: x + doubled(len(x.shape)), *CALLS)
+    assert calls_of_body.count(2) <= 3, "the cache is used"
+
+    def f(x):
+        return cached_tensor(x) + 1
+
+    compiled = stator.compile(f)
+    for _ in range(3):
+        assert torch.equal(compiled(X), f(X))
+    assert compiled.__wrapped__ is f and cached_tensor(X) is cached_tensor(X)
+
+
+class Slots:
+    __slots__ = ("a", "b")
+
+    def __init__(self):
+        self.a, self.b = 3, 4
+
+
+class Circle:
+    def __init__(self, r):
+        self.r = r
+
+    @property
+    def area(self):
+        return self.r * self.r
+
+    @area.setter
+    def area(self, value):
+        self.r = value / 2
+
+    def scaled(self, by):
+        return self.r * by
+
+
+def test_descriptors_by_name():
+    def read(x, o, c):
+        tensor = torch.Tensor.shape.__get__(x), torch.Tensor.requires_grad.__get__(x), torch.Tensor.T.__get__(x)
+        slots = Slots.a.__get__(o), Slots.b.__get__(o, Slots) + x, type(o).__slots__, Slots.a.__get__(None, Slots)
+        methods = torch.Tensor.add.__get__(x)(1), str.upper.__get__("a")(), Circle.scaled.__get__(c)(3)
+        properties = Circle.area.__get__(c), Circle.area.fget(c), list.__len__([1, 2]), "ab".__len__()
+        return tensor, slots, methods, properties
+
+    def write(x, o, c):
+        Slots.a.__set__(o, x + 9)
+        Slots.b.__delete__(o)
+        Circle.area.__set__(c, 8)
+        try:
+            Slots.b.__get__(o)
+        except AttributeError as error:
+            return x + c.r, o.a, hasattr(o, "b"), str(error)
+
+    def wrong(x):
+        try:
+            Slots.a.__get__(x)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    whole(read, (X, Slots(), Circle(2)), (X + 1, Slots(), Circle(3)))
+    whole(write, (X, Slots(), Circle(2)), (X + 1, Slots(), Circle(2)))
+    check_parity(wrong, *CALLS)
+
+
+def test_compiled_functions_are_inlined(K):
+    inner = stator.compile(lambda x: x + 1, backend=K)
+    other = stator.compile(lambda x: x + 100, backend=K)
+    namespace = types.SimpleNamespace(g=inner)
+    outer = stator.compile(lambda x: namespace.g(x) * 2, backend=K)
+    for _ in range(2):
+        assert torch.equal(outer(X), (X + 1) * 2)
+    assert K.count == 1
+    namespace.g = other
+    assert torch.equal(outer(X), (X + 100) * 2) and K.count == 2
+
+
+# ---- O65, O66: tensors, comparisons, hashes
+
+KINDS = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Long", "Int", "Short", "Bool")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_legacy_tensor_types(kind):
+    def f(x):
+        y = x + 1
+        told = [isinstance(y, getattr(torch, name + "Tensor")) for name in KINDS]
+        return y, told, y.type(), isinstance(3, torch.FloatTensor), y.type(torch.float64), isinstance(x, torch.Tensor)
+
+    x = X.to(getattr(torch, kind + "Tensor").dtype)
+    whole(f, (x,), (x.clone(),))
+    assert stator.compile(f)(x)[1].count(True) == 1
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+def test_what_counts_as_a_tensor():
+    def f(x, q):
+        return x + q, isinstance(q, torch.nn.Parameter), isinstance(x, torch.nn.Parameter), torch.is_tensor(q), type(q)
+
+    parameter = torch.nn.Parameter(torch.ones(3))
+    whole(f, (X, parameter), (X + 1, parameter))
+    tagged = torch.ones(3).as_subclass(Tagged)
+    compiled = stator.compile(f)
+    for _ in range(2):
+        assert_same(compiled(X, tagged), f(X, tagged))
+
+
+class Ordered:
+    def __init__(self, v):
+        self.v = v
+
+    def __lt__(self, other):
+        return self.v < other.v
+
+    def __le__(self, other):
+        return self.v <= other.v
+
+    def __eq__(self, other):
+        return self.v == other.v
+
+    def __ne__(self, other):
+        return self.v != other.v
+
+    def __gt__(self, other):
+        return self.v > other.v
+
+    def __ge__(self, other):
+        return self.v >= other.v
+
+
+def test_comparisons_of_objects():
+    def f(x, a, b):
+        p, q = Ordered(a), Ordered(b)
+        return x + 1, [p < q, p <= q, p == q, p != q, p > q, p >= q]
+
+    whole(f, (X, 1, 2), (X, 2, 1), (X, 2, 2))
+    whole(f, (X, X, X + 1), (X, X + 1, X))
+
+
+SAMPLES = (1, [], (1, [2]), memoryview(bytearray(2)), "a", (1, 2), {}, set(), frozenset(), int, len, Ordered(1))
+
+
+def test_hashability():
+    def hashable(o):
+        try:
+            hash(o)
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    def f(x):
+        return x + 1, [hashable(o) for o in SAMPLES], hashable(x), hashable([x])
+
+    check_parity(f, *CALLS)
+    assert stator.compile(f)(X)[1][:4] == [True, False, False, False]
+
+
+# ---- O67, O68: named tuples, dataclasses, enumerations
+
+Point = collections.namedtuple("Point", "a b")
+
+
+class Typed(NamedTuple):
+    a: Any
+    b: int = 3
+
+
+class Own(Point):
+    def __new__(cls, a):
+        return super().__new__(cls, a, 7)
+
+    def __getnewargs__(self):
+        return (self.a,)
+
+
+class Total(Point):
+    def total(self):
+        return self.a + self.b
+
+
+def test_named_tuples():
+    def made(x):
+        n, m, q = Point(x, 1), Typed(x + 1), Total(x, 2)
+        return n, m, q, n._fields, m._asdict(), n._replace(b=5), q.total(), Point._make([x, 1]), m[0], len(n)
+
+    def given(x, n):
+        return x + n.a * n.b, isinstance(n, tuple), hasattr(n, "_fields"), type(n), n
+
+    def of_torch(x):
+        m = torch.max(x, 0)
+        return m.values + 1, m.indices, m[0], tuple(m), type(m).__name__, m, x.shape, hasattr(x.shape, "_fields")
+
+    def of_slices(x):
+        s = slice(1, 5, 2)
+        return x[:, slice(0, 2)] + 1, s.start, s.stop, s.step, s.indices(4), s
+
+    whole(made)
+    whole(given, (X, Point(X, 2)), (X, Point(X, 3)), (X, Typed(X, 3)), (X, Total(X, 3)))
+    check_parity(given, (X, Own(X)), (X, Own(X + 1)))
+    whole(of_torch)
+    whole(of_slices)
+
+
+def test_forward_mode_duals():
+    import torch.autograd.forward_ad as forward
+
+    def f(x):
+        y = x * 3
+        with forward.dual_level():
+            dual = forward.make_dual(y, torch.ones_like(x))
+            parts = forward.unpack_dual(dual * 2)
+            return parts.primal + 1, parts.tangent + 0, type(parts).__name__
+
+    check_parity(f, *CALLS)
+    unpacked = stator.compile(lambda d: forward.unpack_dual(d).tangent)
+    product = stator.compile(lambda d, x: d * x)
+    with forward.dual_level():
+        dual = forward.make_dual(X, torch.ones_like(X))
+        for _ in range(2):
+            assert torch.equal(unpacked(dual), torch.ones_like(X))
+            assert torch.equal(forward.unpack_dual(product(dual, X)).tangent, X)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    a: Any
+    b: int = 2
+
+
+@dataclasses.dataclass
+class Mutable:
+    a: Any
+    b: list = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        self.c = 1
+
+
+def test_dataclasses():
+    def frozen(x, d):
+        other = dataclasses.replace(d, b=9)
+        return x + d.a * d.b, Frozen(x, 3), other, [f.name for f in dataclasses.fields(d)], dataclasses.is_dataclass(d)
+
+    def refused(x):
+        d = Frozen(1)
+        try:
+            d.a = 2
+        except dataclasses.FrozenInstanceError as error:
+            return x + 1, str(error)
+
+    def mutable(x, d):
+        d.b.append(3)
+        d.a = x + 1
+        return Mutable(x + len(d.b)), d, dataclasses.asdict(Mutable(1, [2]))
+
+    whole(frozen, (X, Frozen(X, 1)), (X, Frozen(X, 1)), (X, Frozen(X, 2)))
+    whole(refused)
+    whole(mutable, (X, Mutable(X, [1])), (X, Mutable(X, [1])), (X, Mutable(X, [2])))
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+    def __str__(self):
+        return "a colour"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Bits(enum.Flag):
+    A = 1
+    B = 2
+
+
+def test_enumerations():
+    def f(x, e):
+        found = e is Colour.RED, e in (Colour.RED,), {Colour.RED: 1}.get(e), str(e), repr(e), e.name
+        return x + e.value, found, Colour["BLUE"], Colour(2), list(Colour), e
+
+    def numbers(x, e, bits):
+        return x + e, bits | Bits.B, Bits.A in bits, bool(bits & Bits.B), e == 1, Level(2)
+
+    whole(f, (X, Colour.RED), (X, Colour.BLUE), (X, Colour.RED))
+    assert captures() == 2
+    whole(numbers, (X, Level.LOW, Bits.A), (X, Level.HIGH, Bits.A | Bits.B))
+
+
+def test_enumerations_of_other_languages():
+    def f(x, b):
+        found = b == SDPBackend.MATH, b != SDPBackend.MATH, b in (SDPBackend.MATH,), {SDPBackend.MATH: 1}.get(b)
+        return x + (1 if found[0] else 2), found, b.name, b.value, int(b), str(b), b, SDPBackend.MATH
+
+    stator.reset()
+    # Each call has another object for the same member.
+    given = [SDPBackend(int(member)) for member in (SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)]
+    assert given[0] is not given[2]
+    compiled = stator.compile(f)
+    for member in given:
+        assert_same(compiled(X, member), f(X, member))
+    assert captures() == 2 and not stator.counters["breaks"], stator.counters()
+
+
+# ---- O69: constants
+
+
+def test_values_of_torch_are_constants():
+    def f(x, dtype, device, memory_format, layout):
+        made = x.to(dtype), torch.ones(2, dtype=dtype, device=device, layout=layout)
+        facts = torch.finfo(dtype).eps, torch.iinfo(torch.int8).max, dtype.is_floating_point, device.type
+        return made, facts, torch.empty_like(x, memory_format=memory_format).shape, dtype, device, layout
+
+    cpu = torch.device("cpu")
+    whole(
+        f,
+        (X, torch.float64, cpu, torch.contiguous_format, torch.strided),
+        (X, torch.float32, cpu, torch.preserve_format, torch.strided),
+    )
+
+
+def test_constants_that_hold_others():
+    def f(x):
+        c = (
+            1,
+            (2, "a"),
+            frozenset([3]),
+            b"x",
+            1j,
+            ...,
+            None,
+            NotImplemented,
+            slice(1, 2),
+            torch.Size([1, 2]),
+            list[int],
+        )
+        return x + c[0], c
+
+    whole(f)
+
+
+def test_trees_and_their_keys():
+    def f(x, tree):
+        leaves, spec = pytree.tree_flatten(tree)
+        paths = [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+        return pytree.tree_unflatten([leaf * 2 for leaf in leaves], spec), paths, pytree.MappingKey("a"), x + 1
+
+    whole(f, (X, {"a": X, "b": [X, 1]}), (X, {"a": X, "b": [X, 2]}))
+
+
+# ---- O70: dicts
+
+
+class OtherKeys(dict):
+    def keys(self):
+        return ["z"]
+
+    def items(self):
+        return [("z", 0)]
+
+    def __reduce__(self):
+        return OtherKeys, (dict(dict.items(self)),)
+
+
+class OtherIter(dict):
+    def __iter__(self):
+        return iter(["q"])
+
+    def __getitem__(self, key):
+        return 5
+
+    def __reduce__(self):
+        return OtherIter, ({key: dict.__getitem__(self, key) for key in dict.__iter__(self)},)
+
+
+class OtherOrdered(collections.OrderedDict):
+    def __getitem__(self, key):
+        return 7
+
+
+def test_views():
+    def f(x):
+        d = {"a": x, "b": 2}
+        keys, values, items = d.keys(), d.values(), d.items()
+        d["c"] = 3
+        sets = sorted(keys & {"a"}), sorted(keys | {"q"}), "c" in keys, isinstance(keys, type({}.keys()))
+        return x + len(keys), list(keys), list(values), list(items), sets, list(reversed(d))
+
+    whole(f)
+
+
+def moved():
+    d = collections.OrderedDict(a=1, b=2, c=3)
+    d.move_to_end("a")
+    return d
+
+
+def test_ordered_dicts():
+    def given(x, d):
+        return x + 1, list(d.items()), list(enumerate(d)), next(iter(d)), list(dict.keys(d)), [d[k] for k in d]
+
+    def changed(x, d):
+        d.move_to_end("b")
+        return x + d["a"], list(d), d.popitem(last=False), d, list(reversed(d))
+
+    whole(given, (X, moved()), (X, moved()))
+    whole(changed, (X, moved()), (X, moved()))
+    assert stator.compile(given)(X, moved())[1] == [("b", 2), ("c", 3), ("a", 1)]
+
+
+@pytest.mark.parametrize("kind", [OtherKeys, OtherIter])
+def test_dicts_with_methods_of_their_own(kind):
+    def f(x, d):
+        own = list(d), list(d.keys()), d.get("a"), len(d), [k for k in d], "a" in d, list(d.values()), list(d.items())
+        real = list(dict.keys(d)), list(dict.items(d)), dict.__getitem__(d, "a"), list(dict.__iter__(d))
+        merged = {**d}, dict(d), (lambda **k: k)(**d), {"x": 1} | d
+        return x + d["a"], own, real, merged
+
+    def ordered(x, d):
+        made = collections.OrderedDict(d) if kind is OtherIter else None
+        e = {"n": 0}
+        e.update(d)
+        return x + 1, made, e
+
+    whole(f, (X, kind(a=1, b=2)), (X, kind(a=1, b=2)))
+    whole(ordered, (X, kind(a=1, b=2)), (X, kind(a=1, b=2)))
+
+
+def test_merged_dicts():
+    def f(x, a, b, c):
+        merged = a | b, b | a, a | c, c | a, b | c, c | b
+        a |= b
+        return x + 1, merged, [type(m) for m in merged], merged[2]["new"], merged[5]["new"]
+
+    def given():
+        return X, {"a": 1}, collections.OrderedDict(b=2), collections.defaultdict(list, c=[3])
+
+    whole(f, given(), given())
+
+
+def test_ordered_dicts_with_methods_of_their_own():
+    given = OtherOrdered(a=1)
+    compiled = stator.compile(lambda x: (x + 1, {**given}, dict(given), collections.OrderedDict(given)))
+    for _ in range(2):
+        assert_same(compiled(X), (X + 1, {**given}, dict(given), collections.OrderedDict(given)))
+    assert captures() == 1
+
+
+MODULES = {torch.nn.Linear(3, 3): 1, torch.nn.Linear(3, 3): 2}
+FIRST = next(iter(MODULES))
+KEY = torch.ones(1)
+BY_TENSOR = {KEY: 4}
+
+
+def test_keys_by_identity():
+    def f(x):
+        d = {x: 1}
+        by_tensor = BY_TENSOR[KEY], KEY in BY_TENSOR, x in d, d[x], x in BY_TENSOR
+        return FIRST(x) + MODULES[FIRST], FIRST in MODULES, [v for _, v in MODULES.items()], by_tensor
+
+    whole(f)
+
+
+# ---- O71: iterators
+
+
+def test_iterators():
+    def f(x):
+        i, r, c = iter((1, 2, 3, 4)), iter(range(1, 10, 2)), itertools.count(5, 3)
+        next(i), next(r), next(r), next(c)
+        length = len(range(*slice(None, None, -2).indices(7)))
+        try:
+            next(iter([]))
+        except StopIteration as stop:
+            ended = stop.value
+        return x + next(i), list(i), list(r), next(c), length, ended, next(iter([]), "end"), sum({1, 2, 3})
+
+    whole(f)
+    assert stator.compile(f)(X)[1:5] == ([3, 4], [5, 7, 9], 8, 4)
+
+
+def test_iterators_from_outside():
+    def f(x, i, r, c):
+        a, *b = i
+        return x + a, b, list(r), next(c), next(c), next(i, "end"), next(r, None)
+
+    compiled = stator.compile(f)
+    for _ in range(3):
+
+        def given():
+            i, r, c = iter((1, 2, 3, 4)), iter(range(1, 10, 2)), itertools.count(5, 3)
+            next(i), next(r), next(r), next(c)
+            return i, r, c
+
+        mine, plain = given(), given()
+        assert_same(compiled(X, *mine), f(X, *plain))
+        assert next(mine[2]) == next(plain[2]), "taken as in eager"
+    assert captures() >= 1
+
+
+def test_imports_inside():
+    def f(x):
+        from json import nothing_of_this_name
+
+        return x + nothing_of_this_name
+
+    def handled(x):
+        y = x * 2
+        try:
+            from json import nothing_of_this_name  # noqa: F401
+        except ImportError as error:
+            return y + 1, str(error)
+
+    check_parity(f, *CALLS, graphs=0)
+    check_parity(handled, *CALLS)
+    program = """
+        import torch, stator
+        def f(x):
+            y = x + 1
+            from xml.sax import expatreader
+            return y * 2, expatreader.__name__
+        for _ in range(2):
+            print(stator.compile(f)(torch.ones(1))[1], stator.counters["captures"]["graphs"] > 0)
+    """
+    assert run_program(program) == "xml.sax.expatreader True\nxml.sax.expatreader True"
+
+
+# ---- O72: texts in guards
+
+
+class First:
+    pass
+
+
+class Second:
+    pass
+
+
+def test_texts_of_guards_tell_values_apart():
+    def f(x, value):
+        return x + 1 if value else x
+
+    def guards_of(value):
+        stator.reset()
+        compiled = stator.compile(f)
+        compiled(X, value)
+        return " ".join(stator.cache_entries(compiled)[0]["guards"])
+
+    for value in (1, "text", 2.5, torch.float16, Colour.RED):
+        assert repr(value) in guards_of(value), value
+    assert "First" in guards_of(First) and "Second" in guards_of(Second)
+    assert "(3,)" in guards_of((3,)) or "3" in guards_of((3,))
+
+
+# ---- O73, O74: membership and wrong calls
+
+nan = float("nan")
+
+
+def test_membership():
+    def f(x):
+        numbers = nan in [nan], nan in (nan,), nan in {"a": nan}.values(), [nan] == [nan], nan == nan, True in [1]
+        others = 1 in {1: 2}, (1, 2) in {1: 2}.items(), 3 in [], "a" in "abc", 2 in range(3), [nan].index(nan)
+        tensors = x in [x], x in (x,), x in {x}, x in {"a": x}.values(), [x].index(x), x.shape[0] in (2, 3)
+        return x + 1, numbers, others, tensors, torch.float32 in (torch.float32,), int in [str, int]
+
+    def by_identity(x, a, b):
+        return x + 1, a in [b], float("nan") in [a], a in {b}, a in {b: 1}, [a] == [b], (a, 1) == (b, 1), [b].count(a)
+
+    def by_equality(x, items):
+        return x + 1, Ordered(2) in items, items.index(Ordered(2)), Ordered(5) in tuple(items)
+
+    def of_values(x, y):
+        return x in [y, x]
+
+    whole(f)
+    compiled = stator.compile(by_identity)
+    for a, b in ((nan, nan), (nan, float("nan")), (nan, nan), (1.0, 1.0), (1.0, nan)):
+        assert_same(compiled(X, a, b), by_identity(X, a, b))
+    whole(by_equality, (X, [Ordered(1), Ordered(2)]), (X, [Ordered(1), Ordered(2)]))
+    one = torch.ones(1)
+    for other in (one, one.clone(), one + 1):
+        assert stator.compile(of_values)(one, other) is of_values(one, other)
+    check_parity(lambda x: (x + 1) in [x + 2, x], (X,), (X + 1,), graphs=None)
+
+
+WRONG = (
+    lambda: [].append(1, 2),
+    lambda: len(),
+    lambda: {}.get(),
+    lambda: "a".upper(1),
+    lambda: isinstance(1),
+    lambda: max(),
+    lambda: range(),
+    lambda: set().add(),
+    lambda: ().index(),
+    lambda: next(),
+    lambda: getattr(1),
+    lambda: abs(1, 2),
+    lambda: dict(1, 2),
+    lambda: [].pop(1, 2),
+    lambda: math.sqrt(),
+    lambda: sorted(),
+    lambda: enumerate(),
+    lambda: (lambda a: a)(),
+    lambda: [].insert(1),
+    lambda: collections.deque().append(),
+)
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_wrong_calls_raise_in_the_program(number):
+    wrong = WRONG[number]
+
+    def f(x):
+        y = x * 2
+        try:
+            wrong()
+        except TypeError as error:
+            return y + 1, str(error)
+
+    check_parity(f, *CALLS)
+
+
+def test_what_torch_cannot_take_is_named():
+    def f(x):
+        return torch.add(x, object())
+
+    with pytest.raises(stator.Unsupported, match="object"):
+        stator.compile(f, fullgraph=True)(X)
+    check_parity(f, *CALLS, graphs=0)
+
+
+# ---- O75: attributes
+
+
+class Reads:
+    def __init__(self):
+        self.a = 1
+
+    def __getattribute__(self, name):
+        return 42 if name == "q" else object.__getattribute__(self, name)
+
+
+class Falls:
+    def __init__(self):
+        self.a = 1
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return name + "!"
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+
+    def __getattr__(self, name):
+        return 5 if name == "extra" else super().__getattr__(name)
+
+
+class Halved:
+    def __get__(self, instance, owner=None):
+        return instance.__dict__.get("d", 0) if instance is not None else self
+
+    def __set__(self, instance, value):
+        instance.__dict__["d"] = value * 2
+
+    def __delete__(self, instance):
+        instance.__dict__["d"] = -1
+
+
+class Described:
+    d = Halved()
+
+
+def test_attribute_protocol():
+    layer = Layer()
+
+    def hooks(x, a, b):
+        return x + a.q + a.a, b.a, b.zzz, getattr(b, "_z", 3), hasattr(b, "k"), hasattr(a, "nope")
+
+    def modules(x):
+        return layer.inner(x) + layer.extra, hasattr(layer, "nope")
+
+    def described(x, o):
+        o.d = 4
+        first = o.d
+        o.__dict__["d"] = 100
+        second = o.d
+        del o.d
+        object.__setattr__(o, "e", x + 1)
+        setattr(o, "z", 1)  # noqa: B010
+        delattr(o, "z")
+        object.__setattr__(o, "y", 2)
+        object.__delattr__(o, "y")
+        return x + first, second, o.d, o.e, hasattr(o, "y")
+
+    whole(hooks, (X, Reads(), Falls()), (X, Reads(), Falls()))
+    whole(modules)
+    whole(described, (X, Described()), (X, Described()))
+
+
+local = threading.local()
+
+
+def test_thread_local_objects():
+    def f(x):
+        local.v = x + 1
+        local.n = 3
+        made = local.v * local.n
+        del local.n
+        return made, hasattr(local, "n")
+
+    check_parity(f, *CALLS)
+    compiled = stator.compile(f)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(compiled(X)))
+    thread.start()
+    thread.join()
+    assert_same(results[0], f(X))
+
+
+# ---- O76, O77: values and modes of torch
+
+
+def test_checkpoints():
+    computed = []
+
+    class Counted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            computed.append(1)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    def f(x):
+        return checkpoint(lambda t: (t * 2).sin().cos(), x, use_reentrant=False).sum()
+
+    def counted(x):
+        return checkpoint(lambda t: Counted.apply(t).sin(), x, use_reentrant=False).sum()
+
+    compiled = stator.compile(f)
+    for _ in range(2):
+        x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
+        f(x).backward()
+        compiled(y).backward()
+        assert torch.equal(x.grad, y.grad)
+    assert captures() == 1 and not stator.counters["breaks"]
+
+    def computations(fn):
+        computed.clear()
+        fn(X.clone().requires_grad_()).backward()
+        return len(computed)
+
+    compiled = stator.compile(counted)
+    computations(compiled)
+    assert computations(compiled) == computations(counted) == 2
+
+
+class Overriding:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*[a.tensor if isinstance(a, cls) else a for a in args], **(kwargs or {})) * 10
+
+
+class Disabled:
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+def test_objects_with_torch_function():
+    def f(x, t, d):
+        told = torch.overrides.is_tensor_like(t), torch.overrides.has_torch_function((t,))
+        others = torch.overrides.has_torch_function((x, d)), torch.overrides.has_torch_function([x, t])
+        return x + 1, told, others, torch.add(t, 1), torch.nn.functional.relu(t)
+
+    check_parity(f, (X, Overriding(X), Disabled()), (X, Overriding(X + 1), Disabled()))
+
+
+def test_symbolic_types_and_random_state():
+    def f(x):
+        state = torch.get_rng_state()
+        a = torch.rand(2)
+        torch.set_rng_state(state)
+        return x + 1, a, torch.rand(2), isinstance(3, torch.SymInt), isinstance(x.shape[0], int)
+
+    check_parity(f, *CALLS)
+
+
+def test_scripted_and_traced_models_are_called():
+    scripted = torch.jit.script(torch.nn.Linear(3, 3))
+    traced = torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), X)
+
+    def f(x):
+        y = x * 2
+        return scripted(y) + traced(y)
+
+    compiled = stator.compile(f)
+    for x in (X, X + 1, X * 3):
+        assert torch.equal(compiled(x), f(x))
+    assert captures() >= 1
+
+
+class Doubling(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        return result * 2 if func in (torch.add, torch.Tensor.add, torch.Tensor.__add__) else result
+
+
+def test_function_modes():
+    def f(x):
+        return torch.add(x, 1) + x
+
+    def inside(x):
+        y = x * 3
+        with Doubling():
+            y = torch.add(y, 1)
+        return y + 1
+
+    compiled = stator.compile(f)
+    assert torch.equal(compiled(X), f(X))
+    for _ in range(2):
+        with Doubling():
+            expected, actual = f(X), compiled(X)
+        assert torch.equal(actual, expected) and not torch.equal(actual, f(X))
+        assert torch.equal(compiled(X), f(X))
+    check_parity(inside, *CALLS)
+
+
+def test_the_stack_of_modes_is_as_before_after_a_failure():
+    def failing(gm, example_inputs):
+        raise ValueError("boom")
+
+    class Watching(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    def stack():
+        return [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
+
+    compiled = stator.compile(lambda x: x + 1, backend=failing)
+    with Watching(), Watching():
+        before = stack()
+        assert torch.equal(compiled(X), X + 1), "nothing is captured under a mode"
+        assert stack() == before and len(before) == 2
+    with pytest.raises(stator.BackendCompilerFailed):
+        compiled(X)
+    assert stack() == []
