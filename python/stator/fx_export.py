@@ -86,6 +86,7 @@ class _Exporter:
         self.locations = graph.locations()
         self.traces: dict[int, str] = {}
         self.env: dict[int, torch.fx.Node] = {}
+        self.plain: dict[torch.fx.Node, torch.fx.Node] = {}  # numbers, by the tensors that hold them
         self.constants: dict[str, Any] = {}
         self.constant_names: dict[int, str] = {}
 
@@ -107,12 +108,14 @@ class _Exporter:
                 self.define_results(call(args[0], args[1], location), results, used)
                 continue
             target = _resolve(name, overload)
+            declared = target._schema.arguments
+            numbers = {argument.name for argument in declared if "Tensor" not in str(argument.type)}
             first = next((v for v in results if isinstance(v, _C.Value)), None) if len(results) == 1 else None
             node = self.graph.create_node(
                 "call_function",
                 target,
-                self.operands(args),
-                {key: self.operand(value) for key, value in kwargs.items()},
+                tuple(self.operand(arg, declared[i].name in numbers) for i, arg in enumerate(args)),
+                {key: self.operand(value, key in numbers) for key, value in kwargs.items()},
                 name=None if first is None or first in self.env else re.sub(r"\W", "_", self.names[first]),
             )
             if location:
@@ -185,14 +188,21 @@ class _Exporter:
     def operands(self, args: Any) -> tuple[Any, ...]:
         return tuple(self.operand(arg) for arg in args)
 
-    def operand(self, arg: Any) -> Any:
+    def operand(self, arg: Any, is_number: bool = False) -> Any:
         if isinstance(arg, _C.Value):
-            return self.env[arg]
+            return self.number(arg) if is_number else self.env[arg]
         if isinstance(arg, list):
-            return [self.operand(item) for item in arg]
+            return [self.operand(item, is_number) for item in arg]
         if isinstance(arg, torch.Tensor):
             return self.graph.get_attr(self.constant_name(arg))
         return arg
+
+    def number(self, value: int) -> torch.fx.Node:
+        """The plain number that a tensor without dimensions holds."""
+        node = self.env[value]
+        if node not in self.plain:
+            self.plain[node] = self.graph.call_function(torch.ops.aten.item.default, (node,))
+        return self.plain[node]
 
     def constant_name(self, tensor: torch.Tensor) -> str:
         name = self.constant_names.get(id(tensor))

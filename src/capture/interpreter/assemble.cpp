@@ -8,6 +8,7 @@
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
@@ -129,6 +130,19 @@ class Assembler {
         out_.outputs.push_back(array_fake(in_, array));
         Step step{StepKind::Call, 0, -1, Ref::borrow(array_maker(in_, array))};
         step.items = {add({StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1})};
+        return add(std::move(step));
+      }
+      case Kind::Number: {
+        out_.outputs.push_back(number_fake(in_, static_cast<NumberValue*>(value)));
+        static PyObject* const item = known_object("torch._C.TensorBase.item");
+        Step step{StepKind::Call, 0, -1, Ref::borrow(item)};
+        step.items = {add({StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1})};
+        return add(std::move(step));
+      }
+      case Kind::Text: {
+        auto* text = static_cast<TextValue*>(value);
+        Step step{StepKind::Call, 0, -1, text->callable};
+        emit_all(text->arguments, step.items);
         return add(std::move(step));
       }
       case Kind::Tuple:

@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -55,13 +56,22 @@ bool has(PyObject* fake, const char* name) {
 AssumptionScope::AssumptionScope(bool now) : outer_(std::exchange(allowed, now)) {}
 AssumptionScope::~AssumptionScope() { allowed = outer_; }
 
+bool numbers_may_fail() { return allowed; }
+
+/// The tensor that a jump looks at, or that holds the number it looks at; null for anything else.
+static TensorValue* tensor_behind(Interpreter& in, Value* value) {
+  auto* number = as<NumberValue>(value);
+  return number ? as<TensorValue>(in.wrap_result(number_fake(in, number))) : as<TensorValue>(value);
+}
+
 std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
-  auto* tensor = as<TensorValue>(value);
-  if (!allowed || !tensor || in.in_transform || tensor->wrapped_at) return {};
+  auto* given = as<TensorValue>(value);
+  if (!allowed || in.in_transform || (given ? given->wrapped_at != 0 : value->kind != Kind::Number)) return {};
   bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
   bool next_raises = only_raises(*frame.code, frame.pc);
   if (jump_raises == next_raises) return {};
   bool truth = jump_raises ? !on_jump : on_jump;
+  TensorValue* tensor = tensor_behind(in, value);
   PyObject* fake = in.fake_of(tensor);
   Ref count = Ref::steal(PyObject_CallMethod(fake, "numel", nullptr));
   if (!count || PyLong_AsLong(count.get()) != 1) {
@@ -70,11 +80,11 @@ std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* va
   }
   // Other devices check later than they are asked to, and some cannot go on after that.
   if (!has(fake, "is_cpu")) return {};
-  Value* holds = value;
+  Value* holds = tensor;
   if (!truth)
-    holds = in.call_torch(known_object("torch.logical_not"), arguments({value}));
+    holds = in.call_torch(known_object("torch.logical_not"), arguments({tensor}));
   else if (has(fake, "requires_grad"))
-    holds = in.call_torch(known_object("torch.ne"), arguments({value, in.integer(0)}));
+    holds = in.call_torch(known_object("torch.ne"), arguments({tensor, in.integer(0)}));
   in.call_torch(known_object("torch._assert_async"), arguments({holds}));
   return truth;
 }

@@ -20,6 +20,9 @@ class AssumptionScope {
   bool outer_;
 };
 
+/// So that a number that depends on data may turn out to be one that the graph cannot compute.
+bool numbers_may_fail();
+
 /// The truth that a jump on it may take for granted, recorded; empty where neither or each arm raises. The frame's next
 /// instruction is the one after the jump; `on_jump`: the truth that jumps.
 std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const pycompat::Instr& jump,

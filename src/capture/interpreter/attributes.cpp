@@ -6,6 +6,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/tensor_attributes.h"
 #include "capture/pycompat/facts.h"
@@ -320,6 +321,9 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
     case Kind::Null:
     case Kind::Cell:
       throw Break{BreakId::unknown_attribute, text_of(name)};
+    case Kind::Number:
+    case Kind::Text:
+      needs_number("is asked for its attribute " + text_of(name));
     default:
       return builtin_instance_attr(*this, value, name);
   }

@@ -5,6 +5,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -289,11 +290,17 @@ static Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key
     auto [start, stop, step, count] = slice_of(in, slice, sequence->items.size());
     std::vector<Value*> items;
     for (Py_ssize_t i = 0; i < count; ++i) items.push_back(in.item(sequence, start + i * step));
+    if (sequence->type == size_type()) {
+      auto* part = in.arena.make<SequenceValue>(Kind::Tuple, sequence->type);
+      part->items = std::move(items);
+      return part;
+    }
     return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
   }
   PyObject* index = in.constant_of(key);
   if (key->kind != Kind::Object && (!index || !PyIndex_Check(index))) {
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
+    if (is_number(key)) needs_number("as the index of a sequence");
     in.raise(PyExc_TypeError, std::string(sequence->kind == Kind::List ? "list" : "tuple") +
                                   " indices must be integers or slices, not " + in.type_of(key)->tp_name);
   }
@@ -362,6 +369,8 @@ Value* Interpreter::get_item(Value* value, Value* key) {
   if (auto* sequence = as_sequence(value)) return sequence_item(*this, sequence, key);
   if (value->kind == Kind::Array) return array_method(*this, "__getitem__", {value, key});
   if (auto* tensor = as<TensorValue>(value)) {
+    // The binding would have to know the number.
+    if (is_number(key) && type_of(key) == &PyLong_Type) return call_method(tensor, "select", {integer(0), key});
     Ref index = tensor_key(*this, key);
     PyObject* fake = fake_of(tensor);
     return torch_result([&] { return PyObject_GetItem(fake, index.get()); }, "subscript");
@@ -381,6 +390,7 @@ Value* Interpreter::get_item(Value* value, Value* key) {
       return wrap_result(result.get());
     }
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a constant"};
+    if (is_number(key)) needs_number("as the index of a constant");
   }
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
   CallArgs args;
@@ -412,6 +422,7 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
   if (auto* tensor = as<TensorValue>(value)) {
     Ref index = tensor_key(*this, key);
     PyObject* fake = fake_of(tensor);
+    if (is_number(to)) needs_number("is stored into a tensor");
     Ref what = to->kind == Kind::Constant ? number_like(*this, fake, constant_of(to)) : to_torch(to);
     torch_result(
         [&]() -> PyObject* {

@@ -8,6 +8,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/match.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/varying_numbers.h"
 
 namespace stator::capture {
@@ -253,7 +254,10 @@ void on_build_slice(Interpreter& in, Frame& f, const Instr& i) {
 }
 void on_build_string(Interpreter& in, Frame& f, const Instr& i) {
   Ref text = Ref::steal(PyUnicode_FromString(""));
-  for (Value* part : pop_many(f, i.arg)) {
+  std::vector<Value*> parts = pop_many(f, i.arg);
+  if (std::any_of(parts.begin(), parts.end(), [](Value* part) { return part->kind == Kind::Text; }))
+    return f.push(joined_text(in, parts));
+  for (Value* part : parts) {
     PyObject* piece = in.constant_of(part);
     if (!piece || !PyUnicode_Check(piece)) throw Break{BreakId::internal, "a string part that is no constant"};
     text = Ref::steal(PyUnicode_Concat(text.get(), piece));

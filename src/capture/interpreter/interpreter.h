@@ -229,6 +229,18 @@ class Interpreter {
   // ---- torch
   TorchTracer torch;
   Value* call_torch(PyObject* callable, const CallArgs& args);
+  /// A call into torch whose arguments may be numbers that depend on data: `call` is made again, with the tensors that
+  /// hold them, where it takes them as tensors.
+  template <class F>
+  Value* with_numbers(F&& call) {
+    try {
+      return call();
+    } catch (const Break&) {
+      if (numbers_as_tensors_ || !torch.wants_number_as_tensor()) throw;
+    }
+    NumbersAsTensors scope(numbers_as_tensors_);
+    return call();
+  }
   /// Tells the tracer which line of the program records now.
   void locate();
   uint32_t location_of(Frame& frame);
@@ -286,6 +298,12 @@ class Interpreter {
   [[noreturn]] void raise(PyObject* type, const std::string& message);
 
  private:
+  struct NumbersAsTensors {
+    explicit NumbersAsTensors(bool& f) : flag(f) { flag = true; }
+    ~NumbersAsTensors() { flag = false; }
+    bool& flag;
+  };
+  Value* call_torch_once(PyObject* callable, const CallArgs& args);
   Value* wrap_fresh(PyObject* object, Source* source);
 
   void note_end();
@@ -307,6 +325,7 @@ class Interpreter {
   PointerMap<TensorValue*> by_fake_;
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;
   bool unwinding_ = false;
+  bool numbers_as_tensors_ = false;
   uint64_t steps_ = 0;
   std::vector<std::pair<size_t, uint64_t>> node_steps_;  // from which node on, the step that recorded it
   Value* last_raised_ = nullptr;

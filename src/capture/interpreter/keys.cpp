@@ -4,6 +4,7 @@
 #include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/varying_numbers.h"
 #include "capture/pycompat/facts.h"
 
@@ -106,6 +107,9 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
       return object_hash(in, static_cast<ObjectValue*>(key), exact);
     case Kind::Array:
       throw Break{BreakId::raises, "an array as a key"};
+    case Kind::Number:
+    case Kind::Text:
+      needs_number("as a key");
     default:
       refuse_result(key);
       return address_hash(key, exact);

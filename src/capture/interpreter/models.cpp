@@ -9,6 +9,8 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 
+#include "capture/interpreter/numbers.h"
+
 namespace stator::capture {
 namespace {
 
@@ -255,6 +257,7 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
   static PyObject* const name = PyUnicode_InternFromString("__index__");
   if (value->kind == Kind::Object && _PyType_Lookup(in.type_of(value), name))
     value = in.call(type_method(in, value, name), {});
+  if (is_number(value)) needs_number("as an index");
   PyObject* object = in.constant_of(value);
   if (!object || !PyIndex_Check(object)) throw Break{BreakId::raises, "an index that is no int"};
   return PyNumber_AsSsize_t(object, nullptr);
@@ -289,7 +292,10 @@ LiteralArgs literal_args(Interpreter& in, const CallArgs& args) {
 
 Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
   for (Value* value : args.positional)
-    if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is given to " + name_of(callable)};
+    if (value->kind == Kind::Tensor)
+      throw Break{BreakId::data_exit, "a tensor is given to " + name_of(callable)};
+    else if (value->kind == Kind::Number || value->kind == Kind::Text)
+      needs_number("is given to " + name_of(callable));
   LiteralArgs literals = literal_args(in, args);
   if (!literals.positional) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
   Ref result = Ref::steal(PyObject_Call(callable, literals.positional.get(), literals.keywords.get()));

@@ -7,6 +7,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 Value* model_repr(Interpreter& in, CallArgs& args) { return in.format(args.positional[0], 2, nullptr); }
 
 Value* model_len(Interpreter& in, CallArgs& args) {
+  if (auto* tensor = as<TensorValue>(args.positional[0]))
+    if (Value* length = symbolic_length(in, tensor)) return length;
   auto length = in.length_of(args.positional[0]);
   if (!length)
     in.raise(PyExc_TypeError,
@@ -104,6 +107,8 @@ Value* model_all(Interpreter& in, CallArgs& args) {
     if (!in.truth(item)) return in.boolean(false);
   return in.boolean(true);
 }
+bool is_float_number(Interpreter& in, Value* value) { return is_number(value) && in.type_of(value) == &PyFloat_Type; }
+
 Value* model_sum(Interpreter& in, CallArgs& args) {
   Value* start = argument(args, 1, "start");
   Value* total = start ? start : in.integer(0);
@@ -115,6 +120,8 @@ Value* model_sum(Interpreter& in, CallArgs& args) {
   Ref literals = in.literal_of(in.list(items));
   if (literals && in.literal_of(total))
     return call_literal(in, known_object("builtins.sum"), arguments({in.list(items), total}));
+  for (Value* item : items)
+    if (is_float_number(in, item)) needs_number("in a sum of floats");
   for (Value* item : items) total = in.binary(0, total, item);
   return total;
 }
@@ -129,6 +136,8 @@ Value* extreme(Interpreter& in, CallArgs& args, int op, const char* name) {
     if (fallback) return fallback;
     return call_literal(in, known_object(name), arguments({in.tuple({})}));
   }
+  if (!key)
+    if (Value* number = number_extreme(in, op == Py_GT ? "max" : "min", items)) return number;
   auto rank = [&](Value* item) { return key ? in.call(key, arguments({item})) : item; };
   Value *best = items[0], *best_rank = rank(items[0]);
   for (size_t i = 1; i < items.size(); ++i) {
@@ -153,7 +162,9 @@ Value* by_method(Interpreter& in, CallArgs& args, const char* method, const char
   rest.positional.erase(rest.positional.begin());
   return in.call(type_method(in, value, name.get()), std::move(rest));
 }
-Value* model_abs(Interpreter& in, CallArgs& args) { return by_method(in, args, "__abs__", "builtins.abs"); }
+Value* model_abs(Interpreter& in, CallArgs& args) {
+  if (is_number(args.positional[0])) return number_result(in, "abs", args.positional[0]);
+  return by_method(in, args, "__abs__", "builtins.abs"); }
 Value* model_round(Interpreter& in, CallArgs& args) { return by_method(in, args, "__round__", "builtins.round"); }
 Value* model_divmod(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];

@@ -8,6 +8,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
@@ -127,7 +128,23 @@ Value* graph_break(Interpreter& in, CallArgs& args) {
 Value* tensor_python_method(Interpreter& in, CallArgs& args, const char* path) {
   return in.call_torch(known_object(path), args);
 }
-Value* tensor_len(Interpreter& in, CallArgs& args) { return in.integer(*in.length_of(args.positional.at(0))); }
+Value* tensor_len(Interpreter& in, CallArgs& args) {
+  if (auto* tensor = as<TensorValue>(args.positional.at(0)))
+    if (Value* length = symbolic_length(in, tensor)) return length;
+  return in.integer(*in.length_of(args.positional.at(0)));
+}
+Value* item(Interpreter& in, CallArgs& args) {
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (!tensor) throw Break{BreakId::raises, "item of something that is no tensor"};
+  return tensor_item(in, tensor);
+}
+/// Strides of an empty tensor are its own, so those of one whose size depends on data are not known.
+Value* tensor_stride(Interpreter& in, CallArgs& args) {
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (tensor && TorchTracer::has_symbolic_sizes(in.fake_of(tensor)))
+    throw Break{BreakId::data_dependent, "the strides of a tensor whose size depends on data"};
+  return in.call_torch(known_object("torch._C.TensorBase.stride"), args);
+}
 Value* tensor_iter(Interpreter& in, CallArgs& args) { return in.iterate(args.positional.at(0)); }
 Value* tensor_split(Interpreter& in, CallArgs& args) { return tensor_python_method(in, args, "torch.Tensor.split"); }
 Value* einsum(Interpreter& in, CallArgs& args) {
@@ -201,6 +218,8 @@ Value* storage_offset(Interpreter& in, CallArgs& args) {
 
 constexpr ModelRow kRows[] = {
     {"torch._C.TensorBase.storage_offset", storage_offset, 1, 1},
+    {"torch._C.TensorBase.stride", tensor_stride, 1, 2, "dim"},
+    {"torch._C.TensorBase.item", item, 1, 1},
     {"torch._check_with", check_with, 3, 3},
     // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
     // seen.

@@ -5,6 +5,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -29,10 +30,17 @@ Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializ
   return call_literal(in, reinterpret_cast<PyObject*>(to), args);
 }
 
+/// int(), float() or bool() of one tensor or number that depends on data; null for other calls.
+Value* converted_number(Interpreter& in, CallArgs& args, const char* to) {
+  return args.count() == 1 && args.positional.size() == 1 ? number_conversion(in, to, args.positional[0]) : nullptr;
+}
+
 Value* model_int(Interpreter& in, CallArgs& args) {
+  if (Value* number = converted_number(in, args, "int")) return number;
   return convert(in, args, &PyLong_Type, {"__int__", "__index__", "__trunc__"});
 }
 Value* model_float(Interpreter& in, CallArgs& args) {
+  if (Value* number = converted_number(in, args, "float")) return number;
   return convert(in, args, &PyFloat_Type, {"__float__", "__index__"});
 }
 Value* model_complex(Interpreter& in, CallArgs& args) {
@@ -50,6 +58,7 @@ Value* model_range(Interpreter& in, CallArgs& args) {
   return call_literal(in, reinterpret_cast<PyObject*>(&PyRange_Type), args);
 }
 Value* model_bool(Interpreter& in, CallArgs& args) {
+  if (Value* number = converted_number(in, args, "bool")) return number;
   return in.boolean(!args.positional.empty() && in.truth(args.positional[0]));
 }
 

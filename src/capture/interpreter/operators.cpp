@@ -5,6 +5,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/varying_numbers.h"
 
 namespace stator::capture {
@@ -168,9 +169,19 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   if (a->kind == Kind::Array || b->kind == Kind::Array)
     return array_binary(*this, row.in_place ? row.in_place : row.method, row.reflected, a, b);
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
-    Ref x = to_torch(a), y = to_torch(b);
-    return torch_result([&] { return row.apply(x.get(), y.get()); }, row.method);
+    // A number does not know what to do with a tensor and leaves it to that.
+    constexpr int kSubtract = 10, kInPlaceSubtract = 23;
+    if (is_number(a) && (op == kSubtract || op == kInPlaceSubtract)) {
+      PyObject *x = number_fake(*this, static_cast<NumberValue*>(a)), *y = fake_of(static_cast<TensorValue*>(b));
+      return torch_result([&] { return PyNumber_Subtract(x, y); }, row.method);
+    }
+    if (is_number(a)) return call_method(b, row.reflected, {a});
+    return with_numbers([&] {
+      Ref x = to_torch(a), y = to_torch(b);
+      return torch_result([&] { return row.apply(x.get(), y.get()); }, row.method);
+    });
   }
+  if (is_number(a) || is_number(b)) return number_binary(*this, op, a, b);
   if (Value* later = varying_result(*this, op, a, b)) return later;
   for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
@@ -205,6 +216,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
 
 Value* Interpreter::unary(pycompat::Op op, Value* value) {
   using pycompat::Op;
+  if (auto* number = as<NumberValue>(value)) return number_unary(*this, op, number);
   if (op == Op::UNARY_NOT) return boolean(!truth(value));
   auto apply = op == Op::UNARY_NEGATIVE ? PyNumber_Negative
                : op == Op::UNARY_INVERT ? PyNumber_Invert
@@ -252,6 +264,9 @@ bool Interpreter::truth(Value* value) {
       throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
     case Kind::Array:
       throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};
+    case Kind::Number:
+    case Kind::Text:
+      needs_number("decides a branch");
     case Kind::View:
     case Kind::Dict:
       return *length_of(value) > 0;
@@ -282,6 +297,9 @@ bool Interpreter::is_same(Value* a, Value* b) {
     return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
   };
   auto *x = as<ConstantValue>(a), *y = as<ConstantValue>(b);
+  for (auto [one, other] : {std::pair{a, b}, std::pair{b, a}})
+    if ((one->kind == Kind::Number || one->kind == Kind::Text) && type_of(one) == type_of(other))
+      needs_number("is compared by who it is");
   if (x && y) {
     if (Py_TYPE(x->object.get()) != Py_TYPE(y->object.get())) {
       type_of(a);
@@ -349,9 +367,16 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     return array_binary(*this, kCompare[op], kSwapped[op], a, b);
   }
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
-    Ref x = to_torch(a), y = to_torch(b);
-    return torch_result([&] { return PyObject_RichCompare(x.get(), y.get(), op); }, kCompare[op]);
+    static const int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+    if (is_number(a)) return compare(kSwapped[op], b, a);
+    return with_numbers([&] {
+      Ref x = to_torch(a), y = to_torch(b);
+      return torch_result([&] { return PyObject_RichCompare(x.get(), y.get(), op); }, kCompare[op]);
+    });
   }
+  if (a->kind == Kind::Text || b->kind == Kind::Text) needs_number("is compared as text");
+  if (is_number(a) || is_number(b))
+    if (Value* result = number_compare(*this, op, a, b)) return result;
   if (a->kind == Kind::Constant && b->kind == Kind::Constant)
     return pure_result(*this, PyObject_RichCompare(constant_of(a), constant_of(b), op));
   if (a->kind == Kind::Object || b->kind == Kind::Object) {

@@ -29,7 +29,6 @@ constexpr RefusedRow kRefused[] = {
     {"storage", "storage"},
     {"_typed_storage", "storage"},
     {"tolist", "data leaves torch"},
-    {"item", "data leaves torch"},
     {"backward", "runs autograd"},
     {"set_", "storage"},
     {"resize_", "storage"},

@@ -3,6 +3,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -74,6 +75,7 @@ Ref container_text(Interpreter& in, Value* value) {
 
 Ref text_of(Interpreter& in, Value* value, int conversion) {
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
+  if (value->kind == Kind::Number || value->kind == Kind::Text) needs_number("in the text of something else");
   if (Ref literal = in.literal_of(value)) {
     Ref text = Ref::steal(conversion == kStr ? PyObject_Str(literal.get()) : PyObject_Repr(literal.get()));
     if (!text) raise_current(in);
@@ -113,6 +115,11 @@ Value* object_format(Interpreter& in, ObjectValue* object, Value* spec) {
 
 Value* Interpreter::format(Value* value, int conversion, Value* spec) {
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
+  if (auto* number = as<NumberValue>(value)) return number_text(*this, number, conversion, spec);
+  if (value->kind == Kind::Text) {
+    if (conversion > kStr || spec) needs_number("is formatted as text twice");
+    return value;
+  }
   Ref text;
   if (conversion == kAscii) {
     // Everything that is no ASCII is escaped in the repr.

@@ -2,6 +2,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/numbers.h"
 
 namespace stator::capture {
 
@@ -11,6 +12,12 @@ Ref Interpreter::to_torch(Value* value) {
       return Ref::borrow(fake_of(static_cast<TensorValue*>(value)));
     case Kind::Constant:
       return Ref::borrow(constant_of(value));
+    case Kind::Number: {
+      auto* number = static_cast<NumberValue*>(value);
+      // For a truth the bindings would put one of which nobody sees that it stands for another.
+      bool as_tensor = numbers_as_tensors_ || number->type == &PyBool_Type;
+      return as_tensor ? Ref::borrow(number_fake(*this, number)) : number->symbol;
+    }
     case Kind::Tuple:
     case Kind::List: {
       auto* sequence = static_cast<SequenceValue*>(value);
@@ -51,6 +58,10 @@ void Interpreter::torch_failed(const char* what) {
 }
 
 Value* Interpreter::call_torch(PyObject* callable, const CallArgs& args) {
+  return with_numbers([&] { return call_torch_once(callable, args); });
+}
+
+Value* Interpreter::call_torch_once(PyObject* callable, const CallArgs& args) {
   std::vector<Ref> owned;
   std::vector<PyObject*> flat;
   owned.reserve(args.count());

@@ -2,8 +2,6 @@
 
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
-#include <c10/core/AutogradState.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -11,25 +9,16 @@
 
 #include "capture/call/python_node.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/torch_tracer_impl.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/graph.h"
-#include "core/tracer/tracer.h"
 
 namespace stator::capture {
 
-struct TorchTracer::Impl {
-  tracer::Tracer tracer;
-  struct ThreadState {
-    c10::AutogradState autograd;
-    c10::impl::LocalDispatchKeySet keys;
-  };
-  std::vector<ThreadState> before_inference;  // of the open blocks, outermost first
-  bool part_writes = false;                   // the part that was cut last
-  explicit Impl(const std::string& name) : tracer(name) {}
-};
-
-TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {}
+TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {
+  impl_->tracer.allow_symbols();
+}
 TorchTracer::~TorchTracer() = default;
 
 Ref TorchTracer::add_input(PyObject* real, const std::string& name) {
@@ -173,6 +162,7 @@ bool TorchTracer::knows(PyObject* tensor) {
 bool TorchTracer::fills_storage(PyObject* fake) {
   if (is_wrapped(fake)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(fake);
+  if (has_symbolic_sizes(fake)) return false;
   return tensor.is_contiguous() && tensor.storage_offset() == 0 &&
          tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
 }

@@ -54,6 +54,22 @@ class TorchTracer {
     bool aliases = false;  // an output is no memory of its own: it is an input's, or another output's
   };
   Part cut(size_t first, const std::vector<PyObject*>& outputs);
+  // ---- numbers that depend on data, as torch's objects for symbolic ones
+  /// The one element of a fake. Null, with `failure()`, where it is no plain number.
+  Ref item(PyObject* fake);
+  /// Python's `a op b` (`b` null: of one operand) of such objects and of plain numbers, by the names of
+  /// shapes::op_name; a plain number where the result is known. Null, with `failure()`, where Python's result is of a
+  /// type that depends on the data. `can_fail`: whether a run may raise in it.
+  Ref number_result(const char* op, PyObject* a, PyObject* b, bool* can_fail);
+  /// The fake of the tensor that holds such a number. Null, with `failure()`, where the graph cannot tell it.
+  Ref number_fake(PyObject* symbol);
+  /// int, float or bool for such an object; null for others.
+  static PyTypeObject* number_type(PyObject* object);
+  /// Whether a size of the fake depends on data.
+  static bool has_symbolic_sizes(PyObject* fake);
+  /// The last failure was one of a number in a tensor's place: the call takes `number_fake`.
+  bool wants_number_as_tensor() const;
+
   /// Why the last call gave null; cleared by the next.
   const std::string& failure() const { return failure_; }
   /// The last failure was a poisoned fake (data asked for) or a refused operator, not an ordinary error.

@@ -6,6 +6,7 @@
 #include "capture/interpreter/iterators.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -187,6 +188,14 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   return instance;
 }
 
+/// Whether it is a torch.Size of which an element depends on data.
+static bool holds_symbol(PyObject* object) {
+  if (Py_TYPE(object) != size_type()) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+    if (!PyLong_CheckExact(PyTuple_GET_ITEM(object, i))) return true;
+  return false;
+}
+
 Value* Interpreter::wrap_result(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (TorchTracer::is_tensor(object)) {
@@ -198,7 +207,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
     by_fake_.set(object, tensor);
     return tensor;
   }
-  if (is_literal_type(type)) return constant(object);
+  if (is_literal_type(type) && !holds_symbol(object)) return constant(object);
   if (type == &PySet_Type) return arena.make<SetValue>(Ref::steal(PySet_New(object)), type);
   if (PyTuple_Check(object) || type == &PyList_Type) {
     auto* sequence = arena.make<SequenceValue>(PyTuple_Check(object) ? Kind::Tuple : Kind::List, type);
@@ -218,6 +227,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     return arena.make<SliceValue>(wrap_result(slice->start), wrap_result(slice->stop), wrap_result(slice->step));
   }
+  if (Value* number = symbolic_number(*this, object)) return number;
   if (Value* array = array_result(*this, object)) return array;
   throw Break{BreakId::unknown_object, std::string("a result of type ") + type->tp_name};
 }
@@ -361,6 +371,10 @@ PyTypeObject* Interpreter::type_of(Value* value) {
       return as<ConstantValue>(static_cast<MethodValue*>(value)->function) ? &PyCFunction_Type : &PyMethod_Type;
     case Kind::Object:
       return static_cast<ObjectValue*>(value)->type;
+    case Kind::Number:
+      return static_cast<NumberValue*>(value)->type;
+    case Kind::Text:
+      return &PyUnicode_Type;
     case Kind::Cell:
       return &PyCell_Type;
     case Kind::Super:

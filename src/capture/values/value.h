@@ -35,6 +35,8 @@ enum class Kind : uint8_t {
   Super,
   Iterator,
   Array,   // a NumPy array, or one of its numbers; a tensor stands behind it
+  Number,  // an int, float or bool that depends on the data of tensors: the graph computes it
+  Text,    // a string made of such numbers, when the plan ends
   Opaque,  // something that is there, and of which nothing else is known
 };
 
@@ -79,6 +81,22 @@ struct ArrayValue final : Value {
   Ref array;                      // the object of `stator.arrays`; an outside one has it once it is looked at
   TensorValue* tensor = nullptr;  // outside: its memory, never seen by the program
   ArrayValue() : Value(kKind) {}
+};
+
+struct NumberValue final : Value {
+  static constexpr Kind kKind = Kind::Number;
+  PyTypeObject* type;  // int, float or bool
+  Ref symbol;          // the object of torch's that stands for it in calls
+  Ref fake;            // of the tensor that holds it, once that is needed
+  NumberValue(PyTypeObject* t, Ref s) : Value(kKind), type(t), symbol(std::move(s)) {}
+};
+
+/// What a pure call gives that is made when the plan ends.
+struct TextValue final : Value {
+  static constexpr Kind kKind = Kind::Text;
+  Ref callable;
+  std::vector<Value*> arguments;
+  TextValue(Ref c, std::vector<Value*> a) : Value(kKind), callable(std::move(c)), arguments(std::move(a)) {}
 };
 
 /// Tuples and lists; an outside one fills `items` from its source as they are asked for (null until then).

@@ -6,6 +6,8 @@
 #include "core/fake/iterator.h"
 #include "core/fake/pool.h"
 #include "core/fake/rule.h"
+#include "core/fake/symbolic.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 
@@ -53,6 +55,26 @@ at::Tensor make_over(c10::Storage storage, c10::DispatchKeySet keys, at::ScalarT
   return at::detail::make_tensor<Pooled<c10::TensorImpl>>(std::move(storage), keys, c10::scalarTypeToTypeMeta(dtype));
 }
 
+/// Torch takes a tensor for one of plain sizes only where no size is an expression, not even a constant one.
+static Dims simplified(c10::SymIntArrayRef values) {
+  Dims result;
+  for (const c10::SymInt& value : values) result.push_back(shapes::simplified(value));
+  return result;
+}
+
+static void set_symbolic(c10::TensorImpl* impl, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
+                         const c10::SymInt& offset) {
+  const Dims plain_sizes = simplified(sizes), plain_strides = simplified(strides);
+  const auto concrete_sizes = c10::asIntArrayRefSlowOpt(plain_sizes);
+  const auto concrete_strides = c10::asIntArrayRefSlowOpt(plain_strides);
+  const c10::SymInt plain_offset = shapes::simplified(offset);
+  if (concrete_sizes && concrete_strides && !plain_offset.is_heap_allocated()) {
+    impl->set_sizes_and_strides(*concrete_sizes, *concrete_strides, plain_offset.as_int_unchecked());
+  } else {
+    impl->set_sizes_and_strides(plain_sizes, plain_strides, plain_offset);
+  }
+}
+
 void set_geometry(const at::Tensor& tensor, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                   const c10::SymInt& offset) {
   auto* impl = tensor.unsafeGetTensorImpl();
@@ -61,7 +83,7 @@ void set_geometry(const at::Tensor& tensor, c10::SymIntArrayRef sizes, c10::SymI
   if (concrete_sizes && concrete_strides && !offset.is_heap_allocated()) {
     impl->set_sizes_and_strides(*concrete_sizes, *concrete_strides, offset.as_int_unchecked());
   } else {
-    impl->set_sizes_and_strides(sizes, strides, offset);
+    set_symbolic(impl, sizes, strides, offset);
   }
 }
 
@@ -91,7 +113,7 @@ at::Tensor make_fake(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides, at:
   auto bytes =
       at::detail::computeStorageNbytes(sizes, strides, c10::SymInt(static_cast<int64_t>(c10::elementSize(dtype))));
   at::Tensor fake = make_over(make_storage(std::move(bytes), device), keys_for(device), dtype);
-  fake.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, c10::SymInt(0));
+  set_symbolic(fake.unsafeGetTensorImpl(), sizes, strides, c10::SymInt(0));
   return fake;
 }
 
@@ -122,13 +144,17 @@ at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::Sym
 
 namespace {
 
+bool is_zero(int64_t size) { return size == 0; }
+/// The strides of an empty tensor mean nothing where its size depends on data.
+bool is_zero(const c10::SymInt& size) { return shapes::known(size.sym_eq(0)).value_or(false); }
+
 template <class Int, class Vector>
 Vector row_major(c10::ArrayRef<Int> sizes) {
   Vector strides(sizes.size(), Int(1));
   for (int64_t i = static_cast<int64_t>(sizes.size()) - 2; i >= 0; --i) {
     const Int& size = sizes[i + 1];
     // An empty dimension counts as one, so that strides never become zero.
-    strides[i] = strides[i + 1] * (size == Int(0) ? Int(1) : size);
+    strides[i] = strides[i + 1] * (is_zero(size) ? Int(1) : size);
   }
   return strides;
 }
@@ -157,6 +183,10 @@ Dims format_strides(c10::SymIntArrayRef sizes, at::MemoryFormat format) {
 
 Dims like_strides(const at::Tensor& like) {
   const auto strides = like.sym_strides();
+  if (is_symbolic(like)) {
+    if (!is_row_major(like)) refuse("the layout of a tensor whose size depends on data");
+    return Dims(strides.begin(), strides.end());
+  }
   if (like.is_non_overlapping_and_dense()) return Dims(strides.begin(), strides.end());
   return dense_strides(like);
 }

@@ -3,6 +3,8 @@
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
 #include "core/fake/spec.h"
+#include "core/fake/symbolic.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 
@@ -13,7 +15,7 @@ void copy_into(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   const at::Tensor& source = args.tensor(1);
-  if (!self.sym_sizes().equals(source.sym_sizes())) iterate_in_place(self, {&self, &source});
+  if (is_symbolic(self) || is_symbolic(source) || !self.sym_sizes().equals(source.sym_sizes())) iterate_in_place(self, {&self, &source});
   args.returns(self);
 }
 
@@ -70,8 +72,9 @@ Specs like(const Args& args) {
 template <size_t dtype_at>
 Specs new_like(const Args& args) {
   const at::Tensor& self = args.tensor(0);
-  const auto sizes = args.sym_ints(1);
-  for (const auto& size : sizes) {
+  auto sizes = args.sym_ints(1);
+  for (auto& size : sizes) {
+    size = shapes::as_size(size);
     TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", c10::SymIntArrayRef(sizes));
   }
   if (!args.is_none(dtype_at + 1) && args[dtype_at + 1].toLayout() != at::kStrided) {

@@ -5,6 +5,7 @@
 #include "core/fake/construct.h"
 #include "core/fake/rule.h"
 #include "core/fake/spec.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 
@@ -25,17 +26,20 @@ c10::Device device_at(const Args& args, size_t dtype) {
   return result;
 }
 
-void check_sizes(const std::vector<c10::SymInt>& sizes) {
-  for (const auto& size : sizes) {
+/// A number that depends on data is taken for a size; the run raises where it is negative.
+std::vector<c10::SymInt> sizes_at(const Args& args, size_t i) {
+  auto sizes = args.sym_ints(i);
+  for (auto& size : sizes) {
+    size = shapes::as_size(size);
     TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", c10::SymIntArrayRef(sizes));
   }
+  return sizes;
 }
 
 /// (size, dtype, layout, device, pin_memory, memory_format)
 void empty(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  const auto sizes = args.sym_ints(0);
-  check_sizes(sizes);
+  const auto sizes = sizes_at(args, 0);
   const auto format = args.is_none(5) ? at::MemoryFormat::Contiguous : args[5].toMemoryFormat();
   TORCH_CHECK(format != at::MemoryFormat::Preserve, "unsupported memory format ", format);
   args.returns(make_in_format(sizes, format, dtype_or_default(args, 1), device_at(args, 1)));
@@ -56,8 +60,7 @@ void efficient_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 void empty_strided(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  const auto sizes = args.sym_ints(0), strides = args.sym_ints(1);
-  check_sizes(sizes);
+  const auto sizes = sizes_at(args, 0), strides = args.sym_ints(1);
   TORCH_CHECK(sizes.size() == strides.size(), "dimensionality of sizes (", sizes.size(),
               ") must match dimensionality of strides (", strides.size(), ")");
   args.returns(make_fake(sizes, strides, dtype_or_default(args, 2), device_at(args, 2)));
@@ -65,8 +68,7 @@ void empty_strided(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// zeros, ones, rand, randn: (size, dtype, layout, device, pin_memory).
 Specs filled(const Args& args) {
-  const auto sizes = args.sym_ints(0);
-  check_sizes(sizes);
+  const auto sizes = sizes_at(args, 0);
   return {{Dims(sizes.begin(), sizes.end()), dtype_or_default(args, 1), device_at(args, 1)}};
 }
 
@@ -79,8 +81,7 @@ at::ScalarType type_of_number(const at::Scalar& number) {
 
 /// (size, fill_value, dtype, ...): without a dtype the number decides.
 Specs full(const Args& args) {
-  const auto sizes = args.sym_ints(0);
-  check_sizes(sizes);
+  const auto sizes = sizes_at(args, 0);
   const auto dtype = args.is_none(2) ? type_of_number(args.scalar(1)) : args[2].toScalarType();
   return {{Dims(sizes.begin(), sizes.end()), dtype, device_at(args, 2)}};
 }
@@ -93,7 +94,7 @@ c10::SymInt steps_between(const at::Scalar& start, const at::Scalar& end, const 
                           at::ScalarType dtype) {
   if (start.isSymbolic() || end.isSymbolic() || step.isSymbolic()) {
     const c10::SymInt first = start.toSymInt(), last = end.toSymInt(), stride = step.toSymInt();
-    return stride > 0 ? (last - first + stride - 1) / stride : (first - last - stride - 1) / -stride;
+    return shapes::as_size(stride > 0 ? (last - first + stride - 1) / stride : (first - last - stride - 1) / -stride);
   }
   const double first = start.toDouble(), last = end.toDouble(), stride = step.toDouble();
   TORCH_CHECK(stride > 0 || stride < 0, "step must be nonzero");

@@ -79,6 +79,11 @@ std::string take_poison() {
 }
 
 bool note_error(std::string_view what) {
+  // Code of torch's that is written for plain sizes asks for them.
+  if (what.find("with symbolic sizes/strides") != std::string_view::npos) {
+    poison("a size that depends on data was asked for");
+    return true;
+  }
   // Constructors from data (`new_tensor`) name the key itself, since no device belongs to it.
   for (const std::string_view sign : {std::string_view(kNoData), std::string_view("DispatchKey Fake doesn't")}) {
     if (what.find(sign) == std::string_view::npos) continue;

@@ -12,7 +12,10 @@
 #include "core/fake/observer.h"
 #include "core/fake/outs.h"
 #include "core/fake/rule.h"
+#include "core/fake/symbolic.h"
 #include "core/fake/tiers.h"
+#include "core/shapes/number_ops.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 
@@ -266,6 +269,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
     count_tier(Tier::Refused);
     refuse(op, "a real tensor that the capture does not know");
   }
+  if (shapes::has_symbols()) [[unlikely]]
+    check_symbols(op, *stack);
   count_tier(plan.tier);
   if (observer != nullptr && !plan.only_parts) [[unlikely]] {
     observer->before(op, *stack);
@@ -337,6 +342,7 @@ std::string install() {
   std::call_once(once, [] {
     try {
       register_families();
+      shapes::install_number_ops();
       static auto* library = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::Fake, __FILE__, __LINE__);
       library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
       static auto* listening = new c10::RegistrationHandleRAII(

@@ -3,7 +3,11 @@
 #include <ATen/native/TypeProperties.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <numeric>
+
+#include "core/fake/symbolic.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 
@@ -45,16 +49,25 @@ struct Geometry {
   bool same_shape = true;
 };
 
+bool same(int64_t a, int64_t b) { return a == b; }
+/// Known to be, whatever the data.
+bool same(const c10::SymInt& a, const c10::SymInt& b) { return shapes::known(a.sym_eq(b)).value_or(false); }
+
+template <class Int>
+bool all_same(c10::ArrayRef<Int> a, c10::ArrayRef<Int> b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](auto& x, auto& y) { return same(x, y); });
+}
+
 template <class Int>
 void broadcast_into(Vector<Int>& sizes, c10::ArrayRef<Int> other) {
   if (other.size() > sizes.size()) sizes.insert(sizes.begin(), other.size() - sizes.size(), Int(1));
   const size_t shift = sizes.size() - other.size();
   for (size_t i = 0; i < other.size(); ++i) {
     Int& size = sizes[shift + i];
-    if (size == other[i]) continue;
-    if (size == Int(1)) {
+    if (same(size, other[i])) continue;
+    if (same(size, Int(1))) {
       size = other[i];
-    } else {
+    } else if (!same(other[i], Int(1))) {
       TORCH_CHECK(other[i] == Int(1), "The size of tensor a (", size, ") must match the size of tensor b (", other[i],
                   ") at non-singleton dimension ", shift + i);
     }
@@ -67,7 +80,7 @@ void compute_sizes(const Inputs& inputs, Geometry<Int>& geometry) {
   geometry.sizes.assign(first.begin(), first.end());
   for (size_t i = 1; i < inputs.size(); ++i) {
     const auto sizes = sizes_of<Int>(*inputs[i]);
-    if (sizes == c10::ArrayRef<Int>(geometry.sizes)) continue;
+    if (all_same(sizes, c10::ArrayRef<Int>(geometry.sizes))) continue;
     geometry.same_shape = false;
     broadcast_into<Int>(geometry.sizes, sizes);
   }
@@ -236,8 +249,11 @@ c10::Device common_device(const Inputs& inputs) {
 
 at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device device) {
   if (any_symbolic(inputs)) {
-    const auto geometry = compute<c10::SymInt>(inputs);
-    return make_fake(geometry.sizes, geometry.strides, dtype, device);
+    // Operands that are all row-major tell no other order of dimensions, whatever their sizes are.
+    for (const auto* input : inputs) {
+      if (!is_row_major(*input)) refuse("the layout of a tensor whose size depends on data");
+    }
+    return make_contiguous(broadcast_sizes(inputs), dtype, device);
   }
   const auto geometry = compute<int64_t>(inputs);
   return make_fake(geometry.sizes, geometry.strides, dtype, device);
@@ -246,7 +262,8 @@ at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device devic
 void convert_inputs(Inputs& inputs, at::ScalarType computed, c10::SmallVector<at::Tensor, 4>& converted) {
   converted.reserve(inputs.size());  // addresses are taken
   for (auto& input : inputs) {
-    if (input->scalar_type() == computed || !input->is_cpu() || input->is_non_overlapping_and_dense()) continue;
+    if (input->scalar_type() == computed || !input->is_cpu() || is_symbolic(*input)) continue;
+    if (input->is_non_overlapping_and_dense()) continue;
     converted.push_back(make_fake(input->sym_sizes(), like_strides(*input), computed, input->device()));
     input = &converted.back();
   }
@@ -260,7 +277,7 @@ void iterate_out(const at::Tensor& out, const Inputs& inputs) {
 void iterate_in_place(const at::Tensor& self, const Inputs& inputs) {
   if (inputs.size() == 1 && inputs[0] == &self) return;
   const Dims sizes = broadcast_sizes(inputs);
-  TORCH_CHECK(self.sym_sizes().equals(sizes), "output with shape ", self.sym_sizes(),
+  TORCH_CHECK(all_same(self.sym_sizes(), c10::SymIntArrayRef(sizes)) || self.sym_sizes().equals(sizes), "output with shape ", self.sym_sizes(),
               " doesn't match the broadcast shape ", c10::SymIntArrayRef(sizes));
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/fake/symbolic.h"
 
 namespace stator::fake {
 
@@ -488,20 +489,21 @@ const RuleRow kSpecial[] = {
 void add_family(c10::ArrayRef<Row> rows) {
   // Names live as long as the table that points at them.
   static auto* names = new std::vector<std::unique_ptr<std::string>>();
-  auto add = [](const Row& row, const char* suffix, Rule rule) {
+  auto add = [](const Row& row, const char* suffix, Rule rule, bool to_out = false) {
     names->push_back(std::make_unique<std::string>(std::string("aten::") + row.base + suffix));
     add_rules(RuleRow{names->back()->c_str(), rule});
+    if (!to_out) take_symbols(names->back()->c_str());
   };
   for (const Row& row : rows) {
     for (const char* suffix : {"", ".Tensor", ".decimals"}) add(row, suffix, row.pair.functional);
     // A number takes no part in the dtype of a comparison; elsewhere overloads on numbers are composites.
     if (&row.pair == &kBool) {
       add(row, ".Scalar", kBoolOperands.functional);
-      add(row, ".Scalar_out", kBoolOperands.out);
+      add(row, ".Scalar_out", kBoolOperands.out, true);
     }
     for (const char* suffix : {"_", "_.Tensor", "_.Scalar", "_.decimals"}) add(row, suffix, in_place);
     for (const char* suffix : {".out", ".Tensor_out", ".decimals_out", ".grad_input"}) {
-      add(row, suffix, row.pair.out);
+      add(row, suffix, row.pair.out, true);
     }
   }
 }
@@ -513,6 +515,12 @@ void register_pointwise() {
   add_family(kBinary);
   add_family(kOthers);
   add_rules(kSpecial);
+  take_symbols({"aten::div.Tensor_mode", "aten::div_.Tensor_mode", "aten::where.self", "aten::pow.Tensor_Tensor",
+                "aten::pow.Tensor_Scalar", "aten::pow.Scalar", "aten::pow_.Scalar", "aten::pow_.Tensor", "aten::clamp",
+                "aten::clamp_min", "aten::clamp_max", "aten::clamp.Tensor", "aten::clamp_min.Tensor",
+                "aten::clamp_max.Tensor", "aten::clamp_", "aten::clamp_min_", "aten::clamp_max_", "aten::rsub.Tensor",
+                "aten::abs", "aten::abs_", "aten::masked_fill_.Scalar", "aten::masked_fill_.Tensor",
+                "aten::lerp.Scalar"});
 }
 
 }  // namespace stator::fake

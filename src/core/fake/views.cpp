@@ -4,6 +4,7 @@
 #include "core/fake/construct.h"
 #include "core/fake/rule.h"
 #include "core/fake/spec.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 
@@ -202,6 +203,7 @@ void expand(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// Brings a start or end into [0, size].
 c10::SymInt clamp_position(c10::SymInt position, const c10::SymInt& size) {
+  if (position.is_heap_allocated() || size.is_heap_allocated()) return shapes::position_in(position, size);
   if (position < 0) position = position + size;
   if (position < 0) return 0;
   return position > size ? size : position;
@@ -218,9 +220,13 @@ void slice(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::SymInt size = shape.sizes[dim];
   const c10::SymInt start = args.is_none(2) ? c10::SymInt(0) : clamp_position(args.sym_int(2), size);
   c10::SymInt end = args.is_none(3) ? size : clamp_position(args.sym_int(3), size);
-  if (end < start) end = start;
+  if (start.is_heap_allocated() || end.is_heap_allocated()) {
+    end = end.max(start);
+  } else if (end < start) {
+    end = start;
+  }
   shape.offset = shape.offset + start * shape.strides[dim];
-  shape.sizes[dim] = (end - start + step - 1) / step;
+  shape.sizes[dim] = shapes::as_size((end - start + step - 1) / step);
   shape.strides[dim] = shape.strides[dim] * step;
   args.returns(shape.of(self));
 }
@@ -233,9 +239,14 @@ void select(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   c10::SymInt index = args.sym_int(2);
   Shape shape(self);
   const c10::SymInt size = shape.sizes[dim];
-  TORCH_CHECK_INDEX(index >= -size && index < size, "select(): index ", index, " out of range for tensor of size ",
-                    self.sym_sizes(), " at dimension ", dim);
-  if (index < 0) index = index + size;
+  if (index.is_heap_allocated() || size.is_heap_allocated()) {
+    // The run raises where it is out of range.
+    index = shapes::position_in(index, size);
+  } else {
+    TORCH_CHECK_INDEX(index >= -size && index < size, "select(): index ", index, " out of range for tensor of size ",
+                      self.sym_sizes(), " at dimension ", dim);
+    if (index < 0) index = index + size;
+  }
   shape.offset = shape.offset + index * shape.strides[dim];
   shape.sizes.erase(shape.sizes.begin() + dim);
   shape.strides.erase(shape.strides.begin() + dim);

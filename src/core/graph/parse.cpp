@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <optional>
 #include <unordered_map>
@@ -6,6 +7,7 @@
 #include "core/graph/literal_parser.h"
 #include "core/graph/text.h"
 #include "core/graph/verify.h"
+#include "core/shapes/number_ops.h"
 
 namespace stator::graph {
 namespace {
@@ -209,13 +211,28 @@ class Parser : LiteralParser {
     if (in_.peek() == '%') return Argument::of_value(use());
     auto element = element_of(*declared.type());
     bool tensors = element != nullptr && without_optional(*element).kind() == c10::TypeKind::TensorType;
+    bool numbers = element != nullptr && is_number(*element);
+    auto before = in_;
+    if (numbers && in_.peek() == '[') {
+      if (auto list = this->list(*element); has_values(list)) return list;
+      in_ = before;
+    }
     if (!tensors || in_.peek() != '[') return Argument::of_constant(constant(*declared.type(), *declared.real_type()));
+    return list(*element);
+  }
+
+  static bool has_values(const Argument& list) {
+    return std::any_of(list.items.begin(), list.items.end(),
+                       [](const Argument& item) { return item.kind == Argument::Kind::Value; });
+  }
+
+  Argument list(const c10::Type& element) {
     std::vector<Argument> items;
     in_.expect("[");
     while (!in_.accept("]")) {
       if (!items.empty()) in_.expect(",");
       items.push_back(in_.peek() == '%' ? Argument::of_value(use())
-                                        : Argument::of_constant(constant(*element, *element)));
+                                        : Argument::of_constant(constant(element, element)));
     }
     return Argument::of_list(std::move(items));
   }
@@ -227,6 +244,7 @@ class Parser : LiteralParser {
 }  // namespace
 
 std::shared_ptr<Graph> from_text(std::string_view text, const std::vector<at::Tensor>& tensors) {
+  shapes::install_number_ops();
   return Parser(text, tensors).run();
 }
 

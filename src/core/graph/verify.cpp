@@ -22,6 +22,13 @@ bool is_tensor_list(const c10::Type& type) {
   return type.kind() == TypeKind::ListType && is_tensor(*type.expectRef<c10::ListType>().getElementType());
 }
 
+bool is_number_list(const c10::Type& type) {
+  if (type.kind() == TypeKind::OptionalType) {
+    return is_number_list(*type.expectRef<c10::OptionalType>().getElementType());
+  }
+  return type.kind() == TypeKind::ListType && is_number(*type.expectRef<c10::ListType>().getElementType());
+}
+
 template <class... Parts>
 std::string join(const Parts&... parts) {
   std::ostringstream text;
@@ -71,14 +78,16 @@ class Verifier {
   std::string argument(const Argument& argument, const c10::Type& type) const {
     switch (argument.kind) {
       case Argument::Kind::Value:
-        if (!is_tensor(type)) return join("a tensor where ", type.str(), " is wanted");
+        if (!is_tensor(type) && !is_number(type)) return join("a tensor where ", type.str(), " is wanted");
         return use(argument.value);
       case Argument::Kind::Constant:
         return constant_fits(argument.constant, type) ? "" : join("a constant that is no ", type.str());
       case Argument::Kind::List:
         break;
     }
-    if (!is_tensor_list(type)) return join("a list of tensors where ", type.str(), " is wanted");
+    if (!is_tensor_list(type) && !is_number_list(type)) {
+      return join("a list of tensors where ", type.str(), " is wanted");
+    }
     const auto* list = &type;
     if (type.kind() == TypeKind::OptionalType) list = type.expectRef<c10::OptionalType>().getElementType().get();
     const auto& element = *list->expectRef<c10::ListType>().getElementType();
@@ -131,6 +140,23 @@ class Verifier {
 };
 
 }  // namespace
+
+bool is_number(const c10::Type& type) {
+  switch (type.kind()) {
+    case TypeKind::OptionalType:
+      return is_number(*type.expectRef<c10::OptionalType>().getElementType());
+    case TypeKind::IntType:
+    case TypeKind::SymIntType:
+    case TypeKind::FloatType:
+    case TypeKind::SymFloatType:
+    case TypeKind::BoolType:
+    case TypeKind::SymBoolType:
+    case TypeKind::NumberType:
+      return true;
+    default:
+      return false;
+  }
+}
 
 bool constant_fits(const c10::IValue& value, const c10::Type& type) {
   switch (type.kind()) {

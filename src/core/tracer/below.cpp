@@ -43,6 +43,10 @@ ValueId BelowRecorder::output(const at::Tensor& fake) {
   return resolve(alias, fake);
 }
 
+ValueId BelowRecorder::number_value(const c10::OperatorHandle& op, const shapes::Expr&) {
+  refuse(op, "a number that depends on data has no form below autograd");
+}
+
 ValueId BelowRecorder::resolve(const c10::OperatorHandle&, const at::Tensor& tensor) {
   auto id = same_head(tensor);
   if (id == kNoValue) return kNoValue;

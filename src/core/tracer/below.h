@@ -36,6 +36,7 @@ class BelowRecorder final : public Recorder, public fake::Observer {
     c10::DispatchKeySet bits;  // conjugate, negative
   };
 
+  graph::ValueId number_value(const c10::OperatorHandle& op, const shapes::Expr& expr) override;
   graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) override;
   graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) override;
   void returned(graph::ValueId id, const at::Tensor& fake) override;

@@ -3,9 +3,13 @@
 #include <ATen/core/List.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
+#include "core/fake/rule.h"
+#include "core/shapes/number_ops.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::tracer {
 
@@ -18,6 +22,26 @@ namespace {
 bool is_plain_constant(const c10::IValue& v) {
   return v.isInt() || v.isNone() || v.isBool() || v.isDouble() || v.isIntList() || v.isString() || v.isDevice() ||
          v.isComplexDouble() || v.isDoubleList() || v.isBoolList() || v.isComplexDoubleList() || v.isPyObject();
+}
+
+/// Of a plain or symbolic number; null for anything else.
+shapes::Expr expression_of(const c10::IValue& v) {
+  if (v.isInt()) return shapes::constant(v.toInt());
+  if (v.isDouble()) return shapes::constant(v.toDouble());
+  if (v.isBool()) return shapes::constant(v.toBool());
+  if (v.isSymInt()) return shapes::expression_of(v.toSymInt());
+  if (v.isSymFloat()) return shapes::expression_of(v.toSymFloat().toSymNodeImplUnowned());
+  if (v.isSymBool()) return shapes::expression_of(v.toSymBool().toSymNodeImplUnowned());
+  return nullptr;
+}
+
+/// What torch's bindings put in a tensor's place for an integer that they cannot read; for a float, it is no number.
+constexpr int64_t kPlaceholder = 7777777;
+
+bool is_placeholder(const at::Tensor& number) {
+  return number.scalar_type() == at::kLong      ? *number.const_data_ptr<int64_t>() == kPlaceholder
+         : number.scalar_type() == at::kDouble ? std::isnan(*number.const_data_ptr<double>())
+                                                : false;
 }
 
 const char* why_unknown(const at::Tensor& tensor) {
@@ -84,6 +108,7 @@ Argument Recorder::tensor_argument(const c10::OperatorHandle& op, const at::Tens
   if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
   // A Python number in a tensor's place is passed as a fresh tensor that type promotion treats as a number.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
+    if (shapes::has_symbols() && is_placeholder(tensor)) refuse(op, kNumberAsTensor);
     return Argument::of_constant(numbers_.shared(tensor));
   }
   if (auto id = resolve(op, tensor); id != kNoValue) return Argument::of_value(id);
@@ -110,8 +135,43 @@ Argument Recorder::argument(const c10::OperatorHandle& op, const c10::IValue& va
   if (value.isList()) {
     auto items = value.toListRef();
     if (std::all_of(items.begin(), items.end(), is_plain_constant)) return Argument::of_constant(value);
+    std::vector<Argument> numbers;
+    for (const c10::IValue& item : items) {
+      if (auto expr = expression_of(item)) numbers.push_back(number_argument(op, expr));
+    }
+    if (numbers.size() == items.size()) return Argument::of_list(std::move(numbers));
   }
+  if (auto expr = expression_of(value)) return number_argument(op, expr);
   refuse(op, "an argument of kind " + value.tagKind());
+}
+
+Argument Recorder::number_argument(const c10::OperatorHandle& op, const shapes::Expr& expr) {
+  if (!expr->is_constant()) return Argument::of_value(number_value(op, expr));
+  return Argument::of_constant(std::visit([](auto number) { return c10::IValue(number); }, expr->constant));
+}
+
+ValueId Recorder::number_value(const c10::OperatorHandle& op, const shapes::Expr& expr) {
+  if (auto known = symbols_.find_number(expr); known != kNoValue) return known;
+  if (auto size = symbols_.find_size(expr); size.tensor != kNoValue)
+    return add_number(shapes::size_op(), {Argument::of_value(size.tensor), Argument::of_constant(size.dim)}, expr);
+  if (expr->args.empty() || expr->op == shapes::Op::Opaque) refuse(op, "a number that the graph does not have");
+  std::vector<Argument> args = {Argument::of_constant(std::string(shapes::op_name(expr->op)))};
+  for (const auto& operand : expr->args) args.push_back(number_argument(op, operand));
+  if (args.size() < 3) args.push_back(Argument::of_constant(int64_t{0}));
+  return add_number(shapes::number_op(), std::move(args), expr);
+}
+
+ValueId Recorder::add_number(const c10::OperatorHandle& op, std::vector<Argument> args, const shapes::Expr& expr) {
+  constexpr at::ScalarType kDtypes[] = {at::kLong, at::kDouble, at::kBool};
+  at::Tensor fake =
+      fake::make_contiguous(c10::IntArrayRef(), kDtypes[static_cast<size_t>(expr->type)], c10::Device(at::kCPU));
+  fake.unsafeGetTensorImpl()->set_wrapped_number(true);
+  const auto index = static_cast<uint32_t>(graph_->nodes.size());
+  add_node(op, std::move(args));
+  const auto id = add_value(index, fake);
+  graph_->nodes[index].results.push_back({false, {id}});
+  symbols_.learn_number(expr, id);
+  return id;
 }
 
 std::vector<Argument> Recorder::arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -165,13 +225,18 @@ ValueId Recorder::result_value(const c10::OperatorHandle& op, uint32_t node, con
     return id;
   }
   if (!fake::is_fake(tensor)) refuse(op, "a result that is not a fake tensor");
-  return add_value(node, tensor);
+  const auto id = add_value(node, tensor);
+  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) symbols_.learn_sizes(id, tensor);
+  return id;
 }
 
 void Recorder::rollback(size_t mark) {
   auto& nodes = graph_->nodes;
   auto& values = graph_->values;
   STATOR_CHECK(mark <= nodes.size(), "cannot roll back to node ", mark);
+  if (!symbols_.empty()) {
+    symbols_.forget([&](ValueId id) { return values[id].producer != UINT32_MAX && values[id].producer >= mark; });
+  }
   for (size_t n = mark; n < nodes.size(); ++n) {
     for (const auto& result : nodes[n].results) {
       for (ValueId id : result.values) {

@@ -10,7 +10,9 @@
 
 #include "core/base/pointer_map.h"
 #include "core/graph/graph.h"
+#include "core/shapes/expression.h"
 #include "core/tracer/numbers.h"
+#include "core/tracer/symbols.h"
 
 namespace stator::tracer {
 
@@ -19,6 +21,9 @@ struct Place {
   uint32_t state = 0;
   uint32_t location = 0;
 };
+
+/// Why an operator is refused that takes a number which depends on data as a tensor: it takes the number tensor itself.
+inline constexpr char kNumberAsTensor[] = "a number that depends on data in the place of a tensor";
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& why);
 
@@ -49,6 +54,12 @@ class Recorder {
   /// the trace. Throws, with nothing added, for results that can't be values.
   bool record(const c10::OperatorHandle& op, std::vector<graph::Argument> args, const torch::jit::Stack& stack);
 
+  /// The number tensor that holds a number which depends on data; nodes that compute it are added where they are
+  /// missing. Refuses, naming `op`, what the graph cannot tell.
+  virtual graph::ValueId number_value(const c10::OperatorHandle& op, const shapes::Expr& expr);
+  /// A node that gives the number tensor of `expr`.
+  graph::ValueId add_number(const c10::OperatorHandle& op, std::vector<graph::Argument> args, const shapes::Expr& expr);
+
   size_t mark() const { return graph_->nodes.size(); }
   void rollback(size_t mark);
 
@@ -70,12 +81,14 @@ class Recorder {
  private:
   graph::Argument argument(const c10::OperatorHandle& op, const c10::IValue& value);
   graph::Argument tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor);
+  graph::Argument number_argument(const c10::OperatorHandle& op, const shapes::Expr& expr);
   graph::ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
   void record_results(const c10::OperatorHandle& op, uint32_t node, at::ArrayRef<c10::IValue> returns);
 
   std::shared_ptr<graph::Graph> graph_ = std::make_shared<graph::Graph>();
   PointerMap<graph::ValueId> ids_;  // by TensorImpl
   Numbers numbers_;
+  Symbols symbols_;
   Place place_;
 };
 

@@ -2,13 +2,18 @@
 
 #include <torch/library.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/base/check.h"
 #include "core/fake/observer.h"
+#include "core/fake/symbolic.h"
 #include "core/fake/whole.h"
 #include "core/graph/exec_state.h"
+#include "core/shapes/allowed.h"
+#include "core/shapes/number_ops.h"
+#include "core/shapes/sym_node.h"
 #include "core/tracer/below.h"
 #include "core/tracer/recorder.h"
 
@@ -56,6 +61,21 @@ void refuse_unknown_tangent(const c10::OperatorHandle& op, const torch::jit::Sta
   if (op == unpack && !stack.back().toTensor().defined()) refuse(op, "the tangent of an input");
 }
 
+/// Known to be, whatever the data.
+bool all_same(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
+           return shapes::known(x.sym_eq(y)).value_or(false);
+         });
+}
+
+bool same_geometry(const at::Tensor& a, const at::Tensor& b) {
+  if (fake::is_symbolic(a) || fake::is_symbolic(b)) {
+    return all_same(a.sym_sizes(), b.sym_sizes()) && all_same(a.sym_strides(), b.sym_strides()) &&
+           all_same({a.sym_storage_offset()}, {b.sym_storage_offset()});
+  }
+  return a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
+}
+
 }  // namespace
 
 struct Tracer::Impl {
@@ -66,6 +86,7 @@ struct Tracer::Impl {
   uint32_t location = 0;
   uint32_t state = 0;
   uint32_t region = 0;
+  bool symbols = false;
 
   explicit Impl(std::string graph_name) : above(std::move(graph_name)) { enter_state(); }
 
@@ -83,6 +104,10 @@ struct Tracer::Impl {
 
 void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (op.operator_name().name.starts_with("profiler::")) return op.redispatchBoxed(keys, stack);
+  if (shapes::has_symbols()) {
+    fake::check_symbols(op, *stack);
+    above.set_place(current_place());
+  }
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
   answer(op, keys, stack);
@@ -154,6 +179,8 @@ void Tracer::record_below() {
   impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name);
 }
 
+void Tracer::allow_symbols() { impl_->symbols = true; }
+
 at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) {
   auto fake = impl_->fakes.from_real(real);
   if (impl_->below) impl_->below->add_input(name, fake);
@@ -186,8 +213,7 @@ bool Tracer::adopt(const at::Tensor& fake) {
       if (id == kNoValue) continue;
       const at::Tensor& made = impl_->above.graph().values[id].fake;
       if (made.storage().unsafeGetStorageImpl() != fake.storage().unsafeGetStorageImpl() ||
-          made.sizes() != fake.sizes() || made.strides() != fake.strides() || made.dtype() != fake.dtype() ||
-          made.storage_offset() != fake.storage_offset() || made.requires_grad() != fake.requires_grad())
+          !same_geometry(made, fake) || made.dtype() != fake.dtype() || made.requires_grad() != fake.requires_grad())
         continue;
       impl_->above.adopt(fake, id);
       if (impl_->below) {
@@ -203,6 +229,32 @@ void Tracer::add_call(const c10::OperatorHandle& op, const torch::jit::Stack& ar
   auto operands = impl_->above.arguments(op, args);
   impl_->above.set_place(impl_->current_place());
   impl_->above.record(op, std::move(operands), results);
+}
+
+c10::SymNode Tracer::item(const at::Tensor& fake) {
+  const auto& op = shapes::item_op();
+  const auto id = value_of(fake);
+  if (id == kNoValue) refuse(op, "a tensor that is no value of the graph");
+  if (impl_->below || !impl_->symbols) refuse(op, "data leaves torch");
+  const auto dtype = shapes::number_dtype(fake.scalar_type());
+  if (!dtype) refuse(op, "a dtype whose elements are no plain numbers");
+  if (!shapes::known(fake.sym_numel().sym_eq(1)).value_or(false)) refuse(op, "a tensor of more than one element");
+  impl_->above.set_place(impl_->current_place());
+  const auto type = *dtype == at::kLong     ? shapes::Type::Int
+                    : *dtype == at::kDouble ? shapes::Type::Float
+                                            : shapes::Type::Bool;
+  auto expr = shapes::symbol(type);
+  impl_->above.add_number(op, {graph::Argument::of_value(id)}, expr);
+  return shapes::to_node(std::move(expr));
+}
+
+at::Tensor Tracer::number(const c10::SymNodeImpl* node) {
+  const auto& op = shapes::number_op();
+  const auto expr = shapes::expression_of(node);
+  if (!expr) refuse(op, "a number of another kind");
+  if (impl_->below) refuse(op, "a number that depends on data has no form below autograd");
+  impl_->above.set_place(impl_->current_place());
+  return impl_->above.graph().values[impl_->above.number_value(op, expr)].fake;
 }
 
 void Tracer::autocast_ended() {
@@ -319,12 +371,15 @@ Tracer::Part Tracer::cut(size_t mark, c10::ArrayRef<at::Tensor> outputs) {
 }
 
 TraceScope::TraceScope(Tracer& tracer)
-    : previous_(current), was_included_(c10::impl::tls_is_dispatch_key_included(kModeKey)) {
+    : previous_(current),
+      was_included_(c10::impl::tls_is_dispatch_key_included(kModeKey)),
+      symbols_(shapes::allow_symbols(tracer.impl_->symbols && !tracer.impl_->below)) {
   current = &tracer;
   c10::impl::tls_set_dispatch_key_included(kModeKey, true);
 }
 
 TraceScope::~TraceScope() {
+  shapes::allow_symbols(symbols_);
   c10::impl::tls_set_dispatch_key_included(kModeKey, was_included_);
   current = previous_;
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+#include <c10/core/SymNodeImpl.h>
 
 #include <memory>
 #include <string>
@@ -30,6 +31,9 @@ class STATOR_API Tracer {
   /// Also keeps the list below autograd, which costs about as much again. To be asked for before anything is added.
   void record_below();
 
+  /// Results may have sizes that depend on data (see `number`). Not where the list below is kept.
+  void allow_symbols();
+
   /// A fake for a real input tensor; becomes the next graph input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
   /// A fake for a tensor whose value is fixed at capture (a constructor's literal data): each run of the graph
@@ -46,6 +50,12 @@ class STATOR_API Tracer {
   /// Adds a node for a call that ran outside of any scope: `args` is what the operator takes, `results` the fakes that
   /// came of it. Throws as an operator in a scope does; there is no form of it below autograd.
   void add_call(const c10::OperatorHandle& op, const torch::jit::Stack& args, const torch::jit::Stack& results);
+  /// The one element of a fake as a number: a node reads it at this point of a run. Refuses what has other elements, or
+  /// a dtype that is no plain number's.
+  c10::SymNode item(const at::Tensor& fake);
+  /// The tensor, without dimensions, that holds such a number, a size or what was computed of them; nodes that compute
+  /// it are added where they are missing. Refuses a number that the graph cannot tell.
+  at::Tensor number(const c10::SymNodeImpl* node);
   /// Where the program is now; used for nodes recorded from here on. Cheap.
   void set_location(uint32_t location);
 
@@ -89,6 +99,7 @@ class STATOR_API TraceScope {
  private:
   Tracer* previous_;
   bool was_included_;
+  bool symbols_;
   fake::FakeScope fake_;
 };
 

@@ -8,6 +8,8 @@
 #include <array>
 #include <string_view>
 
+#include "core/shapes/number_ops.h"
+
 namespace stator::backend {
 namespace {
 
@@ -40,6 +42,7 @@ bool usual_thread() {
 bool autograd_is_passive(const graph::Graph& graph) {
   return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
     std::string_view name = node.op.operator_name().name;
+    if (shapes::is_number_op(node.op)) return true;
     return name.starts_with("aten::") && std::find(kActive.begin(), kActive.end(), name) == kActive.end();
   });
 }

@@ -18,6 +18,13 @@ bool has_optional_items(const c10::Type& list_type) {
   return list != nullptr && list->getElementType()->kind() == c10::TypeKind::OptionalType;
 }
 
+/// What a list of numbers holds; null for other types.
+c10::TypePtr number_element(const c10::TypePtr& type) {
+  if (const auto* optional = type->castRaw<c10::OptionalType>()) return number_element(optional->getElementType());
+  const auto* list = type->castRaw<c10::ListType>();
+  return list != nullptr && graph::is_number(*list->getElementType()) ? list->getElementType() : nullptr;
+}
+
 /// A constant that is a mere number: what it is and its bits.
 struct Number {
   char kind;
@@ -107,14 +114,15 @@ class ReferenceExecutable::Builder {
   Operand make_operand(const graph::Argument& argument, const c10::TypePtr& type) {
     switch (argument.kind) {
       case graph::Argument::Kind::Value:
-        return {Operand::Kind::Copy, register_of_[argument.value]};
+        return {graph::is_number(*type) ? Operand::Kind::Number : Operand::Kind::Copy, register_of_[argument.value]};
       case graph::Argument::Kind::Constant:
         return {Operand::Kind::Constant, constant(argument.constant)};
       case graph::Argument::Kind::List:
         break;
     }
-    List list{has_optional_items(*type), {}};
-    for (const auto& item : argument.items) list.items.push_back(make_operand(item, type));
+    const auto element = number_element(type);
+    List list{has_optional_items(*type), element ? element->kind() : c10::TypeKind::AnyType, {}};
+    for (const auto& item : argument.items) list.items.push_back(make_operand(item, element ? element : type));
     program_.lists_.push_back(std::move(list));
     return {Operand::Kind::List, static_cast<uint32_t>(program_.lists_.size() - 1)};
   }

@@ -5,6 +5,7 @@
 
 #include "core/backend/reference/autograd_skip.h"
 #include "core/graph/exec_state.h"
+#include "core/shapes/number_ops.h"
 
 namespace stator::backend {
 namespace {
@@ -15,6 +16,14 @@ struct Failure {
   uint32_t node = kNoNode;
 };
 thread_local Failure last_failed;
+
+template <class T>
+c10::IValue typed_list(const std::vector<c10::IValue>& items) {
+  c10::List<T> list;
+  list.reserve(items.size());
+  for (const auto& item : items) list.push_back(item.to<T>());
+  return list;
+}
 
 }  // namespace
 
@@ -75,7 +84,10 @@ class ReferenceExecutable::Run {
     if (operand.kind == Operand::Kind::Constant) {
       stack_.push_back(program_.constants_[operand.index]);
     } else if (operand.kind == Operand::Kind::List) {
-      push_list(program_.lists_[operand.index]);
+      const List& list = program_.lists_[operand.index];
+      list.numbers == c10::TypeKind::AnyType ? push_list(list) : push_numbers(list);
+    } else if (operand.kind == Operand::Kind::Number) {
+      stack_.push_back(shapes::plain_number(registers_[operand.index]));
     } else {
       stack_.emplace_back(tensor(operand));
     }
@@ -94,6 +106,22 @@ class ReferenceExecutable::Run {
       tensors.reserve(list.items.size());
       for (const auto& item : list.items) tensors.push_back(tensor(item));
       stack_.emplace_back(std::move(tensors));
+    }
+  }
+
+  void push_numbers(const List& list) {
+    std::vector<c10::IValue> items;
+    for (const auto& item : list.items) {
+      items.push_back(item.kind == Operand::Kind::Number ? shapes::plain_number(registers_[item.index])
+                                                         : program_.constants_[item.index]);
+    }
+    switch (list.numbers) {
+      case c10::TypeKind::FloatType:
+        return stack_.push_back(typed_list<double>(items));
+      case c10::TypeKind::BoolType:
+        return stack_.push_back(typed_list<bool>(items));
+      default:
+        return stack_.push_back(typed_list<int64_t>(items));
     }
   }
 

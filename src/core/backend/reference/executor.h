@@ -19,14 +19,16 @@ class ReferenceExecutable final : public Executable {
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const override;
 
  private:
-  /// Where one argument comes from. `Move` empties the register: nothing reads it afterwards.
+  /// Where one argument comes from. `Move` empties the register: nothing reads it afterwards. `Number`: the plain number
+  /// that the tensor in it holds.
   struct Operand {
-    enum class Kind : uint8_t { Constant, Copy, Move, List };
+    enum class Kind : uint8_t { Constant, Copy, Move, List, Number };
     Kind kind;
     uint32_t index;  // into constants_, the registers or lists_
   };
   struct List {
     bool optional_items;
+    c10::TypeKind numbers;  // of a list of numbers; AnyType: tensors
     std::vector<Operand> items;
   };
   /// Where one return goes: a register, a list of them, or nowhere.

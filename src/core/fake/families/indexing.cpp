@@ -2,6 +2,9 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/meta_tier.h"
 #include "core/fake/rule.h"
+#include "core/fake/symbolic.h"
+#include "core/shapes/allowed.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 namespace {
@@ -58,9 +61,90 @@ bool has_mask(const c10::IValue& indices) {
   return false;
 }
 
+/// The sizes of `self[indices]` where they depend on data: of a mask (how many elements it picks), of an index or of
+/// `self`. Row-major operands give a row-major result.
+class SymbolicIndex {
+ public:
+  SymbolicIndex(const Args& args, const at::Tensor& self) : args_(args), self_(self) {
+    require(is_row_major(self), args, "the layout of a tensor that is picked from");
+    for (const c10::IValue& item : args[1].toListRef()) {
+      if (item.isNone() || !item.toTensor().defined()) {
+        pass();
+      } else {
+        pick(item.toTensor());
+      }
+    }
+    while (at_ < self.dim()) pass();
+  }
+
+  Dims sizes() const {
+    Dims result(kept_.begin(), kept_.end());
+    result.insert(result.begin() + static_cast<ptrdiff_t>(adjacent_ ? before_ : 0), picked_.begin(), picked_.end());
+    return result;
+  }
+
+ private:
+  void pass() {
+    require(at_ < self_.dim(), args_, "too many indices");
+    kept_.push_back(self_.sym_size(at_++));
+    if (!any_) ++before_;
+    if (any_) gap_ = true;
+  }
+
+  void pick(const at::Tensor& index) {
+    require(index.device() == self_.device(), args_, "tensors on different devices");
+    if (any_ && gap_) adjacent_ = false;
+    any_ = true;
+    if (index.scalar_type() == at::kBool) {
+      for (int64_t i = 0; i < index.dim(); ++i) {
+        require(at_ < self_.dim(), args_, "too many indices");
+        require(shapes::known(index.sym_size(i).sym_eq(self_.sym_size(at_++))).value_or(false), args_,
+                "a mask of another size");
+      }
+      require(index.dim() > 0, args_, "a mask without dimensions");
+      return broadcast({shapes::new_size(index.sym_numel())});
+    }
+    require(is_index_dtype(index), args_, "an index that is neither a mask nor of integers");
+    require(index.dim() <= 1 || is_row_major(index), args_, "the layout of an index");
+    require(at_ < self_.dim(), args_, "too many indices");
+    ++at_;
+    broadcast(Dims(index.sym_sizes().begin(), index.sym_sizes().end()));
+  }
+
+  void broadcast(const Dims& other) {
+    if (other.size() > picked_.size()) picked_.insert(picked_.begin(), other.size() - picked_.size(), c10::SymInt(1));
+    const size_t shift = picked_.size() - other.size();
+    for (size_t i = 0; i < other.size(); ++i) {
+      c10::SymInt& size = picked_[shift + i];
+      if (shapes::known(size.sym_eq(1)).value_or(false)) {
+        size = other[i];
+      } else {
+        require(shapes::known(size.sym_eq(other[i])).value_or(false) || shapes::known(other[i].sym_eq(1)).value_or(false),
+                args_, "indices of different sizes");
+      }
+    }
+  }
+
+  const Args& args_;
+  const at::Tensor& self_;
+  Dims kept_, picked_;
+  int64_t at_ = 0, before_ = 0;
+  bool any_ = false, gap_ = false, adjacent_ = true;
+};
+
+bool has_symbolic(const c10::IValue& indices) {
+  for (const c10::IValue& item : indices.toListRef()) {
+    if (item.isTensor() && is_symbolic(item.toTensor())) return true;
+  }
+  return false;
+}
+
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  if (has_mask(Args(op, stack)[1])) refuse(op, "a mask as index gives a size that depends on data");
-  run_meta_kernel(op, stack);
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  if (!has_mask(args[1]) && !is_symbolic(self) && !has_symbolic(args[1])) return run_meta_kernel(op, stack);
+  require(shapes::symbols_allowed(), args, "a mask as index gives a size that depends on data");
+  args.returns(new_contiguous(self, SymbolicIndex(args, self).sizes()));
 }
 
 void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

@@ -1,12 +1,16 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 namespace {
 
 /// An empty vector joins with anything, from the days when it was the only empty tensor.
-bool joins_anything(const at::Tensor& tensor) { return tensor.dim() == 1 && tensor.sym_size(0) == 0; }
+/// Where its size depends on data it joins with other vectors alone, to which nothing is added then.
+bool joins_anything(const at::Tensor& tensor) {
+  return tensor.dim() == 1 && shapes::known(tensor.sym_size(0).sym_eq(0)).value_or(false);
+}
 
 /// The format that all tensors suggest, row-major when they differ.
 at::MemoryFormat joint_format(const std::vector<at::Tensor>& tensors) {

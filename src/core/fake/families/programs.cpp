@@ -3,6 +3,8 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/shapes/allowed.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 namespace {
@@ -38,9 +40,9 @@ void repeat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void repeat_interleave(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& repeats = args.tensor(0);
-  if (args.is_none(1)) refuse(op, "the size of the result depends on values");
   require(repeats.dim() == 1, args, "repeats are not a vector");
-  args.returns(new_contiguous(repeats, Dims{args.sym_int(1)}));
+  require(!args.is_none(1) || shapes::symbols_allowed(), args, "the size of the result depends on values");
+  args.returns(new_contiguous(repeats, Dims{args.is_none(1) ? shapes::new_size(INT64_MAX) : args.sym_int(1)}));
 }
 
 void masked_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

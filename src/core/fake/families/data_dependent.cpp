@@ -1,0 +1,92 @@
+// Operators of which the size of a result is in the data.
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+#include "core/fake/spec.h"
+#include "core/fake/symbolic.h"
+#include "core/shapes/allowed.h"
+#include "core/shapes/sym_node.h"
+
+namespace stator::fake {
+namespace {
+
+c10::SymInt new_size(const Args& args, const c10::SymInt& most) {
+  require(shapes::symbols_allowed(), args, "the size of the result depends on values");
+  return shapes::new_size(most);
+}
+
+void require_cpu(const Args& args, const at::Tensor& tensor) {
+  require(tensor.device().is_cpu(), args, "the layout of a result on this device");
+}
+
+/// Positions, one column per dimension, which lie one after the other.
+Specs nonzero(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args, self);
+  const c10::SymInt count = new_size(args, self.sym_numel());
+  return {{{count, c10::SymInt(self.dim())}, at::kLong, self.device(), Dims{c10::SymInt(1), count}}};
+}
+
+Specs masked_select(const Args& args) {
+  const at::Tensor &self = args.tensor(0), &mask = args.tensor(1);
+  require(mask.scalar_type() == at::kBool, args, "a mask of another dtype");
+  require(self.device() == mask.device(), args, "tensors on different devices");
+  return {{{new_size(args, INT64_MAX)}, self.scalar_type(), self.device()}};
+}
+
+Spec positions(Dims sizes, const at::Tensor& self) { return {std::move(sizes), at::kLong, self.device()}; }
+
+/// Values without repetition, where each element went, and how many of each there are.
+template <size_t inverse, size_t counts>
+Specs unique(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args, self);
+  const c10::SymInt count = new_size(args, self.sym_numel());
+  const Dims none{c10::SymInt(0)};
+  return {{{count}, self.scalar_type(), self.device()},
+          positions(args.boolean(inverse) ? dims_of(self) : none, self),
+          positions(args.boolean(counts) ? Dims{count} : none, self)};
+}
+
+/// The same for slices along a dimension, which come first in memory.
+Specs unique_along(const Args& args, int64_t given) {
+  const at::Tensor& self = args.tensor(0);
+  require_cpu(args, self);
+  require(self.dim() > 0, args, "a tensor without dimensions");
+  const int64_t dim = wrap_dim(given, self.dim());
+  Dims sizes = dims_of(self);
+  const c10::SymInt length = sizes[dim], count = new_size(args, length);
+  sizes[dim] = count;
+  Dims swapped = sizes;
+  std::swap(swapped[0], swapped[dim]);
+  Dims strides = contiguous_strides(swapped);
+  std::swap(strides[0], strides[dim]);
+  return {{sizes, self.scalar_type(), self.device(), strides}, positions({length}, self), positions({count}, self)};
+}
+Specs unique_dim(const Args& args) { return unique_along(args, args.integer(1)); }
+Specs unique_consecutive(const Args& args) {
+  return args.is_none(3) ? unique<1, 2>(args) : unique_along(args, args.integer(3));
+}
+
+/// `(self, weights, minlength)`
+Specs bincount(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  const at::Tensor weights = args.optional_tensor(1);
+  const auto dtype = !weights.defined() ? at::kLong : weights.scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  return {{{new_size(args, INT64_MAX)}, dtype, self.device()}};
+}
+
+}  // namespace
+
+void register_data_dependent() {
+  add_rules({
+      {"aten::nonzero", make_results<nonzero>},
+      {"aten::masked_select", make_results<masked_select>},
+      {"aten::_unique2", make_results<unique<2, 3>>},
+      {"aten::unique_dim", make_results<unique_dim>},
+      {"aten::unique_dim_consecutive", make_results<unique_dim>},
+      {"aten::unique_consecutive", make_results<unique_consecutive>},
+      {"aten::bincount", make_results<bincount>},
+  });
+}
+
+}  // namespace stator::fake

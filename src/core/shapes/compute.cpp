@@ -1,0 +1,143 @@
+#include <cmath>
+#include <stdexcept>
+
+#include "core/shapes/expression.h"
+
+namespace stator::shapes {
+namespace {
+
+[[noreturn]] void fail(const char* why) { throw std::domain_error(why); }
+
+int64_t to_int(const Number& number) {
+  if (const auto* whole = std::get_if<int64_t>(&number)) return *whole;
+  if (const auto* truth = std::get_if<bool>(&number)) return *truth ? 1 : 0;
+  const double value = std::get<double>(number);
+  // 2^63 itself does not fit.
+  if (!(value > -0x1p63 && value < 0x1p63)) fail("a float that is no 64-bit integer");
+  return static_cast<int64_t>(value);
+}
+
+bool is_float(const Number& number) { return std::holds_alternative<double>(number); }
+
+double to_float(const Number& number) {
+  if (is_float(number)) return std::get<double>(number);
+  const int64_t whole = to_int(number);
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (whole > kExact || whole < -kExact) fail("an integer that a float does not hold");
+  return static_cast<double>(whole);
+}
+
+bool to_bool(const Number& number) { return is_float(number) ? std::get<double>(number) != 0 : to_int(number) != 0; }
+
+int64_t floor_division(int64_t a, int64_t b) {
+  if (b == 0) fail("division by zero");
+  if (b == -1 && a == INT64_MIN) fail("an integer of more than 64 bits");
+  const int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+Number whole_result(Op op, int64_t a, int64_t b) {
+  int64_t result = 0;
+  bool overflow = false;
+  switch (op) {
+    case Op::Add:
+      overflow = __builtin_add_overflow(a, b, &result);
+      break;
+    case Op::Sub:
+      overflow = __builtin_sub_overflow(a, b, &result);
+      break;
+    case Op::Mul:
+      overflow = __builtin_mul_overflow(a, b, &result);
+      break;
+    case Op::FloorDiv:
+      return floor_division(a, b);
+    case Op::Mod:
+      return a - floor_division(a, b) * b;
+    default:
+      fail("no operator of integers");
+  }
+  if (overflow) fail("an integer of more than 64 bits");
+  return result;
+}
+
+Number float_result(Op op, double a, double b) {
+  switch (op) {
+    case Op::Add:
+      return a + b;
+    case Op::Sub:
+      return a - b;
+    case Op::Mul:
+      return a * b;
+    case Op::TrueDiv:
+      if (b == 0) fail("division by zero");
+      return a / b;
+    default:
+      fail("no operator of floats");
+  }
+}
+
+template <class T>
+bool compared(Op op, T a, T b) {
+  switch (op) {
+    case Op::Lt:
+      return a < b;
+    case Op::Le:
+      return a <= b;
+    case Op::Eq:
+      return a == b;
+    case Op::Ne:
+      return a != b;
+    case Op::Gt:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
+bool compare(Op op, const Number& a, const Number& b) {
+  if (is_float(a) || is_float(b)) return compared(op, to_float(a), to_float(b));
+  return compared(op, to_int(a), to_int(b));
+}
+
+}  // namespace
+
+Number compute(Op op, const Number& a, const Number& b) {
+  switch (op) {
+    case Op::Min:
+      return compare(Op::Lt, b, a) ? b : a;
+    case Op::Max:
+      return compare(Op::Gt, b, a) ? b : a;
+    case Op::And:
+      return to_bool(a) && to_bool(b);
+    case Op::Or:
+      return to_bool(a) || to_bool(b);
+    case Op::Not:
+      return !to_bool(a);
+    case Op::ToBool:
+      return to_bool(a);
+    case Op::ToInt:
+      return to_int(a);
+    case Op::ToFloat:
+      return to_float(a);
+    case Op::Neg:
+      if (is_float(a)) return -std::get<double>(a);
+      return whole_result(Op::Sub, 0, to_int(a));
+    case Op::Abs:
+      if (is_float(a)) return std::fabs(std::get<double>(a));
+      return to_int(a) < 0 ? whole_result(Op::Sub, 0, to_int(a)) : Number(to_int(a));
+    case Op::Lt:
+    case Op::Le:
+    case Op::Eq:
+    case Op::Ne:
+    case Op::Gt:
+    case Op::Ge:
+      return compare(op, a, b);
+    case Op::TrueDiv:
+      return float_result(op, to_float(a), to_float(b));
+    default:
+      if (is_float(a) || is_float(b)) return float_result(op, to_float(a), to_float(b));
+      return whole_result(op, to_int(a), to_int(b));
+  }
+}
+
+}  // namespace stator::shapes

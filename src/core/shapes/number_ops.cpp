@@ -1,0 +1,122 @@
+#include "core/shapes/number_ops.h"
+
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+
+#include "core/shapes/expression.h"
+
+namespace stator::shapes {
+namespace {
+
+template <class T>
+at::Tensor wrapped(T value, at::ScalarType dtype) {
+  at::Tensor made = at::empty({}, at::TensorOptions().dtype(dtype).device(at::kCPU));
+  *made.mutable_data_ptr<T>() = value;
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
+at::Tensor number_tensor(const Number& number) {
+  if (const auto* whole = std::get_if<int64_t>(&number)) return wrapped(*whole, at::kLong);
+  if (const auto* truth = std::get_if<bool>(&number)) return wrapped(*truth, at::kBool);
+  return wrapped(std::get<double>(number), at::kDouble);
+}
+
+Number plain(const at::Scalar& scalar) {
+  if (scalar.isBoolean()) return scalar.toBool();
+  if (scalar.isIntegral(/*includeBool=*/false)) return scalar.toLong();
+  return scalar.toDouble();
+}
+
+at::Tensor item(const at::Tensor& self) { return number_tensor(plain(self.item())); }
+
+at::Tensor size(const at::Tensor& self, int64_t dim) { return number_tensor(self.size(dim)); }
+
+at::Tensor number(std::string_view name, const at::Scalar& a, const at::Scalar& b) {
+  const auto op = find_op(std::string(name));
+  TORCH_CHECK(op.has_value(), "stator::number has no operator ", name);
+  try {
+    return number_tensor(compute(*op, plain(a), plain(b)));
+  } catch (const std::domain_error& error) {
+    TORCH_CHECK_VALUE(false, "stator::number: ", name, ": ", error.what());
+  }
+}
+
+c10::OperatorHandle find(const char* name) {
+  install_number_ops();
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+}
+
+}  // namespace
+
+void install_number_ops() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Lives as long as the process: graphs hold the operators.
+    auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
+    library->def("item(Tensor self) -> Tensor");
+    library->def("size(Tensor self, int dim) -> Tensor");
+    library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
+    library->impl("item", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(item)));
+    library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
+    library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
+    // A number has no gradient.
+    for (const char* name : {"item", "size", "number"})
+      library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
+  });
+}
+
+const c10::OperatorHandle& item_op() {
+  static const auto op = find("stator::item");
+  return op;
+}
+const c10::OperatorHandle& size_op() {
+  static const auto op = find("stator::size");
+  return op;
+}
+const c10::OperatorHandle& number_op() {
+  static const auto op = find("stator::number");
+  return op;
+}
+
+bool is_number_op(const c10::OperatorHandle& op) { return op == item_op() || op == size_op() || op == number_op(); }
+
+std::optional<at::ScalarType> number_dtype(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kBool:
+      return at::kBool;
+    case at::kByte:
+    case at::kChar:
+    case at::kShort:
+    case at::kInt:
+    case at::kLong:
+      return at::kLong;
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kFloat:
+    case at::kDouble:
+      return at::kDouble;
+    default:
+      return std::nullopt;
+  }
+}
+
+c10::IValue plain_number(const at::Tensor& number) {
+  if (!number.is_cpu() || number.numel() != 1) return number.item();
+  switch (number.scalar_type()) {
+    case at::kLong:
+      return *number.const_data_ptr<int64_t>();
+    case at::kDouble:
+      return *number.const_data_ptr<double>();
+    case at::kBool:
+      return *number.const_data_ptr<bool>();
+    default:
+      return number.item();
+  }
+}
+
+}  // namespace stator::shapes
