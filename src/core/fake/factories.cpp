@@ -48,8 +48,7 @@ void empty(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 /// Zeros that are known by a dispatch key, whose kernels leave out what zeros make needless. Views have it too.
 void efficient_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  const auto sizes = args.sym_ints(0);
-  check_sizes(sizes);
+  const auto sizes = sizes_at(args, 0);
   const auto dtype = dtype_or_default(args, 1);
   const at::Tensor plain = make_contiguous(sizes, dtype, device_at(args, 1));
   const auto keys = keys_for(plain.device()).add(c10::DispatchKey::ZeroTensor);
