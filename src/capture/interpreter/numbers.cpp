@@ -67,8 +67,11 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
   if (!result) needs_number(std::string("in ") + op + ": " + in.torch.failure());
   // The program itself would have to run then, as if the graph had not.
   if (can_fail && !numbers_may_fail()) needs_number(std::string("in ") + op + ", which may fail after a write");
-  if (Value* number = symbolic_number(in, result.get())) return number;
-  return in.constant(std::move(result));
+  Value* number = symbolic_number(in, result.get());
+  if (!number) return in.constant(std::move(result));
+  // Computed here, whether or not it is used, or something simpler that it is part of.
+  if (can_fail) number_fake(in, static_cast<NumberValue*>(number));
+  return number;
 }
 
 Value* number_binary(Interpreter& in, int op, Value* a, Value* b) {

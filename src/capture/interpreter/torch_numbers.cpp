@@ -72,7 +72,9 @@ Ref TorchTracer::number_result(const char* name, PyObject* a, PyObject* b, bool*
     const auto result = whole ? shapes::apply(*op, x, y) : nullptr;
     if (!result) throw std::runtime_error(std::string("no ") + name + " of these numbers");
     *can_fail = shapes::may_fail(result);
-    return object_of(result).release();
+    if (!result->sealed) return object_of(result).release();
+    const auto name = impl_->tracer.named(shapes::to_node(result).get());
+    return object_of(shapes::expression_of(name.get())).release();
   });
 }
 

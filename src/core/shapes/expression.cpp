@@ -31,7 +31,44 @@ std::string number_text(const Number& number) {
   return text;
 }
 
+/// Whether computing it of operands that were computed may fail.
+bool own_failure(const Expression& expr) {
+  const auto fits = [](const Range& range) { return range.low > INT64_MIN && range.high < INT64_MAX; };
+  const auto is_float = [](const Expr& e) { return e->type == Type::Float; };
+  // Beside a float an integer becomes one, which holds 53 bits.
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const auto exact = [&](const Expr& e) {
+    return e->type != Type::Int || (e->range.low >= -kExact && e->range.high <= kExact);
+  };
+  const bool floats = expr.op == Op::TrueDiv || std::any_of(expr.args.begin(), expr.args.end(), is_float);
+  if (floats && !std::all_of(expr.args.begin(), expr.args.end(), exact)) return true;
+  switch (expr.op) {
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Neg:
+    case Op::Abs:
+      return expr.type == Type::Int && !fits(expr.range);
+    case Op::TrueDiv:
+    case Op::FloorDiv:
+    case Op::Mod: {
+      const Expr& by = expr.args[1];
+      if (by->type == Type::Float) return !by->is_constant() || std::get<double>(by->constant) == 0;
+      const bool smallest = expr.op != Op::TrueDiv && by->range.low <= -1 && expr.args[0]->range.low == INT64_MIN;
+      return smallest || (by->range.low <= 0 && by->range.high >= 0);
+    }
+    case Op::ToInt:
+      return is_float(expr.args[0]);
+    case Op::ToFloat:
+      return !exact(expr.args[0]);
+    default:
+      return false;
+  }
+}
+
 Expr make(Op op, Type type, std::vector<Expr> args, Range range, const std::string& name) {
+  // So that work on an expression is bounded, however a loop makes it grow.
+  constexpr size_t kLongest = 300;
   auto made = std::make_shared<Expression>();
   made->op = op;
   made->type = type;
@@ -40,6 +77,12 @@ Expr make(Op op, Type type, std::vector<Expr> args, Range range, const std::stri
   for (size_t i = 0; i < args.size(); ++i) made->text += (i != 0 ? ", " : "") + args[i]->text;
   made->text += ")";
   made->args = std::move(args);
+  made->fails = op != Op::Opaque && (std::any_of(made->args.begin(), made->args.end(), may_fail) || own_failure(*made));
+  if (made->text.size() > kLongest) {
+    static thread_local uint64_t count = 0;
+    made->text = "e" + std::to_string(count++);
+    made->sealed = true;
+  }
   return made;
 }
 
@@ -65,9 +108,9 @@ struct Sum {
       int64_t scaled = 0;
       fits = fits && !__builtin_mul_overflow(*value, times, &scaled) &&
              !__builtin_add_overflow(constant, scaled, &constant);
-    } else if (expr->op == Op::Add) {
+    } else if (expr->op == Op::Add && !expr->sealed) {
       for (const Expr& part : expr->args) add_scaled(part, times);
-    } else if (auto factor = expr->op == Op::Mul ? whole(expr->args[0]) : std::nullopt) {
+    } else if (auto factor = expr->op == Op::Mul && !expr->sealed ? whole(expr->args[0]) : std::nullopt) {
       int64_t scaled = 0;
       fits = fits && !__builtin_mul_overflow(*factor, times, &scaled);
       if (fits) add_scaled(expr->args[1], scaled);
@@ -307,7 +350,7 @@ Expr apply(Op op, const Expr& a, const Expr& b) {
 }
 
 std::optional<bool> decide(const Expr& truth) {
-  if (!truth) return std::nullopt;
+  if (!truth || truth->sealed) return std::nullopt;
   if (truth->is_constant() && truth->type == Type::Bool) return std::get<bool>(truth->constant);
   if (truth->op == Op::Not && truth->args[0]->type == Type::Bool) {
     auto inner = decide(truth->args[0]);
@@ -322,42 +365,6 @@ std::optional<bool> decide(const Expr& truth) {
     if (a && b) return !ends;
   }
   return std::nullopt;
-}
-
-bool may_fail(const Expr& expr) {
-  if (expr->op == Op::Opaque) return false;
-  const auto fits = [](const Range& range) { return range.low > INT64_MIN && range.high < INT64_MAX; };
-  const auto is_float = [](const Expr& e) { return e->type == Type::Float; };
-  // Beside a float an integer becomes one, which holds 53 bits.
-  constexpr int64_t kExact = int64_t{1} << 53;
-  const auto exact = [&](const Expr& e) {
-    return e->type != Type::Int || (e->range.low >= -kExact && e->range.high <= kExact);
-  };
-  const bool floats = expr->op == Op::TrueDiv || std::any_of(expr->args.begin(), expr->args.end(), is_float);
-  for (const Expr& arg : expr->args)
-    if (may_fail(arg) || (floats && !exact(arg))) return true;
-  switch (expr->op) {
-    case Op::Add:
-    case Op::Sub:
-    case Op::Mul:
-    case Op::Neg:
-    case Op::Abs:
-      return expr->type == Type::Int && !fits(expr->range);
-    case Op::TrueDiv:
-    case Op::FloorDiv:
-    case Op::Mod: {
-      const Expr& by = expr->args[1];
-      if (by->type == Type::Float) return !by->is_constant() || std::get<double>(by->constant) == 0;
-      const bool smallest = expr->op != Op::TrueDiv && by->range.low <= -1 && expr->args[0]->range.low == INT64_MIN;
-      return smallest || (by->range.low <= 0 && by->range.high >= 0);
-    }
-    case Op::ToInt:
-      return is_float(expr->args[0]);
-    case Op::ToFloat:
-      return !exact(expr->args[0]);
-    default:
-      return false;
-  }
 }
 
 }  // namespace stator::shapes

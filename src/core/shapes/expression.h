@@ -59,7 +59,7 @@ using Number = std::variant<int64_t, double, bool>;
 class Expression;
 using Expr = std::shared_ptr<const Expression>;
 
-/// Immutable and shared; equal expressions have equal texts.
+/// Immutable and shared; expressions of equal texts are equal.
 class STATOR_API Expression {
  public:
   Op op = Op::Constant;
@@ -68,6 +68,8 @@ class STATOR_API Expression {
   std::vector<Expr> args;
   Range range;              // Type::Int
   std::string text;
+  bool fails = false;       // whether computing it may
+  bool sealed = false;      // too long to be looked into: the text is a name of its own
 
   bool is_constant() const { return op == Op::Constant; }
 };
@@ -82,8 +84,8 @@ STATOR_API Expr apply(Op op, const Expr& a, const Expr& b = nullptr);
 
 /// The value of a truth that follows from what is known of the symbols.
 STATOR_API std::optional<bool> decide(const Expr& truth);
-/// Whether computing it may fail: the result may not fit 64 bits, or a divisor may be zero.
-STATOR_API bool may_fail(const Expr& expr);
+/// Whether computing it, or a part of it, may fail: the result may not fit 64 bits, or a divisor may be zero.
+inline bool may_fail(const Expr& expr) { return expr->fails; }
 
 /// What Python gives for numbers. Throws std::domain_error where it would raise, or where 64 bits do not hold the
 /// result.

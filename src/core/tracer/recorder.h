@@ -59,6 +59,8 @@ class Recorder {
   virtual graph::ValueId number_value(const c10::OperatorHandle& op, const shapes::Expr& expr);
   /// A node that gives the number tensor of `expr`.
   graph::ValueId add_number(const c10::OperatorHandle& op, std::vector<graph::Argument> args, const shapes::Expr& expr);
+  /// The number tensor `id` holds `expr` too.
+  void learn_number(const shapes::Expr& expr, graph::ValueId id) { symbols_.learn_number(expr, id); }
 
   size_t mark() const { return graph_->nodes.size(); }
   void rollback(size_t mark);

@@ -257,6 +257,14 @@ at::Tensor Tracer::number(const c10::SymNodeImpl* node) {
   return impl_->above.graph().values[impl_->above.number_value(op, expr)].fake;
 }
 
+c10::SymNode Tracer::named(const c10::SymNodeImpl* node) {
+  const auto expr = shapes::expression_of(node);
+  const auto id = value_of(number(node));
+  auto name = shapes::symbol(expr->type, expr->range);
+  impl_->above.learn_number(name, id);
+  return shapes::to_node(std::move(name));
+}
+
 void Tracer::autocast_ended() {
   if (graph::in_autocast_block()) return;
   ++impl_->region;

@@ -56,6 +56,8 @@ class STATOR_API Tracer {
   /// The tensor, without dimensions, that holds such a number, a size or what was computed of them; nodes that compute
   /// it are added where they are missing. Refuses a number that the graph cannot tell.
   at::Tensor number(const c10::SymNodeImpl* node);
+  /// A symbol of its own for such a number, which is computed at this point of a run.
+  c10::SymNode named(const c10::SymNodeImpl* node);
   /// Where the program is now; used for nodes recorded from here on. Cheap.
   void set_location(uint32_t location);
 

@@ -83,6 +83,18 @@ TEST(Expression, TellsWhetherItMayFail) {
   EXPECT_FALSE(may_fail(apply(Op::Lt, x, constant(1.0))));
 }
 
+TEST(Expression, StaysShortHoweverOftenItIsUsed) {
+  Expr a = symbol(Type::Int), truth = apply(Op::Gt, a, number(0));
+  for (int i = 0; i < 100; ++i) {
+    a = apply(Op::Mod, apply(Op::Mul, a, a), number(1000));
+    truth = apply(Op::Or, truth, truth);
+    EXPECT_LT(a->text.size() + truth->text.size(), 1000u);
+  }
+  EXPECT_TRUE(may_fail(a));
+  EXPECT_FALSE(may_fail(truth));
+  EXPECT_EQ(decide(truth), std::nullopt);
+}
+
 TEST(SymNode, SizesCarryTheirExpressions) {
   const c10::SymInt a = new_size(10);
   EXPECT_TRUE(a.is_heap_allocated());

@@ -107,9 +107,9 @@ def inside_an_init(a):
 
 
 @program(2)
-def item(a):
+def to_list(a):
     b = a * 2
-    n = int(b.sum().item())
+    n = b.tolist()[0]
     return b + n
 
 
@@ -126,7 +126,7 @@ def of_effects(a):
 def test_captured_around(name, capsys):
     fn, graphs = programs[name]
     calls = [(x,), (x,), (-x,)] if name == "both_arms" else [(x,), (x + 1,), (x,)]
-    if name == "item":
+    if name == "to_list":
         calls = [(x,), (x,), (x,)]
     expected = []
     for call in calls:
@@ -318,7 +318,7 @@ def test_values_that_keep_changing_do_not_fill_the_cache():
         def step(self, a):
             self.steps += 1
             b = a * 2 + 1
-            total = b.sum().item()
+            total = b.sum().tolist()
             self.history.append(total)
             return (b - total).relu() + self.steps
 

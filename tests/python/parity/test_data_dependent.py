@@ -207,6 +207,35 @@ def test_a_division_by_zero_is_raised_at_its_line():
         compiled(t(1.0), torch.tensor(0))
 
 
+@pytest.mark.parametrize("unused", [lambda n: 0 // n, lambda n: (1 // n) - (1 // n), lambda n: (1 % n) * 0])
+def test_a_division_whose_result_is_not_used_is_raised(unused):
+    def program(x, n):
+        unused(n.item())
+        return x + 1
+
+    compiled = stator.compile(program, fullgraph=True)
+    assert_same(compiled(t(1.0), torch.tensor(4)), program(t(1.0), torch.tensor(4)))
+    with pytest.raises(ZeroDivisionError):
+        compiled(t(1.0), torch.tensor(0))
+
+
+@pytest.mark.parametrize("turns", [60, 5000])
+def test_numbers_that_grow_in_a_loop(turns):
+    def program(x):
+        n, total, ratio = x.sum().item(), 0, 0.5
+        for i in range(turns):
+            n = (n * n + i) % 1009
+            total += n
+            ratio = ratio * 0.75 + n
+        return n, total, ratio, x + n
+
+    stator.reset()
+    compiled = stator.compile(program, fullgraph=True)
+    for values in ((1, 2), (3, 4), (500, 7)):
+        assert_same(compiled(t(*values)), program(t(*values)))
+    assert stator.counters()["captures"]["graphs"] == 1
+
+
 def test_numbers_after_a_write_break_where_they_could_fail():
     def program(x, n):
         x.add_(1)
