@@ -273,6 +273,7 @@ void alias(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void unbind(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
+  TORCH_CHECK_INDEX(self.dim() > 0, "Dimension specified as ", args.integer(1), " but tensor has no dimensions");
   const int64_t dim = c10::maybe_wrap_dim(args.integer(1), self.dim());
   Shape shape(self);
   const int64_t count = shape.sizes[dim].guard_int(__FILE__, __LINE__);

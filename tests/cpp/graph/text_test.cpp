@@ -103,7 +103,7 @@ TEST(Text, MalformedTextIsRefusedWithItsPlace) {
       {"%a = aten::relu(3)\nreturn ()", "a constant that is no Tensor"},
       {"%a = aten::relu(None)\nreturn ()", "a constant that is no Tensor"},
       {"%a = aten::relu([%x])\nreturn ()", "a list where Tensor is wanted"},
-      {"%a = aten::select.int(%x, %x, 0)\nreturn ()", "a tensor where int is wanted"},
+      {"%a = aten::div.Tensor_mode(%x, %x, rounding_mode=%x)\nreturn ()", "a tensor where str? is wanted"},
       {"%a = aten::select.int(%x, 0.5, 0)\nreturn ()", "a constant that is no int"},
       {"%a = aten::cat([%x, 1])\nreturn ()", "a constant that is no Tensor"},
       {"%a = aten::cat([None])\nreturn ()", "a constant that is no Tensor"},

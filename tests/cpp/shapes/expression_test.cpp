@@ -14,35 +14,35 @@ Expr size() { return symbol(Type::Int, {0, 100}); }
 
 TEST(Expression, EqualSumsLookEqual) {
   const auto a = size(), b = size();
-  const auto left = apply(Op::Sub, apply(Op::Add, apply(Op::Add, a, b), number(3)), number(1));
-  const auto right = apply(Op::Add, number(2), apply(Op::Add, b, a));
+  const auto left = shapes::apply(Op::Sub, shapes::apply(Op::Add, shapes::apply(Op::Add, a, b), number(3)), number(1));
+  const auto right = shapes::apply(Op::Add, number(2), shapes::apply(Op::Add, b, a));
   EXPECT_EQ(left->text, right->text);
-  EXPECT_EQ(apply(Op::Sub, left, right)->text, "0");
-  EXPECT_EQ(apply(Op::Mul, number(2), apply(Op::Add, a, number(1)))->text,
-            apply(Op::Add, apply(Op::Add, a, a), number(2))->text);
+  EXPECT_EQ(shapes::apply(Op::Sub, left, right)->text, "0");
+  EXPECT_EQ(shapes::apply(Op::Mul, number(2), shapes::apply(Op::Add, a, number(1)))->text,
+            shapes::apply(Op::Add, shapes::apply(Op::Add, a, a), number(2))->text);
 }
 
 TEST(Expression, DecidesWhatFollowsFromRanges) {
   const auto a = size(), item = symbol(Type::Int);
-  EXPECT_EQ(decide(apply(Op::Ge, a, number(0))), true);
-  EXPECT_EQ(decide(apply(Op::Lt, a, number(0))), false);
-  EXPECT_EQ(decide(apply(Op::Gt, a, number(0))), std::nullopt);
-  EXPECT_EQ(decide(apply(Op::Eq, a, number(101))), false);
-  EXPECT_EQ(decide(apply(Op::Gt, apply(Op::Add, a, number(1)), a)), true);
-  EXPECT_EQ(decide(apply(Op::Eq, a, a)), true);
-  EXPECT_EQ(decide(apply(Op::Eq, a, size())), std::nullopt);
-  EXPECT_EQ(decide(apply(Op::Ge, item, number(0))), std::nullopt);
-  EXPECT_EQ(decide(apply(Op::Le, item, number(std::numeric_limits<int64_t>::max()))), std::nullopt);
-  EXPECT_EQ(decide(apply(Op::Not, apply(Op::Lt, a, number(0)))), true);
-  EXPECT_EQ(decide(apply(Op::Or, apply(Op::Eq, item, a), apply(Op::Ge, a, number(0)))), true);
+  EXPECT_EQ(decide(shapes::apply(Op::Ge, a, number(0))), true);
+  EXPECT_EQ(decide(shapes::apply(Op::Lt, a, number(0))), false);
+  EXPECT_EQ(decide(shapes::apply(Op::Gt, a, number(0))), std::nullopt);
+  EXPECT_EQ(decide(shapes::apply(Op::Eq, a, number(101))), false);
+  EXPECT_EQ(decide(shapes::apply(Op::Gt, shapes::apply(Op::Add, a, number(1)), a)), true);
+  EXPECT_EQ(decide(shapes::apply(Op::Eq, a, a)), true);
+  EXPECT_EQ(decide(shapes::apply(Op::Eq, a, size())), std::nullopt);
+  EXPECT_EQ(decide(shapes::apply(Op::Ge, item, number(0))), std::nullopt);
+  EXPECT_EQ(decide(shapes::apply(Op::Le, item, number(std::numeric_limits<int64_t>::max()))), std::nullopt);
+  EXPECT_EQ(decide(shapes::apply(Op::Not, shapes::apply(Op::Lt, a, number(0)))), true);
+  EXPECT_EQ(decide(shapes::apply(Op::Or, shapes::apply(Op::Eq, item, a), shapes::apply(Op::Ge, a, number(0)))), true);
 }
 
 TEST(Expression, FloatsAreLeftAlone) {
   const auto x = symbol(Type::Float);
-  EXPECT_EQ(decide(apply(Op::Eq, x, x)), std::nullopt);  // not a number
-  EXPECT_NE(apply(Op::Sub, apply(Op::Add, x, constant(1.0)), constant(1.0))->text, x->text);
-  EXPECT_EQ(apply(Op::FloorDiv, x, constant(2.0)), nullptr);
-  EXPECT_EQ(apply(Op::Max, x, symbol(Type::Int)), nullptr);  // of which type depends on the values
+  EXPECT_EQ(decide(shapes::apply(Op::Eq, x, x)), std::nullopt);  // not a number
+  EXPECT_NE(shapes::apply(Op::Sub, shapes::apply(Op::Add, x, constant(1.0)), constant(1.0))->text, x->text);
+  EXPECT_EQ(shapes::apply(Op::FloorDiv, x, constant(2.0)), nullptr);
+  EXPECT_EQ(shapes::apply(Op::Max, x, symbol(Type::Int)), nullptr);  // of which type depends on the values
 }
 
 TEST(Expression, ComputesAsPythonDoes) {
@@ -73,21 +73,21 @@ TEST(Expression, FailsWherePythonRaisesOrHasMoreBits) {
 
 TEST(Expression, TellsWhetherItMayFail) {
   const auto a = size(), item = symbol(Type::Int), x = symbol(Type::Float);
-  EXPECT_FALSE(may_fail(apply(Op::Add, a, number(1))));
-  EXPECT_TRUE(may_fail(apply(Op::Add, item, number(1))));
-  EXPECT_FALSE(may_fail(apply(Op::TrueDiv, a, number(3))));
-  EXPECT_TRUE(may_fail(apply(Op::TrueDiv, number(3), a)));
-  EXPECT_FALSE(may_fail(apply(Op::TrueDiv, x, constant(2.0))));
-  EXPECT_TRUE(may_fail(apply(Op::ToInt, x)));
-  EXPECT_TRUE(may_fail(apply(Op::Mul, x, item)));
-  EXPECT_FALSE(may_fail(apply(Op::Lt, x, constant(1.0))));
+  EXPECT_FALSE(may_fail(shapes::apply(Op::Add, a, number(1))));
+  EXPECT_TRUE(may_fail(shapes::apply(Op::Add, item, number(1))));
+  EXPECT_FALSE(may_fail(shapes::apply(Op::TrueDiv, a, number(3))));
+  EXPECT_TRUE(may_fail(shapes::apply(Op::TrueDiv, number(3), a)));
+  EXPECT_FALSE(may_fail(shapes::apply(Op::TrueDiv, x, constant(2.0))));
+  EXPECT_TRUE(may_fail(shapes::apply(Op::ToInt, x)));
+  EXPECT_TRUE(may_fail(shapes::apply(Op::Mul, x, item)));
+  EXPECT_FALSE(may_fail(shapes::apply(Op::Lt, x, constant(1.0))));
 }
 
 TEST(Expression, StaysShortHoweverOftenItIsUsed) {
-  Expr a = symbol(Type::Int), truth = apply(Op::Gt, a, number(0));
+  Expr a = symbol(Type::Int), truth = shapes::apply(Op::Gt, a, number(0));
   for (int i = 0; i < 100; ++i) {
-    a = apply(Op::Mod, apply(Op::Mul, a, a), number(1000));
-    truth = apply(Op::Or, truth, truth);
+    a = shapes::apply(Op::Mod, shapes::apply(Op::Mul, a, a), number(1000));
+    truth = shapes::apply(Op::Or, truth, truth);
     EXPECT_LT(a->text.size() + truth->text.size(), 1000u);
   }
   EXPECT_TRUE(may_fail(a));

@@ -109,7 +109,7 @@ def inside_an_init(a):
 @program(2)
 def to_list(a):
     b = a * 2
-    n = b.tolist()[0]
+    n = b.flatten().tolist()[0]
     return b + n
 
 
