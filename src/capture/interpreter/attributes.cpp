@@ -350,8 +350,8 @@ Value* type_method(Interpreter& in, Value* object, PyObject* name) {
   PyTypeObject* type = in.type_of(object);
   in.guard_class(type);
   PyObject* found = _PyType_Lookup(type, name);
-  if (!found)
-    in.raise(PyExc_TypeError, "'" + std::string(type->tp_name) + "' object does not support " + text_of(name));
+  // Each instruction has words of its own for it.
+  if (!found) throw Break{BreakId::raises, "a '" + std::string(type->tp_name) + "' object has no " + text_of(name)};
   return in.bind_descriptor(found, type, object, name);
 }
 

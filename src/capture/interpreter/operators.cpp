@@ -502,6 +502,8 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
       Value* length = torch_result([&] { return PyLong_FromSsize_t(PyObject_Size(fake)); }, "len");
       return PyLong_AsSsize_t(constant_of(length));
     }
+    case Kind::Text:
+      needs_number("is in a text whose length is asked for");
     case Kind::Object: {
       Value* method = special(*this, value, "__len__");
       if (!method) raise(PyExc_TypeError, std::string("object of type '") + type_of(value)->tp_name + "' has no len()");
