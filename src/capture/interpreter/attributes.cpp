@@ -6,8 +6,8 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/numbers.h"
 #include "capture/interpreter/tensor_attributes.h"
 #include "capture/pycompat/facts.h"
 

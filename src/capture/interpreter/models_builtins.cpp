@@ -164,7 +164,8 @@ Value* by_method(Interpreter& in, CallArgs& args, const char* method, const char
 }
 Value* model_abs(Interpreter& in, CallArgs& args) {
   if (is_number(args.positional[0])) return number_result(in, "abs", args.positional[0]);
-  return by_method(in, args, "__abs__", "builtins.abs"); }
+  return by_method(in, args, "__abs__", "builtins.abs");
+}
 Value* model_round(Interpreter& in, CallArgs& args) { return by_method(in, args, "__round__", "builtins.round"); }
 Value* model_divmod(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];

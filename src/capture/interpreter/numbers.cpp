@@ -11,8 +11,8 @@ namespace stator::capture {
 namespace {
 
 // In the order of CPython's NB_* numbers; null: not computed by a graph.
-constexpr const char* kBinary[] = {"add", nullptr, "floordiv", nullptr, nullptr, "mul", "mod",
-                                   nullptr, nullptr, nullptr, "sub", "truediv", nullptr};
+constexpr const char* kBinary[] = {"add",   nullptr, "floordiv", nullptr, nullptr,   "mul",  "mod",
+                                   nullptr, nullptr, nullptr,    "sub",   "truediv", nullptr};
 constexpr const char* kCompare[] = {"lt", "le", "eq", "ne", "gt", "ge"};
 
 /// The object that stands for a number in calls; null for what is none.
@@ -113,8 +113,7 @@ Value* number_text(Interpreter& in, NumberValue* number, int conversion, Value* 
   static PyObject* const makers[] = {known_object("builtins.format"), known_object("builtins.str"),
                                      known_object("builtins.repr"), known_object("builtins.ascii")};
   Value* text = number;
-  if (conversion != 0)
-    text = in.arena.make<TextValue>(Ref::borrow(makers[conversion]), std::vector<Value*>{number});
+  if (conversion != 0) text = in.arena.make<TextValue>(Ref::borrow(makers[conversion]), std::vector<Value*>{number});
   if (conversion != 0 && !spec) return text;
   std::vector<Value*> arguments = {text};
   if (spec) {

@@ -41,8 +41,7 @@ shapes::Expr expression_of(PyObject* object) {
   if (PyFloat_CheckExact(object)) return shapes::constant(PyFloat_AS_DOUBLE(object));
   const py::handle handle(object);
   if (torch::is_symint(handle)) return shapes::expression_of(handle.cast<c10::SymInt>());
-  if (torch::is_symfloat(handle))
-    return shapes::expression_of(handle.cast<c10::SymFloat>().toSymNodeImplUnowned());
+  if (torch::is_symfloat(handle)) return shapes::expression_of(handle.cast<c10::SymFloat>().toSymNodeImplUnowned());
   if (torch::is_symbool(handle)) return shapes::expression_of(handle.cast<c10::SymBool>().toSymNodeImplUnowned());
   return nullptr;
 }

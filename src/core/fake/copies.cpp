@@ -15,7 +15,8 @@ void copy_into(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   const at::Tensor& source = args.tensor(1);
-  if (is_symbolic(self) || is_symbolic(source) || !self.sym_sizes().equals(source.sym_sizes())) iterate_in_place(self, {&self, &source});
+  if (is_symbolic(self) || is_symbolic(source) || !self.sym_sizes().equals(source.sym_sizes()))
+    iterate_in_place(self, {&self, &source});
   args.returns(self);
 }
 

@@ -277,8 +277,9 @@ void iterate_out(const at::Tensor& out, const Inputs& inputs) {
 void iterate_in_place(const at::Tensor& self, const Inputs& inputs) {
   if (inputs.size() == 1 && inputs[0] == &self) return;
   const Dims sizes = broadcast_sizes(inputs);
-  TORCH_CHECK(all_same(self.sym_sizes(), c10::SymIntArrayRef(sizes)) || self.sym_sizes().equals(sizes), "output with shape ", self.sym_sizes(),
-              " doesn't match the broadcast shape ", c10::SymIntArrayRef(sizes));
+  TORCH_CHECK(all_same(self.sym_sizes(), c10::SymIntArrayRef(sizes)) || self.sym_sizes().equals(sizes),
+              "output with shape ", self.sym_sizes(), " doesn't match the broadcast shape ",
+              c10::SymIntArrayRef(sizes));
 }
 
 Dims dense_strides(const at::Tensor& tensor) {

@@ -515,11 +515,28 @@ void register_pointwise() {
   add_family(kBinary);
   add_family(kOthers);
   add_rules(kSpecial);
-  take_symbols({"aten::div.Tensor_mode", "aten::div_.Tensor_mode", "aten::where.self", "aten::pow.Tensor_Tensor",
-                "aten::pow.Tensor_Scalar", "aten::pow.Scalar", "aten::pow_.Scalar", "aten::pow_.Tensor", "aten::clamp",
-                "aten::clamp_min", "aten::clamp_max", "aten::clamp.Tensor", "aten::clamp_min.Tensor",
-                "aten::clamp_max.Tensor", "aten::clamp_", "aten::clamp_min_", "aten::clamp_max_", "aten::rsub.Tensor",
-                "aten::abs", "aten::abs_", "aten::masked_fill_.Scalar", "aten::masked_fill_.Tensor",
+  take_symbols({"aten::div.Tensor_mode",
+                "aten::div_.Tensor_mode",
+                "aten::where.self",
+                "aten::pow.Tensor_Tensor",
+                "aten::pow.Tensor_Scalar",
+                "aten::pow.Scalar",
+                "aten::pow_.Scalar",
+                "aten::pow_.Tensor",
+                "aten::clamp",
+                "aten::clamp_min",
+                "aten::clamp_max",
+                "aten::clamp.Tensor",
+                "aten::clamp_min.Tensor",
+                "aten::clamp_max.Tensor",
+                "aten::clamp_",
+                "aten::clamp_min_",
+                "aten::clamp_max_",
+                "aten::rsub.Tensor",
+                "aten::abs",
+                "aten::abs_",
+                "aten::masked_fill_.Scalar",
+                "aten::masked_fill_.Tensor",
                 "aten::lerp.Scalar"});
 }
 

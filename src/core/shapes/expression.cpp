@@ -12,15 +12,13 @@ namespace stator::shapes {
 namespace {
 
 constexpr std::array<const char*, static_cast<size_t>(Op::ToBool) + 1> kNames = {
-    "constant", "symbol", "opaque", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "min", "max", "lt",
+    "constant", "symbol", "opaque", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "min", "max",   "lt",
     "le",       "eq",     "ne",     "gt",  "ge",  "and", "or",      "not",      "neg", "abs", "int", "float", "bool",
 };
 
 using Wide = __int128;
 
-int64_t saturated(Wide value) {
-  return static_cast<int64_t>(std::clamp<Wide>(value, INT64_MIN, INT64_MAX));
-}
+int64_t saturated(Wide value) { return static_cast<int64_t>(std::clamp<Wide>(value, INT64_MIN, INT64_MAX)); }
 
 std::string number_text(const Number& number) {
   if (const auto* whole = std::get_if<int64_t>(&number)) return std::to_string(*whole);

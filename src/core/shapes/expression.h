@@ -64,12 +64,12 @@ class STATOR_API Expression {
  public:
   Op op = Op::Constant;
   Type type = Type::Int;
-  Number constant;          // Op::Constant
+  Number constant;  // Op::Constant
   std::vector<Expr> args;
-  Range range;              // Type::Int
+  Range range;  // Type::Int
   std::string text;
-  bool fails = false;       // whether computing it may
-  bool sealed = false;      // too long to be looked into: the text is a name of its own
+  bool fails = false;   // whether computing it may
+  bool sealed = false;  // too long to be looked into: the text is a name of its own
 
   bool is_constant() const { return op == Op::Constant; }
 };

@@ -39,9 +39,9 @@ shapes::Expr expression_of(const c10::IValue& v) {
 constexpr int64_t kPlaceholder = 7777777;
 
 bool is_placeholder(const at::Tensor& number) {
-  return number.scalar_type() == at::kLong      ? *number.const_data_ptr<int64_t>() == kPlaceholder
+  return number.scalar_type() == at::kLong     ? *number.const_data_ptr<int64_t>() == kPlaceholder
          : number.scalar_type() == at::kDouble ? std::isnan(*number.const_data_ptr<double>())
-                                                : false;
+                                               : false;
 }
 
 const char* why_unknown(const at::Tensor& tensor) {

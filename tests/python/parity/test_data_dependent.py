@@ -50,7 +50,14 @@ def positions_as_tuple(x):
 @whole((torch.arange(12.0).view(4, 3),), (-torch.ones(4, 3),))
 def rows(x):
     kept = x[x.sum(1) > 5]
-    return kept @ torch.ones(3, 2), kept.mean(0), kept.sum(1, keepdim=True), kept.t(), kept[:, 1], kept.max(1).values.sum()
+    return (
+        kept @ torch.ones(3, 2),
+        kept.mean(0),
+        kept.sum(1, keepdim=True),
+        kept.t(),
+        kept[:, 1],
+        kept.max(1).values.sum(),
+    )
 
 
 @whole((torch.arange(6.0), t(True, False, True, False, False, False)), (torch.arange(6.0), torch.ones(6) > 0))
@@ -94,8 +101,15 @@ def numbers(x, n):
 @whole((t(1.5, 2.5), t(3)), (t(0.5, -2.5), t(0)))
 def numbers_as_arguments(x, n):
     m, k = x.max().item(), n.item()
-    return x.clamp(max=m), x > m, m < x, x ** m, torch.full((2,), m), torch.add(x, m, alpha=2), x.add_(k), torch.where(
-        x > 0, m, x
+    return (
+        x.clamp(max=m),
+        x > m,
+        m < x,
+        x**m,
+        torch.full((2,), m),
+        torch.add(x, m, alpha=2),
+        x.add_(k),
+        torch.where(x > 0, m, x),
     )
 
 
@@ -115,7 +129,14 @@ def picked(x, n):
 def factories(n):
     k = n.item()
     z = torch.zeros(k, 2)
-    return z, torch.ones(k) + torch.arange(k), torch.arange(k).sum(), z.shape, z + torch.ones(2), torch.full((k, 2), 1.5)
+    return (
+        z,
+        torch.ones(k) + torch.arange(k),
+        torch.arange(k).sum(),
+        z.shape,
+        z + torch.ones(2),
+        torch.full((k, 2), 1.5),
+    )
 
 
 @whole((t(1.0, 2.0),), (t(4.0, 3.0),), (t(float("nan"), 1.0),))

@@ -19,8 +19,8 @@ class ReferenceExecutable final : public Executable {
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const override;
 
  private:
-  /// Where one argument comes from. `Move` empties the register: nothing reads it afterwards. `Number`: the plain number
-  /// that the tensor in it holds.
+  /// Where one argument comes from. `Move` empties the register: nothing reads it afterwards. `Number`: the plain
+  /// number that the tensor in it holds.
   struct Operand {
     enum class Kind : uint8_t { Constant, Copy, Move, List, Number };
     Kind kind;

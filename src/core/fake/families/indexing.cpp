@@ -119,8 +119,9 @@ class SymbolicIndex {
       if (shapes::known(size.sym_eq(1)).value_or(false)) {
         size = other[i];
       } else {
-        require(shapes::known(size.sym_eq(other[i])).value_or(false) || shapes::known(other[i].sym_eq(1)).value_or(false),
-                args_, "indices of different sizes");
+        require(
+            shapes::known(size.sym_eq(other[i])).value_or(false) || shapes::known(other[i].sym_eq(1)).value_or(false),
+            args_, "indices of different sizes");
       }
     }
   }
