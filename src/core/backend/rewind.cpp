@@ -6,6 +6,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/backend/probe.h"
+#include "core/shapes/number_ops.h"
+
 namespace stator::backend {
 namespace {
 
@@ -64,7 +67,8 @@ constexpr std::string_view kMayRaise[] = {
 
 bool may_raise(const graph::Graph& graph, const graph::Node& node) {
   std::string_view name = node.op.operator_name().name;
-  if (!name.starts_with("aten::")) return true;  // nobody knows
+  if (shapes::is_number_op(node.op)) return false;  // none that may fail is recorded after a write
+  if (!name.starts_with("aten::")) return true;     // nobody knows
   name.remove_prefix(6);
   bool listed = std::any_of(std::begin(kMayRaise), std::end(kMayRaise), [&](std::string_view row) {
     if (row.ends_with('*')) return name.starts_with(row.substr(0, row.size() - 1));
@@ -105,7 +109,8 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
   const graph::Node& node = graph.nodes[index];
   const auto& schema = node.op.schema();
   bool raises = may_raise(graph, node);
-  if (raises && first_lasting_ < index && hazard_.node > index) hazard_ = {index, first_lasting_};
+  bool is_late = first_lasting_ < index && hazard_.node > index;
+  if (is_late && (raises || raises_on_sight(graph, node))) hazard_ = {index, first_lasting_};
   if (node.op.hasTag(at::Tag::nondeterministic_seeded)) {
     first_effect_ = std::min(first_effect_, index);
     random_ = true;

@@ -101,3 +101,35 @@ def test_whole_integers_are_divided_by_zero():
         return a // b
 
     check(fn, lambda i: (torch.ones(LARGE), torch.arange(3), torch.tensor([1, 2, 0 if i == 2 else 1])))
+
+
+def overlapping(a):
+    rows = a.as_strided((3, 3), (1, 1))
+    return rows.mul_(2)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda a: a - True,
+        lambda a: -(a > 0),
+        lambda a: torch.add(a, 1, alpha=True),
+        lambda a: torch.add(a.int(), 1, alpha=2.5),
+        lambda a: torch.frac(a.int()),
+        lambda a: torch.gcd(a, a),
+        lambda a: a.bool() @ a.bool(),
+        overlapping,
+    ],
+)
+@pytest.mark.parametrize("sides", [3, 300], ids=["small", "large"])
+def test_what_only_a_kernel_refuses(refused, sides):
+    def fn(buffer, a):
+        buffer.add_(1)
+        try:
+            out = refused(a)
+        except (RuntimeError, NotImplementedError) as error:
+            out = str(error)
+        buffer.mul_(2)
+        return out
+
+    check(fn, lambda i: (torch.ones(LARGE), torch.ones(sides, sides)))

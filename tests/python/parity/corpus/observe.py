@@ -191,18 +191,22 @@ class Walk:
             return {"dtype": str(value.dtype), "requires_grad": value.requires_grad}
         if value.layout is not torch.strided or value.is_nested or value.is_quantized:
             return {"dtype": str(value.dtype), "text": repr(value)}
+        try:
+            leaf = value.is_leaf
+        except RuntimeError as error:  # a view whose history autograd refuses to tell
+            leaf = str(error)
         found = {
             "dtype": str(value.dtype),
             "shape": tuple(value.shape),
             "strides": value.stride(),
             "offset": value.storage_offset(),
             "requires_grad": value.requires_grad,
-            "leaf": value.is_leaf,
+            "leaf": leaf,
             "inference": value.is_inference(),
             "device": str(value.device),
         }
-        if value.requires_grad:
-            (self.leaves if value.is_leaf else self.outputs).append(value)
+        if value.requires_grad and isinstance(leaf, bool):
+            (self.leaves if leaf else self.outputs).append(value)
         plain = value.detach()
         if type(plain) is not torch.Tensor:
             plain = plain.as_subclass(torch.Tensor)
@@ -210,7 +214,7 @@ class Walk:
             found["bits"] = bits(plain)
             storage = value.untyped_storage()
             found["memory"] = self.region(storage.data_ptr(), storage.nbytes())
-        if value.is_leaf and value.grad is not None:
+        if leaf is True and value.grad is not None:
             found["grad"] = self.describe(value.grad)
         return found | self.attributes(value)
 
