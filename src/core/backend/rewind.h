@@ -29,7 +29,8 @@ class STATOR_API Rewind {
   /// After the run raised in `failed_node`. False if something stays that the program would do twice.
   bool restore(const Saved& saved, uint32_t failed_node) const;
 
-  /// The first node that raises, or may for the data it gets, on a way from which there is none back: after `effect`, or
+  /// The first node that raises, or may for the data it gets, on a way from which there is none back: after `effect`,
+  /// or
   /// (`effect` is the node itself) half-way through a write of its own. Nodes past the last: there is none.
   struct Hazard {
     uint32_t node, effect;

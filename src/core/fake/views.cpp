@@ -185,8 +185,10 @@ void expand(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (int64_t i = rank - 1; i >= 0; --i) {
     const bool is_new = i < added;
     const c10::SymInt size = is_new ? c10::SymInt(1) : self.sym_size(i - added);
-    c10::SymInt stride =
-        is_new ? (i + 1 < rank ? sizes[i + 1] * strides[i + 1] : c10::SymInt(1)) : self.sym_stride(i - added);
+    // A tensor without dimensions has no step at all.
+    c10::SymInt stride = self.dim() == 0 ? c10::SymInt(0)
+                         : is_new        ? (i + 1 < rank ? sizes[i + 1] * strides[i + 1] : c10::SymInt(1))
+                                         : self.sym_stride(i - added);
     if (sizes[i] == -1) {
       TORCH_CHECK(!is_new, "The expanded size of the tensor (", sizes[i],
                   ") isn't allowed in a leading, non-existing dimension ", i);

@@ -217,3 +217,19 @@ def test_tiers_are_counted():
     assert _fake.tier_of("aten::nonzero.out")[0] == "refused"
     with pytest.raises(KeyError):
         _fake.tier_of("aten::no_such_operator")
+
+
+@pytest.mark.parametrize("sizes", [(5, 2, 1), (1, 1), (1,), ()])
+def test_strides_of_an_expanded_tensor_without_dimensions(sizes):
+    number = torch.tensor(1.0)
+    with fake_scope():
+        expanded = fakes(number).expand(sizes)
+    assert expanded.stride() == number.expand(sizes).stride()
+
+
+def test_unbind_without_dimensions_raises_as_eager():
+    number = torch.tensor(1.0)
+    with pytest.raises(IndexError, match="no dimensions"):
+        number.unbind()
+    with fake_scope(), pytest.raises(IndexError, match="no dimensions"):
+        fakes(number).unbind()
