@@ -61,6 +61,13 @@ def _hand_over(ctx: Any, *args: Any) -> Any:
     return fill(call.outputs, tensors)
 
 
+class _Unannounced:
+    """Keeps a class's `__init_subclass__` from hearing of what derives from it here."""
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
 def _link(function: type) -> type:
     """The same function with another forward. Its backward, and all else, is looked up on the original."""
     own = {
@@ -69,7 +76,7 @@ def _link(function: type) -> type:
         "__module__": function.__module__,
         "__qualname__": function.__qualname__,
     }
-    return type(function)(function.__name__, (function,), own)
+    return type(function)(function.__name__, (_Unannounced, function), own)
 
 
 class FunctionCall:
@@ -119,6 +126,20 @@ def gradients(
             allow_unused=True,
         )
     return tuple(torch.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(made, inputs, strict=True))
+
+
+class DefaultDtype:
+    """`torch.set_default_dtype` where it stands in the program."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        torch.set_default_dtype(self.dtype)
+        return ()
+
+    def __str__(self) -> str:
+        return f"set_default_dtype({self.dtype})"
 
 
 class Checkpoint:

@@ -1,20 +1,53 @@
 #include "compile/graph_facts.h"
 
+#include <ATen/core/Tensor.h>
 #include "core/backend/rewind.h"
+
+#include <unordered_set>
+
 #include "core/graph/graph.h"
 
 namespace stator {
 
 size_t op_count(const graph::Graph& graph) { return graph.nodes.size(); }
+
+namespace {
+
+using Storages = std::unordered_set<const c10::StorageImpl*>;
+
+const c10::StorageImpl* storage_of(const graph::Graph& graph, graph::ValueId value) {
+  const at::Tensor& fake = graph.values[value].fake;
+  return fake.defined() && fake.has_storage() ? fake.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+/// Whether the argument is, or lies in, memory that was there before the graph ran. What has no storage may.
+bool is_outside(const graph::Graph& graph, const graph::Argument& argument, const Storages& outside) {
+  for (const graph::Argument& item : argument.items)
+    if (is_outside(graph, item, outside)) return true;
+  if (argument.kind != graph::Argument::Kind::Value) return false;
+  const c10::StorageImpl* storage = storage_of(graph, argument.value);
+  return !storage || outside.contains(storage);
+}
+
+bool writes_outside(const graph::Graph& graph, const graph::Node& node, const Storages& outside) {
+  const auto& schema = node.op.schema();
+  for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    if (alias && alias->isWrite() && is_outside(graph, node.args[i], outside)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool fails_after_writing(const graph::Graph& graph) {
+  Storages outside;
+  for (graph::ValueId input : graph.inputs) outside.insert(storage_of(graph, input));
   bool written = false;
   for (const graph::Node& node : graph.nodes) {
     const auto& name = node.op.operator_name().name;
-    if (name == "aten::_assert_async" || name == "stator::number") {
-      if (written) return true;
-    } else {
-      written |= node.op.schema().is_mutable();
-    }
+    if (written && (name == "aten::_assert_async" || name == "stator::number")) return true;
+    written = written || writes_outside(graph, node, outside);
   }
   return false;
 }

@@ -11,7 +11,7 @@ namespace stator {
 
 /// What the pipeline asks of a graph, kept apart so that it needs none of torch's headers.
 size_t op_count(const graph::Graph& graph);
-/// Whether an assumption about data is checked after the graph has written to something.
+/// Whether an assumption about data is checked after the graph has written to something that it was given.
 bool fails_after_writing(const graph::Graph& graph);
 /// A node that may raise for its data where there is no way back, and the effect that has been by then (the node
 /// itself: its own). Node indices; past the last: there is none.

@@ -33,7 +33,7 @@ class StateKeeper {
   StateKeeper() : before_(GlobalState::current()) {}
   ~StateKeeper() { before_->restore(); }
   std::shared_ptr<const GlobalState> before() const { return before_; }
-  bool is_changed() const { return !before_->matches(); }
+  bool is_changed() const { return !before_->matches_but_modes(); }
 
  private:
   std::shared_ptr<const GlobalState> before_;
@@ -127,15 +127,19 @@ Walk walk_to_break(const Start& start, const std::string& graph_name, const Stat
 
 }  // namespace
 
-std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& request, const std::string& graph_name) {
+std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& request, const std::string& graph_name) {
   auto entry = std::make_shared<Entry>();
-  entry->offset = start.offset;
+  entry->offset = place.offset;
   entry->cache_key = request.cache_key;
   entry->backend = request.backend;
   // A finalizer that computes with tensors would be recorded; and the fakes, all alive until the end, are no garbage.
   std::optional<NoCollection> quiet(std::in_place);
   observe::Stopwatch watch;
   StateKeeper state;
+  // Modes are the program's: the capture asks them itself, and nothing else that it does is to be seen by them.
+  WithoutFunctionModes hidden;
+  Start start = place;
+  start.hidden = &hidden;
 
   // The first instruction of a frame is captured in any case: there is no frame yet to do it in.
   int64_t fuel = std::max<int64_t>(config().break_after, start.offset == 0 && config().break_after < 0 ? 1 : -1);
@@ -194,12 +198,26 @@ std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& r
   auto plan = std::make_unique<Plan>();
   for (Source* source : input_sources) plan->inputs.push_back(source->slot);
   plan->array_inputs = std::move(array_inputs);
+  std::vector<Ref> plain_inputs;
+  for (PyObject*& input : example_inputs) {
+    if (!TorchTracer::is_tensor(input) || TorchTracer::is_plain_class(Py_TYPE(input))) continue;
+    plan->has_subclasses = true;
+    // What a backend tries on its examples is not for their class to see.
+    auto* plain = reinterpret_cast<PyObject*>(TorchTracer::tensor_type());
+    PyObject* as_subclass = known_object("torch._C.TensorBase.as_subclass");
+    plain_inputs.push_back(Ref::steal(PyObject_CallFunctionObjArgs(as_subclass, input, plain, nullptr)));
+    if (!plain_inputs.back()) return nullptr;
+    input = plain_inputs.back().get();
+  }
   plan->from_array = Ref::borrow(known_object("torch.from_numpy"));
   number_slots(w.assembly);
   plan->steps = std::move(w.assembly.steps);
   plan->result = w.assembly.result;
   plan->frames = std::move(w.assembly.frames);
   plan->state_at_end = w.state_at_end;
+  plan->hides_modes = !hidden.modes().empty() || hidden.state() != Overriding::Enabled;
+  plan->modes_at_end = std::move(w.assembly.modes_at_end);
+  for (auto& [made, step] : interpreter.made_classes) plan->made_classes.push_back(made);
   plan->is_cut = entry->broke && (entry->broke->id == BreakId::fuel || entry->broke->id == BreakId::way_back_cut);
   plan->prepare();
   plan->lend_to(*entry->guards);

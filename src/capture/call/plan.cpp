@@ -1,8 +1,9 @@
 #include "capture/call/plan.h"
 
+#include <optional>
+
 #include "capture/guards/literals.h"
 #include "capture/pycompat/facts.h"
-
 #include "capture/pycompat/frame.h"
 
 namespace stator::capture {
@@ -10,7 +11,8 @@ namespace {
 
 struct Making {
   const CheckArray& guards;
-  Ref* outputs;
+  std::span<const int32_t> inputs;
+  std::span<Ref> outputs;
   Ref* made;
   PyObject* at(int32_t index) const { return index < 0 ? nullptr : made[index].get(); }
 };
@@ -19,7 +21,21 @@ using StepFn = Ref (*)(const Step&, Making&);
 
 Ref make_constant(const Step& s, Making&) { return s.object.ref(); }
 Ref make_slot(const Step& s, Making& m) { return Ref::borrow(m.guards.slot(s.a)); }
-Ref make_output(const Step& s, Making& m) { return m.outputs[s.a]; }
+
+Ref make_output(const Step& s, Making& m) {
+  PyObject* tensor = m.outputs[s.a].get();
+  if (!s.object) return Ref::borrow(tensor);
+  // The graph makes a tensor for it. A backend may have given one that is seen elsewhere too: that one is left alone.
+  int uses = 0;
+  for (const Ref& output : m.outputs) uses += output.get() == tensor;
+  for (int32_t input : m.inputs) uses += m.guards.slot(input) == tensor;
+  if (uses == 1) {
+    static PyObject* const name = PyUnicode_InternFromString("__class__");
+    return PyObject_SetAttr(tensor, name, s.object.get()) < 0 ? Ref() : Ref::borrow(tensor);
+  }
+  static PyObject* const method = PyUnicode_InternFromString("as_subclass");
+  return Ref::steal(PyObject_CallMethodOneArg(tensor, method, s.object.get()));
+}
 
 Ref make_tuple(const Step& s, Making& m) {
   Ref tuple = Ref::steal(PyTuple_New(s.items.size()));
@@ -255,11 +271,29 @@ bool Plan::run(const CheckArray& guards, Outcome& outcome) const {
 }
 
 bool Plan::make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const {
+  if (!hides_modes && modes_at_end.kept < 0) return make_steps(guards, made, outcome);
+  {
+    std::optional<WithoutFunctionModes> hidden;
+    if (hides_modes) hidden.emplace();
+    if (!make_steps(guards, made, outcome)) return false;
+  }
+  if (modes_at_end.kept < 0) return true;
+  std::vector<PyObject*> pushed;
+  for (int32_t mode : modes_at_end.pushed) pushed.push_back(made[mode].get());
+  change_function_modes(modes_at_end.kept, pushed);
+  set_overriding(modes_at_end.state);
+  return true;
+}
+
+bool Plan::make_steps(const CheckArray& guards, Ref* made, Outcome& outcome) const {
   RefRow<8> outputs(graph ? graph->output_count() : 0);
-  Making making{guards, outputs.data(), made};
+  Making making{guards, inputs, {outputs.data(), outputs.size()}, made};
   // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
   for (int32_t i : slots_) made[i] = make_slot(steps[i], making);
-  if (graph && !run_graph(guards, {outputs.data(), outputs.size()}, outcome.operator_failed)) return false;
+  if (graph && !run_graph(guards, {outputs.data(), outputs.size()}, outcome.operator_failed)) {
+    guards.globals().restore();
+    return false;
+  }
   for (int32_t i : order_) {
     made[i] = kSteps[static_cast<size_t>(steps[i].kind)](steps[i], making);
     if (!made[i]) return false;
@@ -284,7 +318,10 @@ bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& und
     made.push_back(Ref::steal(PyObject_CallOneArg(from_array.get(), tensors[i])));
     if (!(tensors[i] = made.back().get())) return false;
   }
-  return graph->run({tensors, inputs.size()}, outputs, undone);
+  if (has_subclasses) set_overriding(Overriding::SubclassesDisabled);
+  bool done = graph->run({tensors, inputs.size()}, outputs, undone);
+  if (has_subclasses) set_overriding(Overriding::Enabled);
+  return done;
 }
 
 }  // namespace stator::capture

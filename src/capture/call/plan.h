@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capture/guards/check_array.h"
+#include "capture/guards/function_modes.h"
 #include "capture/pycompat/ref.h"
 
 namespace stator::capture {
@@ -28,7 +29,7 @@ class GraphRunner {
 enum class StepKind : uint8_t {
   Constant,       // object
   Slot,           // a: guard slot
-  Output,         // a: graph output
+  Output,         // a: graph output; object: the subclass of Tensor that it is made one of, or null
   Tuple,          // items
   NamedTuple,     // items; object: the class
   List,           // items
@@ -118,6 +119,13 @@ struct FrameImage {
   Continuation continuation = Continuation::Opaque;  // of that call
 };
 
+/// Torch-function modes as a plan leaves them.
+struct ModesAtEnd {
+  int64_t kept = -1;            // how many of those at the start stay; -1: all, and nothing else is changed
+  std::vector<int32_t> pushed;  // steps that make the others
+  Overriding state = Overriding::Enabled;
+};
+
 /// Where a plan ended: a result, or frames to go on in, outermost first, whose values are in `made`.
 struct Outcome {
   Ref result;
@@ -131,12 +139,16 @@ class Plan {
   std::vector<int32_t> inputs;       // guard slots of the graph's inputs
   std::vector<size_t> array_inputs;  // those that are NumPy arrays, of whose memory `from_array` makes a tensor
   Ref from_array;
+  bool has_subclasses = false;         // some input is of a subclass of Tensor, which a graph knows nothing of
   std::unique_ptr<GraphRunner> graph;  // null: no operator was captured
   std::vector<Step> steps;
   int32_t result = -1;
   std::vector<FrameImage> frames;                   // empty: the frame returns `result`
   std::shared_ptr<const GlobalState> state_at_end;  // ambient state that the program goes on in, if it is another one
-  bool is_cut = false;  // the frames end before an instruction that does not break: only the capture was cut
+  bool hides_modes = false;  // some torch-function mode is active when it runs, or overriding is switched off
+  ModesAtEnd modes_at_end;
+  std::vector<Ref> made_classes;  // by the capture, for the program: the guards hold as long as they live
+  bool is_cut = false;            // the frames end before an instruction that does not break: only the capture was cut
 
   /// Looks through the steps for what can be done together or left out. Once, when the plan is whole.
   void prepare();
@@ -149,6 +161,7 @@ class Plan {
  private:
   bool run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& undone) const;
   bool make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const;
+  bool make_steps(const CheckArray& guards, Ref* made, Outcome& outcome) const;
 
   std::vector<PyObject*> lent_;         // a run holds them as long as it takes
   std::vector<int32_t> slots_, order_;  // the steps that read slots, and all others that do something

@@ -29,6 +29,8 @@ class CheckArray {
   bool is_dead() const { return *dead_; }
   /// The array is dead once `object` is. False for objects that cannot be watched.
   bool watch(PyObject* object);
+  /// The ambient state in which the guards held.
+  const GlobalState& globals() const { return *globals_; }
   /// Whether the arguments that are guarded by identity are the same objects.
   bool same_identities(const GuardInput& input) const;
 

@@ -1,5 +1,6 @@
 #include "capture/guards/array_layout.h"
 #include "capture/guards/check.h"
+#include "capture/guards/function_modes.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/evaluation.h"
@@ -156,6 +157,7 @@ int load_iterated(Check& c, CheckRun& run) {
   run.slots[c.slot] = source ? source : Py_None;
   return 1;
 }
+int load_function_mode(Check& c, CheckRun& run) { return (run.slots[c.slot] = function_mode_at(c.count)) ? 1 : 0; }
 
 int load_type(Check& c, CheckRun& run) {
   run.slots[c.slot] = reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.from]));
@@ -407,6 +409,7 @@ constexpr CheckFn kLoads[] = {
     /* Counter */ load_counter,
     /* Asked */ load_asked,
     /* Iterated */ load_iterated,
+    /* FunctionMode */ load_function_mode,
 };
 static_assert(std::size(kLoads) == kLoadKinds);
 

@@ -51,20 +51,11 @@ class Snapshot final : public GlobalState {
   }
 
   bool matches() const override {
-    auto keys = c10::impl::tls_local_dispatch_key_set();
-    auto& autograd = c10::AutogradState::get_tls_state();
-    return keys.included_.raw_repr() == included_ && keys.excluded_.raw_repr() == excluded_ &&
-           autograd.get_grad_mode() == autograd_.get_grad_mode() &&
-           autograd.get_inference_mode() == autograd_.get_inference_mode() &&
-           c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
-           at::autocast::get_autocast_dtype(at::kCPU) == autocast_cpu_ &&
-           at::autocast::get_autocast_dtype(at::kCUDA) == autocast_cuda_ &&
-           at::autocast::is_autocast_cache_enabled() == autocast_cache_ &&
-           at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
-           at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_ &&
-           c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
-           at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+    return is_same_but_modes() && at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
+           at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_;
   }
+
+  bool matches_but_modes() const override { return is_same_but_modes(); }
 
   std::string mismatch() const override {
     auto keys = c10::impl::tls_local_dispatch_key_set();
@@ -81,6 +72,8 @@ class Snapshot final : public GlobalState {
     else if (at::impl::PythonTorchFunctionTLS::stack_len() != function_modes_)
       out << "torch-function modes: expected " << function_modes_ << ", saw "
           << at::impl::PythonTorchFunctionTLS::stack_len();
+    else if (at::impl::PythonTorchFunctionTLS::get_disabled_state() != function_state_)
+      out << "overriding of torch's functions was switched on or off";
     else if (keys.included_.raw_repr() != included_ || keys.excluded_.raw_repr() != excluded_)
       out << "autocast or dispatcher state changed";
     else
@@ -90,15 +83,12 @@ class Snapshot final : public GlobalState {
 
   bool has_same_levels() const override { return TransformState::current() == transforms_; }
 
-  bool can_be_restored() const override {
-    return has_same_levels() && c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
-           at::impl::PythonTorchFunctionTLS::stack_len() == function_modes_ &&
-           at::impl::PythonTorchFunctionTLS::get_disabled_state() == function_state_;
-  }
+  bool can_be_restored() const override { return has_same_levels() && context_flags() == flags_; }
 
   void restore() const override {
     transforms_.restore();
     c10::AutogradState::set_tls_state(autograd_);
+    if (c10::get_default_dtype() != default_dtype_) c10::set_default_dtype(default_dtype_);
     c10::impl::PODLocalDispatchKeySet keys;
     keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, included_));
     keys.set_excluded(c10::DispatchKeySet(c10::DispatchKeySet::RAW, excluded_));
@@ -113,6 +103,20 @@ class Snapshot final : public GlobalState {
   }
 
  private:
+  bool is_same_but_modes() const {
+    auto keys = c10::impl::tls_local_dispatch_key_set();
+    auto& autograd = c10::AutogradState::get_tls_state();
+    return keys.included_.raw_repr() == included_ && keys.excluded_.raw_repr() == excluded_ &&
+           autograd.get_grad_mode() == autograd_.get_grad_mode() &&
+           autograd.get_inference_mode() == autograd_.get_inference_mode() &&
+           c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
+           at::autocast::get_autocast_dtype(at::kCPU) == autocast_cpu_ &&
+           at::autocast::get_autocast_dtype(at::kCUDA) == autocast_cuda_ &&
+           at::autocast::is_autocast_cache_enabled() == autocast_cache_ &&
+           c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+           at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+  }
+
   uint64_t included_, excluded_;
   c10::AutogradState autograd_ = c10::AutogradState::get_tls_state();
   bool autocast_cache_;
@@ -131,7 +135,6 @@ std::shared_ptr<const GlobalState> GlobalState::current() { return std::make_sha
 
 const char* GlobalState::obstacle() {
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return "a torch-dispatch mode is active";
-  if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) return "a torch-function mode is active";
   // They see each tensor that an operator saves, in the operators' order.
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return "saved-tensor hooks are active";
   auto included = c10::impl::tls_local_dispatch_key_set().included_;

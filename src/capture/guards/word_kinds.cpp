@@ -261,6 +261,7 @@ constexpr WordsFn kLoads[] = {
     /* Counter */ no_words,
     /* Asked */ no_words,
     /* Iterated */ no_words,
+    /* FunctionMode */ no_words,
 };
 
 constexpr WordsFn kFacts[] = {

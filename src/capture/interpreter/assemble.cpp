@@ -25,6 +25,7 @@ class Assembler {
         if (effect.kind == EffectKind::Make) emit_effect(effect);
       out_.result = emit(result);
       for (const Effect& effect : in_.effects) emit_effect(effect);
+      emit_modes();
     });
   }
 
@@ -61,9 +62,20 @@ class Assembler {
       if (frame->handled) throw StopEarlier{in_.raise_step(frame->handled)};
       out_.frames.insert(out_.frames.begin(), image_of(*frame));
     }
+    emit_modes();
     for (GeneratorValue* generator : in_.generators)
       if (generator->has_cleanup() && !known_.count(generator))
         throw Break{BreakId::generator, "a generator is dropped before its cleanup ran"};
+  }
+
+  void emit_modes() {
+    if (in_.modes == in_.outside_modes && in_.overriding == in_.outside_overriding) return;
+    size_t kept = 0;
+    while (kept < in_.modes.size() && kept < in_.outside_modes.size() && in_.modes[kept] == in_.outside_modes[kept])
+      ++kept;
+    out_.modes_at_end.kept = static_cast<int64_t>(kept);
+    out_.modes_at_end.state = in_.overriding;
+    for (size_t i = kept; i < in_.modes.size(); ++i) out_.modes_at_end.pushed.push_back(emit(in_.modes[i]));
   }
 
   FrameImage image_of(Frame& frame) {
@@ -118,12 +130,18 @@ class Assembler {
   int32_t emit_new(Value* value) {
     switch (value->kind) {
       case Kind::Constant:
+        refuse_made_class(static_cast<ConstantValue*>(value)->object.get());
         return add({StepKind::Constant, -1, -1, static_cast<ConstantValue*>(value)->object});
       case Kind::Tensor: {
-        if (uint64_t step = static_cast<TensorValue*>(value)->wrapped_at)
-          throw StopEarlier{step, BreakId::reconstruct, "a tensor of a transform that is over, or would go on"};
-        out_.outputs.push_back(static_cast<TensorValue*>(value)->fake.get());
-        return add({StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1});
+        auto* tensor = static_cast<TensorValue*>(value);
+        if (tensor->wrapped_at)
+          throw StopEarlier{tensor->wrapped_at, BreakId::reconstruct,
+                            "a tensor of a transform that is over, or would go on"};
+        out_.outputs.push_back(tensor->fake.get());
+        Step step{StepKind::Output, static_cast<int32_t>(out_.outputs.size()) - 1};
+        if (tensor->type != TorchTracer::tensor_type())
+          step.object = Ref::borrow(reinterpret_cast<PyObject*>(tensor->type));
+        return add(std::move(step));
       }
       case Kind::Array: {
         auto* array = static_cast<ArrayValue*>(value);
@@ -284,9 +302,15 @@ class Assembler {
     return add(std::move(step));
   }
 
+  void refuse_made_class(PyObject* object) {
+    for (auto& [made, step] : in_.made_classes)
+      if (made.get() == object) throw StopEarlier{step, BreakId::reconstruct, "a class that the program made"};
+  }
+
   int32_t emit_sequence(SequenceValue* sequence) {
     bool is_list = sequence->kind == Kind::List,
          is_plain = sequence->type == &PyTuple_Type || sequence->type == &PyList_Type;
+    if (!is_plain) refuse_made_class(reinterpret_cast<PyObject*>(sequence->type));
     Step step{is_list ? StepKind::List : is_plain ? StepKind::Tuple : StepKind::NamedTuple};
     if (!is_plain) step.object = Ref::borrow(reinterpret_cast<PyObject*>(sequence->type));
     if (is_list && cyclic_.count(sequence)) {
@@ -312,6 +336,7 @@ class Assembler {
   /// The instance without its attributes.
   int32_t emit_bare(ObjectValue* object) {
     auto type = Ref::borrow(reinterpret_cast<PyObject*>(object->type));
+    if (object->step) throw StopEarlier{object->step, BreakId::reconstruct, "a block that changes a thread's state"};
     PyTypeObject* native = native_base(object->type);
     bool is_exception = is_exception_class(object->type);
     // Each run of the program has an exception of its own, with its own traceback: the real raise makes it.

@@ -14,6 +14,7 @@ struct Assembly {
   int32_t result = -1;
   std::vector<FrameImage> frames;  // of a break, outermost first
   std::vector<PyObject*> outputs;  // fakes, in graph output order
+  ModesAtEnd modes_at_end;
   std::vector<Source*> slots;
 };
 

@@ -3,6 +3,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 namespace {
@@ -67,6 +68,8 @@ static TensorValue* tensor_behind(Interpreter& in, Value* value) {
 std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
   auto* given = as<TensorValue>(value);
   if (!allowed || in.in_transform || (given ? given->wrapped_at != 0 : value->kind != Kind::Number)) return {};
+  // What a class or a mode makes of the question is for it to say.
+  if (is_overridden(in, value)) return {};
   bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
   bool next_raises = only_raises(*frame.code, frame.pc);
   if (jump_raises == next_raises) return {};

@@ -267,6 +267,8 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
     return constant(Ref::steal(type->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))));
   }
   if (PyCFunction_Check(descriptor)) return constant(descriptor);
+  if (auto* tensor = as<TensorValue>(self); tensor && type == &PyGetSetDescr_Type)
+    return tensor_field(*this, tensor, name);
   if (!type->tp_descr_get) return pinned(descriptor);
   static PyObject* const cached_property = known_object("functools.cached_property");
   auto* owner_object = as<ObjectValue>(self);

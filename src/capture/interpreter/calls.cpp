@@ -7,6 +7,8 @@
 #include "capture/interpreter/known_code.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/overrides.h"
+#include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
 
@@ -176,6 +178,10 @@ bool is_method_of_enum(Interpreter& in, PyObject* callable, const CallArgs& args
 
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
+  if (may_be_overridden(in, args) && is_overridable(callable) && is_overridden(in, args))
+    return in.call_torch(callable, args);
+  if (Py_TYPE(callable) == &_PyMethodWrapper_Type)
+    if (Value* result = call_tensor_field(in, callable, args)) return result;
   if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
   if (is_numpy_callable(callable)) return call_numpy(in, callable, args);
   if (PyType_Check(callable)) {
@@ -343,7 +349,8 @@ void Interpreter::open_closure(FunctionValue* function) {
 Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   Continuation how = std::exchange(continuation, Continuation::Opaque);
   if (function->function) {
-    if (const ModelRow* row = model_of(function->function.get())) return call_model(*this, *row, args);
+    if (const ModelRow* row = model_of(function->function.get()); row && !(row->asks && is_overridden(*this, args)))
+      return call_model(*this, *row, args);
     CallableKind kind = kind_of_callable(function->function.get());
     if (kind == CallableKind::Torch) return call_torch(function->function.get(), args);
     if (kind == CallableKind::Pure) return call_literal(*this, function->function.get(), args);

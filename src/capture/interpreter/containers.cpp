@@ -6,6 +6,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -365,16 +366,23 @@ Value* missing_item(Interpreter& in, DictValue* dict, Value* key) {
   return made;
 }
 
+Value* tensor_item(Interpreter& in, TensorValue* tensor, Value* key) {
+  Value* const both[] = {tensor, key};
+  if (is_overridden(in, tensor) || is_overridden(in, key))
+    return in.apply(both, "subscript", [](PyObject* const* x) { return PyObject_GetItem(x[0], x[1]); });
+  // The binding would have to know the number.
+  if (is_number(key) && in.type_of(key) == &PyLong_Type)
+    return in.call_torch(known_object("torch.select"), arguments({tensor, in.integer(0), key}));
+  Ref index = tensor_key(in, key);
+  PyObject* fake = in.fake_of(tensor);
+  return in.torch_result([&] { return PyObject_GetItem(fake, index.get()); }, "subscript");
+}
+
 Value* Interpreter::get_item(Value* value, Value* key) {
   if (auto* sequence = as_sequence(value)) return sequence_item(*this, sequence, key);
   if (value->kind == Kind::Array) return array_method(*this, "__getitem__", {value, key});
-  if (auto* tensor = as<TensorValue>(value)) {
-    // The binding would have to know the number.
-    if (is_number(key) && type_of(key) == &PyLong_Type) return call_method(tensor, "select", {integer(0), key});
-    Ref index = tensor_key(*this, key);
-    PyObject* fake = fake_of(tensor);
-    return torch_result([&] { return PyObject_GetItem(fake, index.get()); }, "subscript");
-  }
+  auto* tensor = as<TensorValue>(value);
+  if (tensor && !defines_anew(*this, tensor, "__getitem__")) return tensor_item(*this, tensor, key);
   if (auto* dict = as<DictValue>(value)) {
     if (Value* found = dict_get(dict, key)) return found;
     if (dict->type == default_dict_type()) return missing_item(*this, dict, key);
@@ -414,24 +422,32 @@ static Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
   return constant;
 }
 
+void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to) {
+  auto store = [](PyObject* const* x) -> PyObject* {
+    if (PyObject_SetItem(x[0], x[1], x[2]) < 0) return nullptr;
+    Py_RETURN_NONE;
+  };
+  const char* what = "subscript assignment";
+  Value* const all[] = {tensor, key, to};
+  if (is_overridden(in, tensor) || is_overridden(in, key) || is_overridden(in, to)) {
+    in.apply(all, what, store);
+    return;
+  }
+  Ref index = tensor_key(in, key);
+  PyObject* fake = in.fake_of(tensor);
+  if (is_number(to)) needs_number("is stored into a tensor");
+  Ref stored = to->kind == Kind::Constant ? number_like(in, fake, in.constant_of(to)) : in.to_torch(to);
+  PyObject* const objects[] = {fake, index.get(), stored.get()};
+  in.torch_result([&] { return store(objects); }, what);
+}
+
 void Interpreter::set_item(Value* value, Value* key, Value* to) {
   if (value->kind == Kind::Array) {
     array_method(*this, "__setitem__", {value, key, to});
     return;
   }
-  if (auto* tensor = as<TensorValue>(value)) {
-    Ref index = tensor_key(*this, key);
-    PyObject* fake = fake_of(tensor);
-    if (is_number(to)) needs_number("is stored into a tensor");
-    Ref what = to->kind == Kind::Constant ? number_like(*this, fake, constant_of(to)) : to_torch(to);
-    torch_result(
-        [&]() -> PyObject* {
-          if (PyObject_SetItem(fake, index.get(), what.get()) < 0) return nullptr;
-          Py_RETURN_NONE;
-        },
-        "subscript assignment");
-    return;
-  }
+  auto* tensor = as<TensorValue>(value);
+  if (tensor && !defines_anew(*this, tensor, "__setitem__")) return set_tensor_item(*this, tensor, key, to);
   if (auto* dict = as<DictValue>(value)) {
     dict_set(dict, key, to);
     mutated(dict);

@@ -408,17 +408,30 @@ void on_call(Interpreter& in, Frame& f, const Instr& i) {
 }
 void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
   CallArgs args;
-  if (i.arg & 1)
+  args.is_spread = i.arg & 1;
+  if (args.is_spread)
     for (auto& [key, value] : mapping_items(in, f.pop())) {
       PyObject* name = in.constant_of(key);
       if (!name || !PyUnicode_Check(name)) in.raise(PyExc_TypeError, "keywords must be strings");
       args.keywords.emplace_back(Ref::borrow(name), value);
     }
-  args.positional = in.unpack(unpackable(in, f.pop()));
+  args.positional = unpack_hinted(in, unpackable(in, f.pop()));
   Value* callee = f.pop();
   f.pop();  // NULL
   in.continuation = Continuation::Push;
   f.push(in.call(callee, std::move(args)));
+}
+/// Only code that `eval` runs has it: a variable of the frame that called eval, or a global.
+void on_load_name(Interpreter& in, Frame& f, const Instr& i) {
+  PyObject* name = PyTuple_GET_ITEM(f.code->code->co_names, i.arg);
+  Frame& around = *f.caller;
+  for (int slot = 0; slot < around.code->nlocalsplus; ++slot) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(around.code->localsplus_names, slot), name) != 0) continue;
+    Value* found = in.local(around, slot);
+    if (auto* cell = as<CellValue>(found)) found = load_cell(in, cell);
+    if (found) return f.push(found);
+  }
+  f.push(in.load_global(f, name));
 }
 void on_make_function(Interpreter& in, Frame& f, const Instr& i) {
   auto* function = in.arena.make<FunctionValue>();
@@ -605,7 +618,7 @@ constexpr HandlerRow kHandlers[] = {
     {Op::LOAD_GLOBAL, on_load_global},
     {Op::STORE_GLOBAL, on_store_global},
     {Op::DELETE_GLOBAL, on_delete_global},
-    {Op::LOAD_NAME, on_unsupported},
+    {Op::LOAD_NAME, on_load_name},
     {Op::STORE_NAME, on_unsupported},
     {Op::DELETE_NAME, on_unsupported},
     {Op::LOAD_LOCALS, on_unsupported},

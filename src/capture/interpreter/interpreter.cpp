@@ -18,6 +18,7 @@ Interpreter::Interpreter(const Start& start, std::string graph_name)
       levels_at_start_(TransformState::current()),
       varying_(start.varying),
       break_is_error_(start.break_is_error),
+      hidden_(start.hidden),
       sources_(std::make_unique<SourceTree>()) {
   const pycompat::Code* decoded = pycompat::decode(code_);
   int count = !decoded ? 0
@@ -59,7 +60,18 @@ DictValue* Interpreter::dict() { return arena.make<DictValue>(&PyDict_Type); }
 
 // ---- the captured frame
 
+void Interpreter::take_modes() {
+  if (!hidden_) return;
+  overriding = outside_overriding = hidden_->state();
+  for (const Ref& mode : hidden_->modes()) {
+    Source* source = sources_->function_mode(static_cast<int32_t>(modes.size()), mode.get());
+    modes.push_back(wrap(mode.get(), source));
+  }
+  outside_modes = modes;
+}
+
 Value* Interpreter::run() {
+  take_modes();
   const pycompat::Code* code = pycompat::decode(code_);
   if (!code) {
     PyErr_Clear();

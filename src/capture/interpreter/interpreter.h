@@ -11,6 +11,7 @@
 
 #include "capture/call/break.h"
 #include "capture/call/plan.h"
+#include "capture/guards/function_modes.h"
 #include "capture/guards/transforms.h"
 #include "capture/interpreter/torch_tracer.h"
 #include "capture/pycompat/code.h"
@@ -23,6 +24,23 @@
 namespace stator::capture {
 
 class Interpreter;
+class Asking;
+
+/// A call of torch's on objects that stand for values; gives a new reference, or null with a Python error set. Refers
+/// to what makes it, which outlives it.
+class TorchCall {
+ public:
+  template <class F>
+  TorchCall(const F& make)  // NOLINT: lambdas become one where they are given
+      : made_by_(&make), call_([](const void* self, PyObject* const* objects) -> PyObject* {
+          return (*static_cast<const F*>(self))(objects);
+        }) {}
+  PyObject* operator()(PyObject* const* objects) const { return call_(made_by_, objects); }
+
+ private:
+  const void* made_by_;
+  PyObject* (*call_)(const void*, PyObject* const*);
+};
 
 /// Where a capture begins: a place in a frame's code, and what its slots and stack hold there.
 struct Start {
@@ -32,7 +50,8 @@ struct Start {
   int32_t depth = 0;                  // of the stack
   /// Places whose value is not to be looked at, as sources describe themselves; outlives the capture.
   const std::unordered_set<std::string>* varying = nullptr;
-  bool break_is_error = false;  // in the body of the function itself, and of what it calls
+  bool break_is_error = false;                   // in the body of the function itself, and of what it calls
+  const WithoutFunctionModes* hidden = nullptr;  // torch-function modes that are active there; null: none
 };
 
 /// One activation: the captured frame itself, an inlined call, or a generator half-way through.
@@ -90,6 +109,7 @@ struct Stopped {};
 struct CallArgs {
   std::vector<Value*> positional;
   std::vector<std::pair<Ref, Value*>> keywords;  // names are exact str
+  bool is_spread = false;                        // keywords came by `**`, even if there are none
 
   Value* keyword(const char* name) const;
   size_t count() const { return positional.size() + keywords.size(); }
@@ -241,6 +261,12 @@ class Interpreter {
     NumbersAsTensors scope(numbers_as_tensors_);
     return call();
   }
+  /// Makes a call of torch's on values: recorded on their fakes, or by the `__torch_function__` that overrides it.
+  Value* apply(std::span<Value* const> values, const char* what, const TorchCall& call);
+  std::vector<Value*> modes;          // torch-function modes that are active, outermost first
+  std::vector<Value*> outside_modes;  // those at the start
+  Overriding overriding = Overriding::Enabled, outside_overriding = Overriding::Enabled;
+  Asking* asking = nullptr;  // the question that is being put to a binding
   /// Tells the tracer which line of the program records now.
   void locate();
   uint32_t location_of(Frame& frame);
@@ -290,6 +316,8 @@ class Interpreter {
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
   /// Data that the program wrote to classes, newest first.
   std::unordered_map<PyTypeObject*, std::vector<std::pair<PyObject*, Value*>>> classes_written;
+  /// Classes that the program made, which no later call has: kept alive here, with the step that made each.
+  std::vector<std::pair<Ref, uint64_t>> made_classes;
   std::vector<GeneratorValue*> generators;            // all that the program made
   std::vector<TensorValue*> inputs;                   // by graph input number
   std::unordered_map<PyObject*, ArrayValue*> arrays;  // by their objects of `stator.arrays`
@@ -303,7 +331,6 @@ class Interpreter {
     ~NumbersAsTensors() { flag = false; }
     bool& flag;
   };
-  Value* call_torch_once(PyObject* callable, const CallArgs& args);
   Value* wrap_fresh(PyObject* object, Source* source);
 
   void note_end();
@@ -316,15 +343,18 @@ class Interpreter {
   uint64_t opened_at_ = 0;  // the step of the outermost frame that opened the transform
   const std::unordered_set<std::string>* varying_;
   bool break_is_error_;
-  std::optional<bool> policy_;   // of the compiled function that is called next
-  std::vector<Ref> values_;      // of the start: slots, then stack
-  std::vector<bool> looked_at_;  // by slot: whether it mattered that something, or nothing, stands there
+  const WithoutFunctionModes* hidden_;  // of the start; null: none
+  std::optional<bool> policy_;          // of the compiled function that is called next
+  std::vector<Ref> values_;             // of the start: slots, then stack
+  std::vector<bool> looked_at_;         // by slot: whether it mattered that something, or nothing, stands there
   std::unique_ptr<SourceTree> sources_;
   std::unordered_map<PyObject*, Value*> by_object_;             // identity of outside objects
   std::unordered_map<PyObject*, ObjectValue*> instance_dicts_;  // outside instances by their __dict__
   PointerMap<TensorValue*> by_fake_;
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;
   bool unwinding_ = false;
+  void take_modes();
+  Value* apply(std::span<Value* const> values, const char* what, const TorchCall& call, bool overridden);
   bool numbers_as_tensors_ = false;
   uint64_t steps_ = 0;
   std::vector<std::pair<size_t, uint64_t>> node_steps_;  // from which node on, the step that recorded it

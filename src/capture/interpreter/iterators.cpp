@@ -5,6 +5,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 
@@ -202,6 +203,13 @@ Value* reversed_items(Interpreter& in, Value* value) {
   throw Break{BreakId::unknown_call, std::string("reversed() of a ") + in.type_of(value)->tp_name};
 }
 
+Value* tensor_iterator(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  static PyObject* const unbind = PyUnicode_InternFromString("unbind");
+  return in.iterate(
+      in.torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor"));
+}
+
 Value* Interpreter::iterate(Value* value) {
   if (value->kind == Kind::Iterator) return value;
   if (auto* sequence = as_sequence(value)) return arena.make<SequenceIterator>(sequence);
@@ -214,12 +222,10 @@ Value* Interpreter::iterate(Value* value) {
   };
   if (auto* dict = as<DictValue>(value)) return over_dict(dict, ViewValue::Part::Keys);
   if (auto* view = as<ViewValue>(value)) return over_dict(view->dict, view->part);
+  static PyObject* const iter = PyUnicode_InternFromString("__iter__");
   if (auto* tensor = as<TensorValue>(value)) {
-    PyObject* fake = fake_of(tensor);
-    static PyObject* const unbind = PyUnicode_InternFromString("unbind");
-    Value* rows =
-        torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor");
-    return iterate(rows);
+    if (!is_asked(*this, tensor, "__iter__")) return tensor_iterator(*this, tensor);
+    return iterate(call(type_method(*this, value, iter), {}));
   }
   if (value->kind == Kind::Array) {
     std::vector<Value*> rows;
@@ -242,7 +248,6 @@ Value* Interpreter::iterate(Value* value) {
     while (PyObject* item = PyIter_Next(iterator.get())) items.push_back(constant(Ref::steal(item)));
     return arena.make<ListedIterator>(std::move(items), Py_TYPE(iterator.get()), value);
   }
-  static PyObject* const iter = PyUnicode_InternFromString("__iter__");
   if (value->kind == Kind::Object) {
     PyTypeObject* type = type_of(value);
     guard_class(type);
@@ -281,8 +286,11 @@ Value* Interpreter::next(Value* iterator) {
 }
 
 std::vector<Value*> unpack_hinted(Interpreter& in, Value* iterable) {
-  // list() and tuple() ask an instance how long it is before they iterate it; that is the program's own code.
-  if (iterable->kind == Kind::Object && !in.list_part(iterable) && !in.dict_part(iterable)) {
+  // list() and tuple() ask an instance, or a tensor, how long it is before they iterate it; that is the program's own
+  // code.
+  auto* tensor = as<TensorValue>(iterable);
+  bool is_seen = tensor && is_asked(in, tensor, "__len__");
+  if (is_seen || (iterable->kind == Kind::Object && !in.list_part(iterable) && !in.dict_part(iterable))) {
     static PyObject* const names[] = {PyUnicode_InternFromString("__len__"),
                                       PyUnicode_InternFromString("__length_hint__")};
     Value* iterator = in.iterate(iterable);

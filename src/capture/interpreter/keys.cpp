@@ -5,6 +5,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 #include "capture/interpreter/varying_numbers.h"
 #include "capture/pycompat/facts.h"
 
@@ -110,6 +111,10 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
     case Kind::Number:
     case Kind::Text:
       needs_number("as a key");
+    case Kind::Tensor:
+      if (is_asked(in, static_cast<TensorValue*>(key), "__hash__"))
+        throw Break{BreakId::tensor_subclass, "the hash of a tensor"};
+      return address_hash(key, exact);
     default:
       refuse_result(key);
       return address_hash(key, exact);

@@ -16,6 +16,8 @@ struct ModelRow {
   // A call that does not fit is left to the real one, which knows how to complain.
   int least = 0, most = kAny;
   const char* keywords = "";
+  // A function written in Python that asks for `__torch_function__` itself: overridden, it is run instead of the model.
+  bool asks = false;
 
   static constexpr int kAny = 1 << 20;
 };
@@ -29,7 +31,7 @@ Value* call_model(Interpreter& in, const ModelRow& row, CallArgs& args);
 #define STATOR_MODEL_TABLES(table)                                                                             \
   table(builtin_function) table(builtin_type) table(list) table(dict) table(set) table(deque) table(object)    \
       table(iterator) table(itertools) table(operator) table(library) table(copy) table(torch) table(autograd) \
-          table(transform) table(control) table(array) table(descriptor)
+          table(transform) table(control) table(array) table(descriptor) table(overrides)
 #define STATOR_MODEL_TABLE(name) std::span<const ModelRow> name##_models();
 STATOR_MODEL_TABLES(STATOR_MODEL_TABLE)
 #undef STATOR_MODEL_TABLE
@@ -37,6 +39,8 @@ STATOR_MODEL_TABLES(STATOR_MODEL_TABLE)
 /// How a C callable without a model may be called. `Transform`: like `Torch`, and it may open or close a level.
 enum class CallableKind : uint8_t { Unknown, Torch, Pure, Ambient, Transform };
 CallableKind kind_of_callable(PyObject* callable);
+/// Whether it is a binding of torch's that a `__torch_function__` can override.
+bool is_overridable(PyObject* callable);
 
 // ---- what models share
 

@@ -1,6 +1,7 @@
 // Which C callables the interpreter knows, and how.
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/guards/literals.h"
@@ -52,9 +53,6 @@ constexpr KindRow kKinds[] = {
     {"torch._C._get_tracing_state", CallableKind::Pure},
     {"torch.promote_types", CallableKind::Pure},
     {"torch.can_cast", CallableKind::Pure},
-    {"torch._C._is_torch_function_enabled", CallableKind::Pure},
-    {"torch._C._is_torch_function_all_disabled", CallableKind::Pure},
-    {"torch._C._len_torch_function_stack", CallableKind::Pure},
     {"torch._C._len_torch_dispatch_stack", CallableKind::Pure},
     {"torch._C._get_cudnn_enabled", CallableKind::Pure},
     {"torch._C._get_mkldnn_enabled", CallableKind::Pure},
@@ -64,7 +62,6 @@ constexpr KindRow kKinds[] = {
     {"torch._C._get_deterministic_algorithms", CallableKind::Pure},
     {"torch._C._has_cuda", CallableKind::Pure},
     {"torch._C._get_privateuse1_backend_name", CallableKind::Pure},
-    {"torch._C._is_torch_function_mode_enabled", CallableKind::Pure},
     {"torch.get_num_threads", CallableKind::Pure},
     {"torch._C._functorch.peek_interpreter_stack", CallableKind::Pure},
     {"torch._C._functorch._vmap_increment_nesting", CallableKind::Transform},
@@ -147,11 +144,16 @@ struct Tables {
     while (PyDict_Next(reinterpret_cast<PyTypeObject*>(owner)->tp_dict, &position, &name, &unused)) {
       Ref function = Ref::steal(PyObject_GetAttr(owner, name));
       PyErr_Clear();
-      if (function && PyCFunction_Check(function.get())) kinds.try_emplace(function.get(), CallableKind::Torch);
+      if (!function || !PyCFunction_Check(function.get())) continue;
+      kinds.try_emplace(function.get(), CallableKind::Torch);
+      overridable.insert(function.get());
     }
   }
 
-  std::vector<const ModelRow*> absent;  // of modules that are not imported yet
+  std::unordered_set<PyObject*> overridable;  // of those that are not known by their owner
+  std::vector<const ModelRow*> absent;        // of modules that are not imported yet
+  Py_ssize_t modules = 0;                     // how many were there at the last look
+  PyObject* late[2] = {PyUnicode_InternFromString("torch._dynamo"), PyUnicode_InternFromString("torch.utils._device")};
 
   void add_model(const ModelRow& row) {
     if (PyObject* object = known_object(row.path))
@@ -159,12 +161,15 @@ struct Tables {
     else
       absent.push_back(&row);
   }
-  /// torch._dynamo is imported late, if ever: its rows are looked up again when it is there.
+  /// Modules that are imported late, if ever: their rows are looked up again when they are there.
   void look_again() {
-    static PyObject* const name = PyUnicode_InternFromString("torch._dynamo");
-    if (absent.empty() || !PyDict_GetItemWithError(PyImport_GetModuleDict(), name)) return;
-    for (const ModelRow* row : std::exchange(absent, {}))
-      if (PyObject* object = known_object(row->path)) models.emplace(object, row);
+    Py_ssize_t count = PyDict_GET_SIZE(PyImport_GetModuleDict());
+    if (absent.empty() || std::exchange(modules, count) == count) return;
+    for (PyObject*& name : late) {
+      if (!name || !PyDict_GetItemWithError(PyImport_GetModuleDict(), name)) continue;
+      name = nullptr;
+      for (const ModelRow* row : std::exchange(absent, {})) add_model(*row);
+    }
   }
 
   Tables() {
@@ -175,6 +180,7 @@ struct Tables {
     for (const KindRow& row : kKinds)
       if (PyObject* object = known_object(row.path)) kinds.emplace(object, row.kind);
     add_variable_functions();
+    for (const char* path : {"torch.device", "torch._C._set_grad_enabled"}) overridable.insert(known_object(path));
   }
 };
 
@@ -317,6 +323,12 @@ CallableKind kind_of_callable(PyObject* callable) {
   auto& kinds = tables().kinds;
   auto found = kinds.find(callable);
   return found == kinds.end() ? decide(callable) : found->second;
+}
+
+bool is_overridable(PyObject* callable) {
+  static PyObject* const as_subclass = known_object("torch._C.TensorBase.as_subclass");
+  return tables().overridable.contains(callable) ||
+         (decide(callable) == CallableKind::Torch && callable != as_subclass);
 }
 
 }  // namespace stator::capture

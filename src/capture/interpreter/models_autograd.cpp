@@ -6,6 +6,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/overrides.h"
 #include "capture/interpreter/parts.h"
 #include "capture/interpreter/tensor_attributes.h"
 
@@ -52,6 +53,10 @@ class Template {
   }
 
   Ref slot(TensorValue* tensor) {
+    // In a graph a tensor that was made there is of no class.
+    bool known =
+        tensor->type == TorchTracer::tensor_type() || (tensor->source && tensor->type == TorchTracer::parameter_type());
+    if (!known) throw Break{BreakId::tensor_subclass, "a function of autograd is given a tensor of a subclass"};
     auto found = std::find(tensors_.begin(), tensors_.end(), in_.fake_of(tensor));
     auto index = found - tensors_.begin();
     if (found == tensors_.end()) tensors_.push_back(in_.fake_of(tensor));
@@ -67,6 +72,7 @@ class Template {
 
 bool requires_grad(Interpreter& in, Value* value) {
   auto* tensor = as<TensorValue>(value);
+  Plainly inside(in);
   return tensor && in.truth(in.get_attr(tensor, name("requires_grad")));
 }
 
@@ -141,9 +147,7 @@ bool changes_nothing(Interpreter& in, Value* output, PyObject* results) {
 bool has_plain_subclasses(PyObject* function) {
   static PyTypeObject* const meta =
       reinterpret_cast<PyTypeObject*>(known_object("torch.autograd.function.FunctionMeta"));
-  static PyObject* const init_subclass = name("__init_subclass__");
-  return Py_IS_TYPE(function, meta) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(function), init_subclass) ==
-                                           _PyType_Lookup(&PyBaseObject_Type, init_subclass);
+  return Py_IS_TYPE(function, meta);
 }
 
 Value* apply(Interpreter& in, CallArgs& args) {
@@ -151,7 +155,8 @@ Value* apply(Interpreter& in, CallArgs& args) {
   PyObject* type = in.constant_of(function);
   if (in.in_transform) throw Break{BreakId::unknown_call, "a function of autograd inside of a transform"};
   if (!type || !args.keywords.empty()) throw Break{BreakId::unknown_call, "a function of autograd with keywords"};
-  if (!has_plain_subclasses(type)) throw Break{BreakId::unknown_call, "a function of autograd that watches subclasses"};
+  if (!has_plain_subclasses(type))
+    throw Break{BreakId::unknown_call, "a function of autograd with a metaclass of its own"};
   std::vector<Value*> inputs(args.positional.begin() + 1, args.positional.end());
   ObjectValue* context = new_context(in, inputs);
   Value* output = nullptr;
@@ -227,6 +232,8 @@ Value* checkpoint(Interpreter& in, CallArgs& args) {
       PyDict_SetItem(options.get(), key.get(), constant);
     }
   }
+  // A second run of the part, by a backward pass, has other modes.
+  if (has_active_mode(in)) throw Break{BreakId::unknown_call, "torch.utils.checkpoint under a torch-function mode"};
   const std::vector<Value*> given = inner.positional;
   const size_t first = in.torch.node_count();
   const char* const what = "a checkpointed part";
@@ -260,8 +267,8 @@ Value* checkpoint(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
-    {"torch.Tensor.register_hook", register_hook<kRegisterHook>, 2, 2},
-    {"torch.Tensor.register_post_accumulate_grad_hook", register_hook<kPostAccumulate>, 2, 2},
+    {"torch.Tensor.register_hook", register_hook<kRegisterHook>, 2, 2, "", true},
+    {"torch.Tensor.register_post_accumulate_grad_hook", register_hook<kPostAccumulate>, 2, 2, "", true},
     {"torch._C.TensorBase.retain_grad", retain_grad, 1, 1},
     {"torch.utils.checkpoint.checkpoint", checkpoint, 1, ModelRow::kAny, "*"},
     {"torch.autograd.function.Function.apply.__func__", apply, 1, ModelRow::kAny, "*"},

@@ -8,6 +8,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 namespace {
@@ -15,8 +16,8 @@ namespace {
 Value* model_repr(Interpreter& in, CallArgs& args) { return in.format(args.positional[0], 2, nullptr); }
 
 Value* model_len(Interpreter& in, CallArgs& args) {
-  if (auto* tensor = as<TensorValue>(args.positional[0]))
-    if (Value* length = symbolic_length(in, tensor)) return length;
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (tensor && !is_asked(in, tensor, "__len__")) return tensor_length(in, tensor);
   auto length = in.length_of(args.positional[0]);
   if (!length)
     in.raise(PyExc_TypeError,
@@ -192,7 +193,7 @@ Value* model_format(Interpreter& in, CallArgs& args) { return in.format(args.pos
 Value* model_ascii(Interpreter& in, CallArgs& args) { return in.format(args.positional[0], 3, nullptr); }
 
 Value* model_sorted(Interpreter& in, CallArgs& args) {
-  Value* list = in.list(in.unpack(args.positional[0]));
+  Value* list = in.list(unpack_hinted(in, args.positional[0]));
   sort_list(in, as_sequence(list), args.keyword("key"), args.keyword("reverse"));
   return list;
 }
@@ -219,7 +220,32 @@ Value* model_locals(Interpreter& in, CallArgs&) {
 Value* model_vars_or_locals(Interpreter& in, CallArgs& args) {
   return args.positional.empty() ? model_locals(in, args) : model_vars(in, args);
 }
-Value* model_id(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "id()"}; }
+/// The address of what is known by who it is.
+Value* model_id(Interpreter& in, CallArgs& args) {
+  Value* value = args.positional[0];
+  auto* object = as<ObjectValue>(value);
+  PyObject* known = object && object->pinned ? object->object.get() : in.constant_of(value);
+  if (!known || (!object && !PyType_Check(known) && !PyModule_Check(known))) throw Break{BreakId::unknown_call, "id()"};
+  return in.constant(Ref::steal(PyLong_FromVoidPtr(known)));
+}
+
+/// An expression in the frame that asks for it. With dicts of its own its names would be found elsewhere.
+Value* model_eval(Interpreter& in, CallArgs& args) {
+  PyObject* text = in.constant_of(args.positional[0]);
+  if (!text || !PyUnicode_CheckExact(text)) throw Break{BreakId::unknown_call, "eval() of something that is no text"};
+  const char* chars = PyUnicode_AsUTF8(text);
+  while (chars && (*chars == ' ' || *chars == '\t')) ++chars;
+  Ref code = chars ? Ref::steal(Py_CompileString(chars, "<string>", Py_eval_input)) : Ref();
+  if (!code) {
+    PyErr_Clear();
+    throw Break{BreakId::raises, "eval() of text that is no expression"};
+  }
+  auto* function = in.arena.make<FunctionValue>();
+  function->code = in.constant(std::move(code))->object.as<PyCodeObject>();
+  function->globals = in.frame->globals;
+  function->globals_source = in.frame->globals_source;
+  return in.call_function(function, {});
+}
 Value* model_print(Interpreter&, CallArgs&) { throw Break{BreakId::unknown_call, "print()"}; }
 Value* model_globals(Interpreter& in, CallArgs&) {
   Value* dict = in.wrap(in.frame->globals, in.frame->globals_source);
@@ -253,6 +279,7 @@ constexpr ModelRow kFunctions[] = {
     {"builtins.ascii", model_ascii, 1, 1},
     {"builtins.format", model_format, 1, 2},
     {"builtins.id", model_id, 1, 1},
+    {"builtins.eval", model_eval, 1, 1},
     {"builtins.print", model_print, 0, ModelRow::kAny, "*"},
     {"builtins.vars", model_vars_or_locals, 0, 1},
     {"builtins.locals", model_locals, 0, 0},

@@ -9,6 +9,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/overrides.h"
 #include "capture/interpreter/parts.h"
 
 namespace stator::capture {
@@ -141,8 +142,9 @@ void add_node(Interpreter& in, const char* what, const Ref& call, const std::vec
   if (!in.torch.add_call(call.get(), tensors, results, true)) in.torch_failed(what);
 }
 
-void refuse_in_transform(Interpreter& in, const char* what) {
+void refuse_inside(Interpreter& in, const char* what) {
   if (in.in_transform) refuse(std::string(what) + " inside of a transform");
+  if (has_active_mode(in)) refuse(std::string(what) + " under a torch-function mode");
 }
 
 Ref tuple_of(const std::vector<PyObject*>& items, size_t first = 0) {
@@ -165,7 +167,7 @@ Value* cond(Interpreter& in, CallArgs& args) {
       throw Break{BreakId::raises, "the predicate of torch.cond"};
     return in.call(PyObject_IsTrue(constant) ? yes : no, std::move(given));
   }
-  refuse_in_transform(in, "torch.cond");
+  refuse_inside(in, "torch.cond");
   auto* chooser = as<TensorValue>(predicate);
   if (!chooser || !TorchTracer::is_truth(in.fake_of(chooser))) refuse("torch.cond on something else than one bool");
   for (Value* operand : given.positional) require_tensors(in, operand, "torch.cond");
@@ -202,7 +204,7 @@ Value* while_loop(Interpreter& in, CallArgs& args) {
   Value *condition = argument(args, 0, "cond_fn"), *body = argument(args, 1, "body_fn");
   Value* carried = argument(args, 2, "carried_inputs");
   if (!condition || !body || !carried) throw Break{BreakId::raises, "while_loop is called with wrong arguments"};
-  refuse_in_transform(in, "while_loop");
+  refuse_inside(in, "while_loop");
   Operands all;
   CallArgs given = arguments(in.unpack(carried));
   for (Value* item : given.positional) {
@@ -230,7 +232,7 @@ Value* while_loop(Interpreter& in, CallArgs& args) {
 
 Value* map(Interpreter& in, CallArgs& args) {
   Value* rows = args.positional.at(1);
-  refuse_in_transform(in, "map");
+  refuse_inside(in, "map");
   require_tensors(in, rows, "map");
   std::vector<TensorValue*> mapped;
   collect_tensors(in, rows, "map", mapped);

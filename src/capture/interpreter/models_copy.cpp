@@ -6,6 +6,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 namespace {
@@ -88,6 +89,8 @@ class Copier {
 
   /// A tensor that fills its storage is copied like a clone; its gradient and what hangs on it go along.
   Value* tensor(TensorValue* original) {
+    if (is_overridden(in_, original) || !TorchTracer::is_plain_class(original->type))
+      throw Break{BreakId::tensor_subclass, "a copy of a tensor that overrides it"};
     PyObject* fake = in_.fake_of(original);
     static PyObject* const names[] = {PyUnicode_InternFromString("is_leaf"), PyUnicode_InternFromString("grad")};
     auto attribute = [&](PyObject* name) { return in_.get_attr(original, name); };

@@ -383,13 +383,13 @@ Ref option(Interpreter& in, const char* name, Value* value) {
 }
 Value* product(Interpreter& in, CallArgs& args) {
   std::vector<std::vector<Value*>> pools;
-  for (Value* part : args.positional) pools.push_back(in.unpack(part));
+  for (Value* part : args.positional) pools.push_back(unpack_hinted(in, part));
   return arranged(in, "itertools.product", pools, option(in, "repeat", args.keyword("repeat")).get());
 }
 template <const char* const& path>
 Value* arrangement(Interpreter& in, CallArgs& args) {
   Ref options = option(in, "r", argument(args, 1, "r"));
-  return arranged(in, path, {in.unpack(argument(args, 0, "iterable"))}, options.get());
+  return arranged(in, path, {unpack_hinted(in, argument(args, 0, "iterable"))}, options.get());
 }
 const char* const kPermutations = "itertools.permutations";
 const char* const kCombinations = "itertools.combinations";

@@ -89,9 +89,26 @@ Value* referent(Interpreter& in, CallArgs& args) {
   return in.wrap(object, in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
 }
 
+/// Each call of the program makes a class; this one stands for them all while nobody outside gets to see it.
+Value* named_tuple(Interpreter& in, CallArgs& args) {
+  LiteralArgs given = literal_args(in, args);
+  if (!given.positional) throw Break{BreakId::unknown_call, "collections.namedtuple of something that is no literal"};
+  if (!given.keywords) given.keywords = Ref::steal(PyDict_New());
+  if (!args.keyword("module")) {
+    PyObject* module = PyDict_GetItemString(in.frame->globals, "__name__");
+    PyDict_SetItemString(given.keywords.get(), "module", module ? module : Py_None);
+  }
+  Ref made =
+      Ref::steal(PyObject_Call(known_object("collections.namedtuple"), given.positional.get(), given.keywords.get()));
+  if (!made) raise_current(in);
+  in.made_classes.emplace_back(made, in.resumable_step());
+  return in.constant(std::move(made));
+}
+
 constexpr ModelRow kRows[] = {
     {"functools.partial", partial, 1, ModelRow::kAny, "*"},
     {"functools.reduce", reduce, 2, 3},
+    {"collections.namedtuple", named_tuple, 2, 2, "rename defaults module"},
     {"typing.cast", second, 2, 2},
     {"inspect.signature", signature, 1, 1},
     {"weakref.ReferenceType.__call__", referent, 1, 1},

@@ -197,7 +197,8 @@ Value* contains(Interpreter& in, CallArgs& args) {
 }
 Value* init(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
-  std::vector<Value*> items = args.positional.size() > 1 ? in.unpack(args.positional[1]) : std::vector<Value*>{};
+  std::vector<Value*> items =
+      args.positional.size() > 1 ? unpack_hinted(in, args.positional[1]) : std::vector<Value*>{};
   list->items = std::move(items);
   return changed(in, list);
 }
@@ -216,7 +217,8 @@ Value* tuple_new(Interpreter& in, CallArgs& args) {
   PyObject* cls = in.constant_of(args.positional[0]);
   if (!cls || !PyType_Check(cls)) throw Break{BreakId::unknown_call, "tuple.__new__"};
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
-  SequenceValue* made = in.tuple(args.positional.size() > 1 ? in.unpack(args.positional[1]) : std::vector<Value*>{});
+  SequenceValue* made =
+      in.tuple(args.positional.size() > 1 ? unpack_hinted(in, args.positional[1]) : std::vector<Value*>{});
   if (type == &PyTuple_Type) return made;
   if (is_named_tuple(type)) {
     made->type = type;

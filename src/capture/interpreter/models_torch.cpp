@@ -5,10 +5,12 @@
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/arrays.h"
+#include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 #include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
@@ -23,28 +25,6 @@ std::string_view module_of(const Frame& frame) {
 Value* is_true(Interpreter& in, CallArgs&) { return in.boolean(true); }
 Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
 Value* is_none(Interpreter& in, CallArgs&) { return in.none(); }
-
-/// Plain tensors have no __torch_function__, and captures run only when no function mode is active.
-bool overrides_torch(Interpreter& in, Value* value) {
-  if (value->kind != Kind::Object) return false;
-  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
-  static PyObject* const disabled = known_object("torch._C._disabled_torch_function_impl");
-  static PyObject* const is_enabled = known_object("torch._C._is_torch_function_enabled");
-  Value* found = in.find_attr(value, name);
-  if (!found || (found->kind == Kind::Constant && in.constant_of(found) == disabled)) return false;
-  Ref enabled = Ref::steal(PyObject_CallNoArgs(is_enabled));
-  if (!enabled) throw Break{BreakId::torch_error, take_error_text()};
-  return enabled.get() == Py_True;
-}
-Value* any_overrides_torch(Interpreter& in, CallArgs& args) {
-  for (Value* value : args.positional)
-    if (overrides_torch(in, value)) return in.boolean(true);
-  return in.boolean(false);
-}
-Value* has_torch_function(Interpreter& in, CallArgs& args) {
-  CallArgs all = arguments(in.unpack(args.positional[0]));
-  return any_overrides_torch(in, all);
-}
 
 /// Constructors from literal data: the tensor is made now, and each run of the graph gets a fresh copy.
 Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor) {
@@ -128,16 +108,20 @@ Value* graph_break(Interpreter& in, CallArgs& args) {
 Value* tensor_python_method(Interpreter& in, CallArgs& args, const char* path) {
   return in.call_torch(known_object(path), args);
 }
-Value* tensor_len(Interpreter& in, CallArgs& args) {
-  if (auto* tensor = as<TensorValue>(args.positional.at(0)))
-    if (Value* length = symbolic_length(in, tensor)) return length;
-  return in.integer(*in.length_of(args.positional.at(0)));
+TensorValue* given_tensor(const CallArgs& args, const char* what) {
+  auto* tensor = as<TensorValue>(at_or_null(args, 0));
+  if (!tensor) throw Break{BreakId::raises, std::string(what) + " of something that is no tensor"};
+  return tensor;
 }
-Value* item(Interpreter& in, CallArgs& args) {
-  auto* tensor = as<TensorValue>(args.positional[0]);
-  if (!tensor) throw Break{BreakId::raises, "item of something that is no tensor"};
-  return tensor_item(in, tensor);
+Value* tensor_len(Interpreter& in, CallArgs& args) { return tensor_length(in, given_tensor(args, "len")); }
+Value* item(Interpreter& in, CallArgs& args) { return tensor_number(in, given_tensor(args, "item")); }
+template <const char* const& to>
+Value* conversion(Interpreter& in, CallArgs& args) {
+  return number_conversion(in, to, given_tensor(args, to));
 }
+const char* const kInt = "int";
+const char* const kFloat = "float";
+const char* const kBool = "bool";
 /// Strides of an empty tensor are its own, so those of one whose size depends on data are not known.
 Value* tensor_stride(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
@@ -145,7 +129,7 @@ Value* tensor_stride(Interpreter& in, CallArgs& args) {
     throw Break{BreakId::data_dependent, "the strides of a tensor whose size depends on data"};
   return in.call_torch(known_object("torch._C.TensorBase.stride"), args);
 }
-Value* tensor_iter(Interpreter& in, CallArgs& args) { return in.iterate(args.positional.at(0)); }
+Value* tensor_iter(Interpreter& in, CallArgs& args) { return tensor_iterator(in, given_tensor(args, "iter")); }
 Value* tensor_split(Interpreter& in, CallArgs& args) { return tensor_python_method(in, args, "torch.Tensor.split"); }
 Value* einsum(Interpreter& in, CallArgs& args) {
   // The Python wrapper only chooses a contraction path when opt_einsum is there; it is called as it is.
@@ -179,6 +163,7 @@ Value* inference_block(Interpreter& in, CallArgs& args) {
     throw Break{BreakId::unknown_call, "torch._C._InferenceMode"};
   auto* made = in.arena.make<ObjectValue>(type);
   made->attributes.push_back({Ref::steal(PyUnicode_InternFromString("mode")), args.positional[0]});
+  made->step = in.resumable_step();
   return made;
 }
 Value* inference_enter(Interpreter& in, CallArgs& args) {
@@ -187,7 +172,9 @@ Value* inference_enter(Interpreter& in, CallArgs& args) {
   in.torch.enter_inference_mode(in.truth(block->attributes.at(0).value));
   return block;
 }
-Value* inference_exit(Interpreter& in, CallArgs&) {
+Value* inference_exit(Interpreter& in, CallArgs& args) {
+  auto* block = as<ObjectValue>(args.positional.at(0));
+  if (!block || block->object) throw Break{BreakId::unknown_call, "an inference-mode block from outside"};
   in.torch.leave_inference_mode();
   return in.none();
 }
@@ -206,6 +193,22 @@ Value* check_with(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 
+/// What operators make of it is seen by those behind it only, so it is a node among them.
+Value* set_default_dtype(Interpreter& in, CallArgs& args) {
+  static PyObject* const set = known_object("torch._C._set_default_dtype");
+  // A backend of the user's may drop a node that nothing is made by.
+  if (!numbers_may_fail()) throw Break{BreakId::global_state, "the default dtype is changed"};
+  Ref module = Ref::steal(PyImport_ImportModule("stator.functions"));
+  Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "DefaultDtype")) : Ref();
+  PyObject* dtype = in.constant_of(args.positional[0]);
+  Ref node = maker && dtype ? Ref::steal(PyObject_CallOneArg(maker.get(), dtype)) : Ref();
+  Ref done = node ? Ref::steal(PyObject_CallOneArg(set, dtype)) : Ref(), nothing = Ref::steal(PyTuple_New(0));
+  if (!done) throw Break{BreakId::raises, take_error_text()};
+  in.locate();
+  if (!in.torch.add_call(node.get(), {}, nothing.get(), true)) throw Break{BreakId::torch_refused, in.torch.failure()};
+  return in.none();
+}
+
 /// Of an input, which is guarded; what is made here may lie in the storage of one.
 Value* storage_offset(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
@@ -217,9 +220,13 @@ Value* storage_offset(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
+    {"torch._C._set_default_dtype", set_default_dtype, 1, 1},
     {"torch._C.TensorBase.storage_offset", storage_offset, 1, 1},
     {"torch._C.TensorBase.stride", tensor_stride, 1, 2, "dim"},
     {"torch._C.TensorBase.item", item, 1, 1},
+    {"torch._C.TensorBase.__int__", conversion<kInt>, 1, 1},
+    {"torch._C.TensorBase.__float__", conversion<kFloat>, 1, 1},
+    {"torch._C.TensorBase.__bool__", conversion<kBool>, 1, 1},
     {"torch._check_with", check_with, 3, 3},
     // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
     // seen.
@@ -237,9 +244,6 @@ constexpr ModelRow kRows[] = {
     {"torch._jit_internal.is_scripting", is_false, 0, ModelRow::kAny, "*"},
     {"torch.jit.is_tracing", is_false, 0, ModelRow::kAny, "*"},
     {"torch._C._is_tracing", is_false, 0, ModelRow::kAny, "*"},
-    {"torch._C._has_torch_function", has_torch_function, 1, 1},
-    {"torch._C._has_torch_function_unary", any_overrides_torch, 1, 1},
-    {"torch._C._has_torch_function_variadic", any_overrides_torch},
     {"torch._C._log_api_usage_once", is_none, 0, ModelRow::kAny, "*"},
     {"torch._C._log_api_usage_metadata", is_none, 0, ModelRow::kAny, "*"},
     {"torch.tensor", tensor, 0, ModelRow::kAny, "*"},
@@ -257,10 +261,10 @@ constexpr ModelRow kRows[] = {
     {"torch._C._InferenceMode", inference_block, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__enter__", inference_enter, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__exit__", inference_exit, 0, ModelRow::kAny, "*"},
-    {"torch.Tensor.__len__", tensor_len, 0, ModelRow::kAny, "*"},
-    {"torch.Tensor.__iter__", tensor_iter, 0, ModelRow::kAny, "*"},
-    {"torch.Tensor.split", tensor_split, 0, ModelRow::kAny, "*"},
-    {"torch.functional.einsum", einsum, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor.__len__", tensor_len, 0, ModelRow::kAny, "*", true},
+    {"torch.Tensor.__iter__", tensor_iter, 0, ModelRow::kAny, "*", true},
+    {"torch.Tensor.split", tensor_split, 0, ModelRow::kAny, "*", true},
+    {"torch.functional.einsum", einsum, 0, ModelRow::kAny, "*", true},
 };
 
 }  // namespace

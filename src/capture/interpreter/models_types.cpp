@@ -6,6 +6,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 namespace {
@@ -32,7 +33,14 @@ Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializ
 
 /// int(), float() or bool() of one tensor or number that depends on data; null for other calls.
 Value* converted_number(Interpreter& in, CallArgs& args, const char* to) {
-  return args.count() == 1 && args.positional.size() == 1 ? number_conversion(in, to, args.positional[0]) : nullptr;
+  if (args.count() != 1 || args.positional.size() != 1) return nullptr;
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  const std::string method = std::string("__") + to + "__";
+  if (!tensor || !is_asked(in, tensor, method.c_str())) return number_conversion(in, to, args.positional[0]);
+  Ref name = Ref::steal(PyUnicode_InternFromString(method.c_str()));
+  Value* made = in.call(type_method(in, tensor, name.get()), {});
+  if (std::string_view(in.type_of(made)->tp_name) != to) throw Break{BreakId::raises, method + " gave something else"};
+  return made;
 }
 
 Value* model_int(Interpreter& in, CallArgs& args) {

@@ -41,7 +41,7 @@ Value* symbolic_number(Interpreter& in, PyObject* object) {
   return type ? in.arena.make<NumberValue>(type, Ref::borrow(object)) : nullptr;
 }
 
-Value* tensor_item(Interpreter& in, TensorValue* tensor) {
+Value* tensor_number(Interpreter& in, TensorValue* tensor) {
   PyObject* fake = in.fake_of(tensor);
   if (in.in_transform || tensor->wrapped_at) throw Break{BreakId::data_exit, "Tensor.item: within a transform"};
   in.locate();
@@ -105,7 +105,7 @@ Value* number_extreme(Interpreter& in, const char* op, const std::vector<Value*>
 }
 
 Value* number_conversion(Interpreter& in, const char* op, Value* value) {
-  if (auto* tensor = as<TensorValue>(value)) return number_result(in, op, tensor_item(in, tensor));
+  if (auto* tensor = as<TensorValue>(value)) return number_result(in, op, tensor_number(in, tensor));
   return is_number(value) ? number_result(in, op, value) : nullptr;
 }
 

@@ -7,7 +7,7 @@
 namespace stator::capture {
 
 /// The one element of a tensor, as `item()` gives it.
-Value* tensor_item(Interpreter& in, TensorValue* tensor);
+Value* tensor_number(Interpreter& in, TensorValue* tensor);
 /// The value of torch's object for a symbolic number; null for any other object.
 Value* symbolic_number(Interpreter& in, PyObject* object);
 /// The fake of the tensor that holds a number: an output of the graph, and an operand in a tensor's place.

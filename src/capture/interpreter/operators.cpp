@@ -6,6 +6,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 #include "capture/interpreter/varying_numbers.h"
 
 namespace stator::capture {
@@ -79,16 +80,39 @@ Value* try_special(Interpreter& in, Value* self, const char* name, Value* argume
   return is_not_implemented(in, result) ? nullptr : result;
 }
 
+/// Whether the classes have different methods of that name.
+bool differ_in(PyTypeObject* a, PyTypeObject* b, const char* name) {
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  return _PyType_Lookup(a, key.get()) != _PyType_Lookup(b, key.get());
+}
+
+bool has_special_methods(const Value* value) { return value->kind == Kind::Object || value->kind == Kind::Tensor; }
+
+/// Operands whose classes decide: instances, and tensors of a class that has a method of its own for the operator.
+bool is_by_class(Interpreter& in, Value* a, Value* b, std::initializer_list<const char*> methods) {
+  for (Value* value : {a, b}) {
+    if (value->kind == Kind::Object) return true;
+    auto* tensor = as<TensorValue>(value);
+    for (const char* method : methods)
+      if (tensor && method && defines_anew(in, tensor, method)) return true;
+  }
+  return false;
+}
+
 Value* object_binary(Interpreter& in, const BinaryRow& row, Value* a, Value* b) {
   Value* result = nullptr;
-  if (a->kind == Kind::Object) {
+  bool right_first = false;
+  if (has_special_methods(a)) {
     if (row.in_place && (result = try_special(in, a, row.in_place, b))) return result;
-    bool subclass_first =
-        b->kind == Kind::Object && in.type_of(a) != in.type_of(b) && PyType_IsSubtype(in.type_of(b), in.type_of(a));
-    if (subclass_first && (result = try_special(in, b, row.reflected, a))) return result;
+    // A subclass comes first if it has a method of its own for it.
+    right_first = has_special_methods(b) && in.type_of(a) != in.type_of(b) &&
+                  PyType_IsSubtype(in.type_of(b), in.type_of(a)) &&
+                  differ_in(in.type_of(a), in.type_of(b), row.reflected);
+    if (right_first && (result = try_special(in, b, row.reflected, a))) return result;
     if ((result = try_special(in, a, row.method, b))) return result;
   }
-  if (b->kind == Kind::Object && (result = try_special(in, b, row.reflected, a))) return result;
+  bool tried = right_first || (has_special_methods(a) && in.type_of(a) == in.type_of(b));
+  if (!tried && has_special_methods(b) && (result = try_special(in, b, row.reflected, a))) return result;
   // Sequences have words of their own for it.
   for (Value* value : {a, b})
     if (in.type_of(value)->tp_as_sequence && in.type_of(value)->tp_as_sequence->sq_concat)
@@ -170,16 +194,16 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
     return array_binary(*this, row.in_place ? row.in_place : row.method, row.reflected, a, b);
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
     // A number does not know what to do with a tensor and leaves it to that.
+    bool by_class = is_by_class(*this, a, b, {row.method, row.reflected, row.in_place});
+    if (by_class || (is_number(a) && is_overridden(*this, b))) return object_binary(*this, row, a, b);
     constexpr int kSubtract = 10, kInPlaceSubtract = 23;
-    if (is_number(a) && (op == kSubtract || op == kInPlaceSubtract)) {
+    if (is_number(a)) {
+      if (op != kSubtract && op != kInPlaceSubtract) return call_method(b, row.reflected, {a});
       PyObject *x = number_fake(*this, static_cast<NumberValue*>(a)), *y = fake_of(static_cast<TensorValue*>(b));
       return torch_result([&] { return PyNumber_Subtract(x, y); }, row.method);
     }
-    if (is_number(a)) return call_method(b, row.reflected, {a});
-    return with_numbers([&] {
-      Ref x = to_torch(a), y = to_torch(b);
-      return torch_result([&] { return row.apply(x.get(), y.get()); }, row.method);
-    });
+    Value* const operands[] = {a, b};
+    return apply(operands, row.method, [&](PyObject* const* x) { return row.apply(x[0], x[1]); });
   }
   if (is_number(a) || is_number(b)) return number_binary(*this, op, a, b);
   if (Value* later = varying_result(*this, op, a, b)) return later;
@@ -221,21 +245,13 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
   auto apply = op == Op::UNARY_NEGATIVE ? PyNumber_Negative
                : op == Op::UNARY_INVERT ? PyNumber_Invert
                                         : PyNumber_Positive;
-  if (auto* tensor = as<TensorValue>(value)) {
-    PyObject* fake = fake_of(tensor);
-    return torch_result([&] { return apply(fake); }, "unary operator");
-  }
-  if (value->kind == Kind::Array)
-    return array_method(*this,
-                        op == Op::UNARY_NEGATIVE ? "__neg__"
-                        : op == Op::UNARY_INVERT ? "__invert__"
-                                                 : "__pos__",
-                        {value});
-  if (value->kind == Kind::Object) {
-    Value* method = special(*this, value,
-                            op == Op::UNARY_NEGATIVE ? "__neg__"
-                            : op == Op::UNARY_INVERT ? "__invert__"
-                                                     : "__pos__");
+  const char* name = op == Op::UNARY_NEGATIVE ? "__neg__" : op == Op::UNARY_INVERT ? "__invert__" : "__pos__";
+  bool by_class = is_by_class(*this, value, value, {name});
+  if (value->kind == Kind::Tensor && !by_class)
+    return this->apply(std::span(&value, 1), "unary operator", [&](PyObject* const* x) { return apply(x[0]); });
+  if (value->kind == Kind::Array) return array_method(*this, name, {value});
+  if (by_class) {
+    Value* method = special(*this, value, name);
     if (!method)
       raise(PyExc_TypeError, std::string("bad operand type for unary ") +
                                  (op == Op::UNARY_NEGATIVE ? "-"
@@ -261,6 +277,13 @@ bool Interpreter::truth(Value* value) {
       return result == 1;
     }
     case Kind::Tensor:
+      if (is_asked(*this, static_cast<TensorValue*>(value), "__bool__")) {
+        Value* given = call(special(*this, value, "__bool__"), {});
+        if (is_number(given)) return truth(given);
+        PyObject* answer = constant_of(given);
+        if (!answer || !PyBool_Check(answer)) throw Break{BreakId::raises, "__bool__ gave no bool"};
+        return answer == Py_True;
+      }
       throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
     case Kind::Array:
       throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};
@@ -366,21 +389,19 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     static const char* const kSwapped[] = {"__gt__", "__ge__", "__eq__", "__ne__", "__lt__", "__le__"};
     return array_binary(*this, kCompare[op], kSwapped[op], a, b);
   }
-  if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
-    static const int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-    if (is_number(a)) return compare(kSwapped[op], b, a);
-    return with_numbers([&] {
-      Ref x = to_torch(a), y = to_torch(b);
-      return torch_result([&] { return PyObject_RichCompare(x.get(), y.get(), op); }, kCompare[op]);
-    });
+  static const int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  bool by_class = is_by_class(*this, a, b, {kCompare[op], kCompare[kReflected[op]]});
+  if ((a->kind == Kind::Tensor || b->kind == Kind::Tensor) && !by_class) {
+    if (is_number(a)) return compare(kReflected[op], b, a);
+    Value* const operands[] = {a, b};
+    return apply(operands, kCompare[op], [&](PyObject* const* x) { return PyObject_RichCompare(x[0], x[1], op); });
   }
   if (a->kind == Kind::Text || b->kind == Kind::Text) needs_number("is compared as text");
   if (is_number(a) || is_number(b))
     if (Value* result = number_compare(*this, op, a, b)) return result;
   if (a->kind == Kind::Constant && b->kind == Kind::Constant)
     return pure_result(*this, PyObject_RichCompare(constant_of(a), constant_of(b), op));
-  if (a->kind == Kind::Object || b->kind == Kind::Object) {
-    static const int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  if (by_class) {
     static PyObject* const plain[] = {known_object("builtins.object.__lt__"), known_object("builtins.object.__le__"),
                                       known_object("builtins.object.__eq__"), known_object("builtins.object.__ne__"),
                                       known_object("builtins.object.__gt__"), known_object("builtins.object.__ge__")};
@@ -388,7 +409,7 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     std::tuple<Value*, Value*, int> order[] = {{a, b, op}, {b, a, kReflected[op]}};
     if (subclass_first) std::swap(order[0], order[1]);
     for (auto [self, other, which] : order) {
-      if (self->kind != Kind::Object) continue;
+      if (!has_special_methods(self)) continue;
       PyTypeObject* type = type_of(self);
       guard_class(type);
       Ref name = Ref::steal(PyUnicode_InternFromString(kCompare[which]));
@@ -473,6 +494,26 @@ bool Interpreter::contains(Value* container, Value* item) {
   return false;
 }
 
+static Py_ssize_t special_length(Interpreter& in, Value* value) {
+  Value* method = special(in, value, "__len__");
+  if (!method)
+    in.raise(PyExc_TypeError, std::string("object of type '") + in.type_of(value)->tp_name + "' has no len()");
+  PyObject* number = in.constant_of(in.call(method, {}));
+  if (!number || !PyLong_Check(number)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
+  return PyLong_AsSsize_t(number);
+}
+
+Value* tensor_length(Interpreter& in, TensorValue* tensor) {
+  if (Value* length = symbolic_length(in, tensor)) return length;
+  PyObject* fake = in.fake_of(tensor);
+  return in.torch_result(
+      [&]() -> PyObject* {
+        Py_ssize_t length = PyObject_Size(fake);
+        return length < 0 ? nullptr : PyLong_FromSsize_t(length);
+      },
+      "len");
+}
+
 std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
   switch (value->kind) {
     case Kind::Tuple:
@@ -498,20 +539,16 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
       return length;
     }
     case Kind::Tensor: {
-      PyObject* fake = fake_of(static_cast<TensorValue*>(value));
-      Value* length = torch_result([&] { return PyLong_FromSsize_t(PyObject_Size(fake)); }, "len");
+      auto* tensor = static_cast<TensorValue*>(value);
+      if (is_asked(*this, tensor, "__len__")) return special_length(*this, value);
+      Value* length = tensor_length(*this, tensor);
+      if (is_number(length)) needs_number("as a length");
       return PyLong_AsSsize_t(constant_of(length));
     }
     case Kind::Text:
       needs_number("is in a text whose length is asked for");
-    case Kind::Object: {
-      Value* method = special(*this, value, "__len__");
-      if (!method) raise(PyExc_TypeError, std::string("object of type '") + type_of(value)->tp_name + "' has no len()");
-      Value* length = call(method, {});
-      PyObject* number = constant_of(length);
-      if (!number || !PyLong_Check(number)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
-      return PyLong_AsSsize_t(number);
-    }
+    case Kind::Object:
+      return special_length(*this, value);
     default:
       return std::nullopt;
   }

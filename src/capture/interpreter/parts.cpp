@@ -21,6 +21,10 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::stri
 
 void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors) {
   if (auto* tensor = as<TensorValue>(value)) {
+    // The graph of a part makes tensors of no class.
+    bool is_plain = tensor->type == TorchTracer::tensor_type() || tensor->source;
+    if (!is_plain || !TorchTracer::is_plain_class(tensor->type))
+      throw Break{BreakId::tensor_subclass, what + " with a tensor of a subclass"};
     tensors.push_back(tensor);
   } else if (auto* sequence = as_sequence(value)) {
     for (size_t i = 0; i < sequence->items.size(); ++i) collect_tensors(in, in.item(sequence, i), what, tensors);

@@ -2,7 +2,10 @@
 #include "capture/interpreter/tensor_attributes.h"
 
 #include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/attributes.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+#include "capture/interpreter/overrides.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -48,8 +51,6 @@ constexpr RefusedRow kRefused[] = {
     {"__deepcopy__", "copying"},
     {"__setstate__", "pickling"},
     {"names", "named tensors"},
-    {"as_subclass", "subclasses"},
-    {"_make_subclass", "subclasses"},
     {"volatile", "an old attribute"},
     {"__format__", "text"},
     {"__repr__", "text"},
@@ -157,6 +158,19 @@ Value* own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   return nullptr;
 }
 
+void set_own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
+  in.fake_of(tensor);
+  tensor->own.insert(tensor->own.begin(), {Ref::borrow(name), to});
+  in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+}
+
+/// Whether it is a field of tensors that the bindings describe.
+bool is_field(PyObject* descriptor) {
+  static PyTypeObject* const owner = reinterpret_cast<PyTypeObject*>(known_object("torch._C.TensorBase"));
+  return descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type &&
+         reinterpret_cast<PyDescrObject*>(descriptor)->d_type == owner;
+}
+
 struct PropertyRow {
   const char* name;
   Value* (*read)(Interpreter&, TensorValue*);
@@ -179,10 +193,34 @@ const PropertyRow* property(PyObject* name) {
 }  // namespace
 
 Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   PyTypeObject* type = tensor->type;
   in.guard_class(type);
-  if (const char* why = refusal(name)) refuse(PyUnicode_AsUTF8(name), why);
+  if (TorchTracer::is_plain_class(type)) return tensor_field(in, tensor, name);
+  if (defines_anew(in, tensor, "__getattribute__"))
+    throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + " has its own __getattribute__"};
   PyObject* on_class = _PyType_Lookup(type, name);
+  if (on_class != _PyType_Lookup(TorchTracer::tensor_type(), name)) {
+    // What the subclass defines is read as on any instance.
+    if (!Py_TYPE(on_class)->tp_descr_set)
+      if (Value* own = own_attribute(in, tensor, name)) return own;
+    return in.bind_descriptor(on_class, type, tensor, name);
+  }
+  if (Value* found = tensor_field(in, tensor, name)) return found;
+  PyObject* fallback = _PyType_Lookup(type, getattr);
+  if (!fallback) return nullptr;
+  return in.call(in.bind_descriptor(fallback, type, tensor, getattr), arguments({in.constant(name)}));
+}
+
+Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  PyTypeObject* type = tensor->type;
+  PyObject* on_class = _PyType_Lookup(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
+  if (is_field(on_class) && is_overridden(in, tensor)) {
+    Value* const self = tensor;
+    return in.apply(std::span(&self, 1), text_of(name).c_str(),
+                    [&](PyObject* const* x) { return PyObject_GetAttr(x[0], name); });
+  }
+  if (const char* why = refusal(name)) refuse(PyUnicode_AsUTF8(name), why);
   if (!on_class) return own_attribute(in, tensor, name);
   if (const PropertyRow* row = property(name); row && row->read) return row->read(in, tensor);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
@@ -190,23 +228,68 @@ Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   PyTypeObject* kind = Py_TYPE(on_class);
   if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type)
     return in.arena.make<MethodValue>(in.constant(on_class), tensor);
-  if (kind == &PyFunction_Type) return in.bind_descriptor(on_class, type, tensor, name);
+  bool inlined = kind == &PyFunction_Type || kind == &PyClassMethod_Type ||
+                 (kind == &PyProperty_Type && is_overridden(in, tensor));
+  if (inlined) return in.bind_descriptor(on_class, type, tensor, name);
   PyObject* fake = in.fake_of(tensor);
   return in.torch_result([&] { return PyObject_GetAttr(fake, name); }, PyUnicode_AsUTF8(name));
 }
 
+static void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to);
+
 void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
-  in.guard_class(tensor->type);
-  const PropertyRow* row = property(name);
-  if (!row && !_PyType_Lookup(tensor->type, name)) {
-    in.fake_of(tensor);
-    tensor->own.insert(tensor->own.begin(), {Ref::borrow(name), to});
-    in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+  PyTypeObject* type = tensor->type;
+  in.guard_class(type);
+  PyObject* on_class = _PyType_Lookup(type, name);
+  bool defined_anew = defines_anew(in, tensor, PyUnicode_AsUTF8(name));
+  if (defines_anew(in, tensor, "__setattr__"))
+    throw Break{BreakId::mutation, std::string(type->tp_name) + " has its own __setattr__"};
+  if (defined_anew && Py_TYPE(on_class) == &PyProperty_Type) {
+    Ref setter = Ref::steal(PyObject_GetAttrString(on_class, "fset"));
+    if (setter && PyFunction_Check(setter.get())) {
+      Value* function = in.wrap(setter.get(), in.sources().pinned(setter.get(), "a setter"));
+      in.call(function, arguments({tensor, to}));
+      return;
+    }
+  }
+  if (defined_anew && Py_TYPE(on_class)->tp_descr_set)
+    throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor subclass"};
+  if (defined_anew) return set_own_attribute(in, tensor, name, to);
+  set_tensor_field(in, tensor, name, to);
+}
+
+void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
+  PyObject* on_class = _PyType_Lookup(TorchTracer::tensor_type(), name);
+  if (is_field(on_class) && is_overridden(in, tensor)) {
+    Value* const both[] = {tensor, to};
+    in.apply(both, text_of(name).c_str(), [&](PyObject* const* x) -> PyObject* {
+      if (PyObject_SetAttr(x[0], name, x[1]) < 0) return nullptr;
+      Py_RETURN_NONE;
+    });
     return;
   }
+  const PropertyRow* row = property(name);
+  if (!row && !on_class) return set_own_attribute(in, tensor, name, to);
   if (!row || !row->write)
     throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor"};
   row->write(in, tensor, to);
+}
+
+Value* call_tensor_field(Interpreter& in, PyObject* method, const CallArgs& args) {
+  Ref field = Ref::steal(PyObject_GetAttrString(method, "__self__")),
+      which = Ref::steal(PyObject_GetAttrString(method, "__name__"));
+  PyErr_Clear();
+  if (!which || !is_field(field.get()) || !args.keywords.empty()) return nullptr;
+  auto* descriptor = field.as<PyDescrObject>();
+  auto* tensor = as<TensorValue>(at_or_null(args, 0));
+  if (!tensor) return nullptr;
+  if (PyUnicode_CompareWithASCIIString(which.get(), "__get__") == 0)
+    return tensor_field(in, tensor, descriptor->d_name);
+  if (PyUnicode_CompareWithASCIIString(which.get(), "__set__") == 0 && args.positional.size() == 2) {
+    set_tensor_field(in, tensor, descriptor->d_name, args.positional[1]);
+    return in.none();
+  }
+  return nullptr;
 }
 
 static Ref grad_fn_of(PyObject* fake) {

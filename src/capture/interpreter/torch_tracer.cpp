@@ -240,7 +240,6 @@ std::shared_ptr<graph::Graph> TorchTracer::finish(const std::vector<PyObject*>& 
 }
 
 bool TorchTracer::is_plain_tensor(PyObject* object) {
-  if (Py_TYPE(object) != tensor_type() && Py_TYPE(object) != parameter_type()) return false;
   const at::Tensor& tensor = THPVariable_Unpack(object);
   return tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() &&
          !tensor.key_set().has(c10::DispatchKey::Python) && !is_wrapped(object) &&

@@ -104,10 +104,12 @@ class TorchTracer {
   /// input that stays.
   std::shared_ptr<graph::Graph> finish(const std::vector<PyObject*>& outputs, std::vector<uint32_t>& kept);
 
-  /// True for exact torch.Tensor and torch.nn.Parameter objects of a kind that has a fake.
+  /// Whether a tensor, of whatever class, is of a kind that has a fake.
   static bool is_plain_tensor(PyObject* object);
   /// Any torch.Tensor instance, subclasses too.
   static bool is_tensor(PyObject* object);
+  /// torch.Tensor and torch.nn.Parameter: no other class has a say in what operators do.
+  static bool is_plain_class(const PyTypeObject* type) { return type == tensor_type() || type == parameter_type(); }
   static PyTypeObject* tensor_type();
   static PyTypeObject* parameter_type();
 

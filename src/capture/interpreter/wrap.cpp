@@ -64,6 +64,7 @@ static bool is_per_call(const Source* source) {
     case SourceKind::Argument:
     case SourceKind::Item:
     case SourceKind::Upcoming:
+    case SourceKind::FunctionMode:
       return true;
     case SourceKind::DictItem:
       return source->parent->kind != SourceKind::InstanceDict && source->parent->kind != SourceKind::Pinned;
@@ -87,6 +88,10 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   if (TorchTracer::is_tensor(object)) {
     if (!TorchTracer::is_plain_tensor(object))
       throw Break{BreakId::tensor_subclass, source->describe() + " is a " + type->tp_name};
+    if (!TorchTracer::is_plain_class(type)) {
+      guard_type(source, type);
+      guard_class(type);
+    }
     auto* tensor = arena.make<TensorValue>(Ref(), type);
     tensor->real = Ref::borrow(object);
     return from_outside(tensor);

@@ -23,6 +23,10 @@ Source* SourceTree::argument(int slot, PyObject* object) {
   return make(SourceKind::Argument, nullptr, slot, nullptr, object);
 }
 
+Source* SourceTree::function_mode(int32_t index, PyObject* object) {
+  return make(SourceKind::FunctionMode, nullptr, index, nullptr, object);
+}
+
 Source* SourceTree::function(PyObject* object) {
   for (Source* root : roots_)
     if (root->kind == SourceKind::Function) return root;
@@ -146,6 +150,8 @@ std::string Source::describe() const {
       return parent->describe() + ".iterator[" + std::to_string(index) + "]";
     case SourceKind::Iterated:
       return parent->describe() + ".iterated";
+    case SourceKind::FunctionMode:
+      return "<torch-function mode " + std::to_string(index) + ">";
   }
   return "?";
 }

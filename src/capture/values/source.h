@@ -34,6 +34,7 @@ enum class SourceKind : uint8_t {
   Counter,        // the number that the parent enumerate gives after `index` others
   Asked,          // iterator `index` of those that the parent enumerate or zip asks
   Iterated,       // the list or dict that the parent iterator goes over
+  FunctionMode,   // the thread's torch-function mode number `index`, from the outermost
 };
 
 /// `index` of an Attribute source: an attribute of the instance itself, or a field that its class describes.
@@ -86,6 +87,7 @@ class SourceTree {
  public:
   Source* argument(int slot, PyObject* object);
   Source* function(PyObject* object);
+  Source* function_mode(int32_t index, PyObject* object);
   Source* pinned(PyObject* object, const char* what);
   Source* child(Source* parent, SourceKind kind, int32_t index, PyObject* key, PyObject* object);
 

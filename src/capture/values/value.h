@@ -199,6 +199,7 @@ struct ObjectValue final : Value {
   // Exceptions made in the program; their base is the tuple of args.
   Value *cause = nullptr, *context = nullptr;
   bool suppress_context = false, raised = false;
+  uint64_t step = 0;  // blocks that change a thread's state: the instruction to stop before, where they are entered
   ObjectValue(PyTypeObject* t) : Value(kKind), type(t) {}
 
   /// The place of an attribute that the program wrote; null if it wrote none.

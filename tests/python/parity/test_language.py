@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import math
@@ -388,9 +389,46 @@ def other_arguments(a, key):
     return a[key] if isinstance(key, tuple) else a[key] * 2
 
 
+@program((x, "scale + 1", 2), (x, " [scale, SCALE][-1]", 3))
+def eval_of_text(a, text, scale):
+    def inner():
+        return scale + eval("scale * 2")
+
+    return a * eval(text), inner(), eval("(lambda k: k * 2)(scale)")
+
+
+@program((x, "Pair"), (x, "Two"))
+def named_tuple_made_inside(a, title):
+    made = collections.namedtuple(title, ["left", "right"], defaults=[1])
+    pair = made(a)
+    return pair.left * pair.right, len(pair), made._fields, pair._asdict(), type(pair).__name__, made.__module__
+
+
+@program((x,))
+def addresses(a):
+    seen = {id(torch): "torch", id(TABLE.__class__): "dict"}
+    return a + 1, seen[id(torch)], id(dict) in seen
+
+
 @pytest.mark.parametrize("name", programs)
 def test_program(name):
     fn, calls = programs[name]
     check_parity(fn, *calls, *calls)
     assert not stator.counters()["breaks"]
     assert stator.counters()["cache"]["hits"] >= len(calls)
+
+
+def test_named_tuple_class_that_is_seen():
+    """Each call has its own."""
+
+    def fn(a):
+        made = collections.namedtuple("Made", "b")
+        return made(a * 2)
+
+    compiled = stator.compile(fn)
+    first, second = compiled(x), compiled(x)
+    assert torch.equal(first.b, x * 2) and type(first) is not type(second)
+
+
+def test_eval_that_raises():
+    check_parity(lambda a, text: (a + 1, eval(text)), (x, "1 +"), (x, "nowhere"), (x, "1 / 0"))

@@ -2,6 +2,8 @@
 
 import torch
 
+import stator
+from tests.python.helpers import assert_same
 from tests.python.parity.programs import Programs, x, y
 
 programs = Programs()
@@ -208,4 +210,54 @@ def no_grad_update(a):
     return a * 2
 
 
+@programs((x, torch.float64), (x, torch.float32))
+def default_dtype_of_the_rest(a, dtype):
+    before = torch.get_default_dtype()
+    b = torch.ones(3)
+    torch.set_default_dtype(dtype)
+    c, d = torch.ones(3), torch.arange(3) / 2
+    torch.set_default_dtype(before)
+    return a + b, a + c, b, c, d, torch.arange(3) / 2, torch.tensor(1.0)
+
+
 test_torch_state = programs.tests()
+
+
+def default_dtype_is_left(a, dtype):
+    torch.set_default_dtype(dtype)
+    return a + torch.ones(3)
+
+
+def default_dtype_and_an_error(a, b):
+    torch.set_default_dtype(torch.float64)
+    try:
+        return a.view(-1)[: b.numel()] + b[b.long()]
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_default_dtype_outlives_the_call():
+    before = torch.get_default_dtype()
+    compiled = stator.compile(default_dtype_is_left, fullgraph=True)
+    try:
+        for dtype in (torch.float64, torch.float32, torch.float64, torch.float32):
+            expected = default_dtype_is_left(x, dtype)
+            torch.set_default_dtype(torch.float32)
+            assert_same(compiled(x, dtype), expected)
+            assert torch.get_default_dtype() == dtype
+            torch.set_default_dtype(torch.float32)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_default_dtype_after_an_error():
+    compiled = stator.compile(default_dtype_and_an_error)
+    for index in (0.0, 1.0, 5.0):
+        outcomes = []
+        for fn in (default_dtype_and_an_error, compiled):
+            try:
+                outcomes.append(fn(x, torch.tensor([index, 0.0])))
+            except IndexError as error:
+                outcomes.append(str(error))
+            assert torch.get_default_dtype() == torch.float32
+        assert_same(*outcomes)
