@@ -140,6 +140,8 @@ class ReferenceExecutable::Builder {
   // The last read of a register inside the last node that needs it takes the tensor out. A node that returns the value
   // again (in place) takes it too: the return fills the register anew.
   void move_last_reads(const Step& step, const graph::Node& node, uint32_t index) {
+    // Several `out` arguments come back as references to them, which torch may read after it has dropped its operands.
+    if (node.results.size() > 1 && node.op.schema().is_mutable()) return;
     c10::SmallVector<uint32_t, 8> kept;  // registers that must stay, or were taken by a later operand
     auto visit = [&](Operand& operand) {
       if (operand.kind != Operand::Kind::Copy) return;
