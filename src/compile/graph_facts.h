@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace stator::graph {
 class Graph;
@@ -19,6 +20,11 @@ struct Hazard {
   uint32_t node, effect;
 };
 Hazard hazard_of(const graph::Graph& graph);
+/// An input to which autograd follows a write, and the first node that writes there. Indices.
+struct FollowedWrite {
+  uint32_t input, node;
+};
+std::vector<FollowedWrite> followed_writes(const graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
 }  // namespace stator

@@ -4,6 +4,7 @@
 #include "capture/call/runners.h"
 #include "capture/guards/global_state.h"
 #include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/assemble.h"
 #include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/exceptions.h"
@@ -58,10 +59,12 @@ struct Walk {
   uint64_t retry = 0;  // a step to stop before instead
 };
 
-Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& state, uint64_t stop_before) {
+Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& state, uint64_t stop_before,
+          bool reads_items = false) {
   Walk w;
   w.interpreter = std::make_unique<Interpreter>(start, graph_name);
   Interpreter& in = *w.interpreter;
+  in.reads_items = reads_items;
   if (config().aten_graphs) in.torch.record_below();
   in.stop_before = stop_before;
   auto note_state = [&] {
@@ -125,6 +128,28 @@ Walk walk_to_break(const Start& start, const std::string& graph_name, const Stat
   return w;
 }
 
+/// Where a plan has to end although nothing breaks there.
+struct Cut {
+  uint64_t step;
+  BreakId why;
+};
+
+std::optional<Cut> needed_cut(const Walk& w) {
+  Interpreter& in = *w.interpreter;
+  // What the write makes of the view's base, and so what autograd says of either, no fake tells.
+  for (const FollowedWrite& write : followed_writes(*w.graph))
+    if (is_view_tensor(in.inputs[w.kept[write.input]]->real.get()))
+      return Cut{in.step_of_node(write.node), BreakId::view_write};
+  // An operator that raises must find the world as the program would: what cannot be taken back ends the plan before
+  // it.
+  Hazard hazard = hazard_of(*w.graph);
+  if (hazard.node >= op_count(*w.graph)) return {};
+  bool is_own = hazard.effect == hazard.node;
+  uint64_t before = in.step_of_node(hazard.node);
+  if (before == 0 || (!is_own && before <= in.step_of_node(hazard.effect))) return {};
+  return Cut{before, is_own ? BreakId::way_back : BreakId::way_back_cut};
+}
+
 }  // namespace
 
 std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& request, const std::string& graph_name) {
@@ -145,11 +170,12 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
   int64_t fuel = std::max<int64_t>(config().break_after, start.offset == 0 && config().break_after < 0 ? 1 : -1);
   uint64_t stop = fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0;
   BreakId why_stopped = BreakId::fuel;
+  bool reads_items = false;
   LaterError interrupted;  // by a signal handler; comes after all that the walk holds is gone
   Walk w;
   auto attempt = [&](bool assuming) {
     AssumptionScope scope(assuming);
-    w = walk(start, graph_name, state, stop);
+    w = walk(start, graph_name, state, stop, reads_items);
     entry->broke = w.broke;
     if (w.stopped) entry->broke = BreakReason{why_stopped, "", w.interpreter->end_stack};
     // Only a signal handler's exception is left set: it is the user's.
@@ -163,21 +189,24 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
   };
   // Where an assumption fails the program itself runs; a backend of the user's cannot take back what its graph did.
   bool assuming = !request.compiler;
-  if (!attempt(assuming) || (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false))) {
+  auto attempts = [&] {
+    if (!attempt(assuming)) return false;
+    if (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false)) return false;
+    if (request.fullgraph) {
+      // Rather than give up: an integer that came in a tensor is guarded.
+      reads_items = w.broke && w.broke->id == BreakId::data_dependent;
+      return !reads_items || attempt(assuming);
+    }
+    if (request.compiler || config().break_after || !w.graph) return true;
+    auto cut = needed_cut(w);
+    if (!cut) return true;
+    stop = cut->step;
+    why_stopped = cut->why;
+    return attempt(assuming);
+  };
+  if (!attempts()) {
     interrupted.take();
     return nullptr;
-  }
-  // An operator that raises must find the world as the program would: what cannot be taken back ends the plan before
-  // it.
-  if (!request.compiler && !request.fullgraph && !config().break_after && w.graph) {
-    Hazard hazard = hazard_of(*w.graph);
-    bool is_own = hazard.effect == hazard.node;
-    uint64_t before = hazard.node < op_count(*w.graph) ? w.interpreter->step_of_node(hazard.node) : 0;
-    if (before > 0 && (is_own || before > w.interpreter->step_of_node(hazard.effect))) {
-      stop = before;
-      why_stopped = is_own ? BreakId::way_back : BreakId::way_back_cut;
-      if (!attempt(assuming)) return nullptr;
-    }
   }
   entry->phases.interpret = watch.lap();
 
@@ -190,6 +219,11 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
     input_sources.push_back(interpreter.inputs[input]->source);
     example_inputs.push_back(interpreter.inputs[input]->real.get());
   }
+  if (w.graph)
+    for (const FollowedWrite& write : followed_writes(*w.graph)) {
+      TensorValue* input = interpreter.inputs[w.kept[write.input]];
+      interpreter.guard_at_end(input->source, FactKind::View, is_view_tensor(input->real.get()));
+    }
   entry->bound = interpreter.bound_places();
   entry->guards = std::make_unique<CheckArray>(interpreter.take_sources(), state.before());
   entry->phases.guards = watch.lap();

@@ -269,6 +269,10 @@ int check_not_same_as(Check& c, CheckRun& run) { return run.slots[c.slot] != run
 
 int check_leaf(Check& c, CheckRun& run) { return is_leaf_tensor(run.slots[c.slot]) == static_cast<bool>(c.number); }
 
+int check_view(Check& c, CheckRun& run) { return is_view_tensor(run.slots[c.slot]) == static_cast<bool>(c.number); }
+
+int check_item(Check& c, CheckRun& run) { return whole_item(run.slots[c.slot]) == static_cast<int64_t>(c.number); }
+
 int check_array_layout(Check& c, CheckRun& run) { return has_layout(run.slots[c.slot], c.object); }
 
 int check_offset(Check& c, CheckRun& run) {
@@ -345,6 +349,12 @@ std::string describe_not_same(const Fact& fact) {
 }
 
 std::string describe_leaf(const Fact& fact) { return fact.number ? "is a leaf" : "is no leaf"; }
+std::string saw_item(const Fact&, PyObject* object) {
+  auto item = object ? whole_item(object) : std::nullopt;
+  return item ? "holds " + std::to_string(*item) : saw_type({}, object);
+}
+std::string describe_view(const Fact& fact) { return fact.number ? "is a view" : "is no view"; }
+std::string describe_item(const Fact& fact) { return "holds " + std::to_string(static_cast<int64_t>(fact.number)); }
 std::string describe_array_layout(const Fact&) { return "is an array of the same dtype, shape and strides"; }
 std::string describe_offset(const Fact& fact) { return "begins at " + std::to_string(fact.number) + " of its storage"; }
 std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
@@ -372,6 +382,8 @@ constexpr FactRow kFacts[] = {
     /* SameAs */ {check_same_as, describe_same, saw_object},
     /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},
     /* Leaf */ {check_leaf, describe_leaf, saw_type},
+    /* View */ {check_view, describe_view, saw_type},
+    /* Item */ {check_item, describe_item, saw_item},
     /* Offset */ {check_offset, describe_offset, saw_type},
     /* NoGradient */ {check_no_gradient, describe_no_gradient, saw_type},
     /* NothingHandled */ {check_nothing_handled, describe_nothing_handled, saw_type},

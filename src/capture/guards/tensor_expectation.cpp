@@ -140,6 +140,23 @@ int64_t storage_offset_of(PyObject* tensor) { return THPVariable_Unpack(tensor).
 
 bool is_leaf_tensor(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
 
+bool is_view_tensor(PyObject* tensor) { return THPVariable_Unpack(tensor).is_view(); }
+
+std::optional<int64_t> whole_item(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (!tensor.is_cpu() || tensor.layout() != at::kStrided || tensor.numel() != 1 || !tensor.has_storage()) return {};
+  switch (tensor.scalar_type()) {
+    case at::kLong:
+      return *tensor.const_data_ptr<int64_t>();
+    case at::kInt:
+      return *tensor.const_data_ptr<int32_t>();
+    case at::kBool:
+      return *tensor.const_data_ptr<bool>();
+    default:
+      return {};
+  }
+}
+
 PyObject* gradient_of(PyObject* tensor) {
   const at::Tensor& gradient = THPVariable_Unpack(tensor).grad();
   if (!gradient.defined()) return nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "capture/pycompat/ref.h"
@@ -23,6 +24,10 @@ class TensorExpectation {
 
 /// Whether the tensor is a leaf of autograd's graph.
 bool is_leaf_tensor(PyObject* tensor);
+/// Whether autograd knows it as a view of another tensor.
+bool is_view_tensor(PyObject* tensor);
+/// The one element of a tensor of integers or truths in the CPU's memory; empty for any other.
+std::optional<int64_t> whole_item(PyObject* tensor);
 /// Where it begins in its storage, in elements.
 int64_t storage_offset_of(PyObject* tensor);
 /// The tensor's gradient, borrowed from it; null if it has none.

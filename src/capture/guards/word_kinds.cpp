@@ -282,6 +282,8 @@ constexpr WordsFn kFacts[] = {
     /* SameAs */ relation_words,
     /* NotSameAs */ relation_words,
     /* Leaf */ no_words,
+    /* View */ no_words,
+    /* Item */ no_words,
     /* Offset */ no_words,
     /* NoGradient */ no_words,
     /* NothingHandled */ no_words,

@@ -313,6 +313,10 @@ void Interpreter::guard(Source* source, FactKind kind, PyObject* object, int64_t
   sources_->add_fact(source, std::move(fact));
 }
 
+void Interpreter::guard_at_end(Source* source, FactKind kind, int64_t number) {
+  sources_->add_fact(source, Fact{kind, Ref(), Ref(), number, UserLine()});
+}
+
 void Interpreter::guard_class(PyTypeObject* type) {
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
   auto [found, fresh] = guarded_classes_.try_emplace(type, true);

@@ -149,6 +149,7 @@ class Interpreter {
   Value* run();
   /// The instruction to stop before (0: none): `at_stop` is called with all frames in place, then Stopped thrown.
   uint64_t stop_before = 0;
+  bool reads_items = false;  // integers in input tensors are known, and guarded
   std::function<void()> at_stop;
   uint64_t end_step = 0;
   /// The step to stop before so that every frame that stands now, or stands then, can be gone on in.
@@ -290,6 +291,8 @@ class Interpreter {
   SourceTree& sources() { return *sources_; }
   std::unique_ptr<SourceTree> take_sources() { return std::move(sources_); }
   void guard(Source* source, FactKind kind, PyObject* object = nullptr, int64_t number = 0);
+  /// After the last instruction, for what no single line needs.
+  void guard_at_end(Source* source, FactKind kind, int64_t number);
   void guard_type(Source* source, PyTypeObject* type) {
     guard(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type));
   }

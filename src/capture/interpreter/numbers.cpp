@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
@@ -44,6 +45,12 @@ Value* symbolic_number(Interpreter& in, PyObject* object) {
 Value* tensor_number(Interpreter& in, TensorValue* tensor) {
   PyObject* fake = in.fake_of(tensor);
   if (in.in_transform || tensor->wrapped_at) throw Break{BreakId::data_exit, "Tensor.item: within a transform"};
+  if (in.reads_items && tensor->source && !in.torch.is_written(fake)) {
+    if (auto item = whole_item(tensor->real.get())) {
+      in.guard(tensor->source, FactKind::Item, nullptr, *item);
+      return TorchTracer::holds_truth(fake) ? in.boolean(*item != 0) : in.integer(*item);
+    }
+  }
   in.locate();
   Ref number = in.torch.item(fake);
   if (!number) throw Break{BreakId::data_exit, "Tensor.item: " + in.torch.failure()};

@@ -114,6 +114,11 @@ Value* object_format(Interpreter& in, ObjectValue* object, Value* spec) {
 }  // namespace
 
 Value* Interpreter::format(Value* value, int conversion, Value* spec) {
+  if (auto* tensor = as<TensorValue>(value)) {
+    // Without dimensions it is formatted as its element.
+    bool is_plain = conversion == kAsIs && type_of(value) == TorchTracer::tensor_type();
+    if (is_plain && TorchTracer::has_no_dimensions(fake_of(tensor))) value = tensor_item(*this, tensor);
+  }
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
   if (auto* number = as<NumberValue>(value)) return number_text(*this, number, conversion, spec);
   if (value->kind == Kind::Text) {

@@ -3,9 +3,12 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include <algorithm>
+
 #include "capture/interpreter/torch_tracer.h"
 #include "capture/interpreter/torch_tracer_impl.h"
 #include "core/fake/fake_tensor.h"
+#include "core/graph/uses.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::capture {
@@ -87,6 +90,22 @@ Ref TorchTracer::number_fake(PyObject* symbol) {
 bool TorchTracer::has_symbolic_sizes(PyObject* fake) {
   return THPVariable_Unpack(fake).unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
+
+bool TorchTracer::is_written(PyObject* object) const {
+  const at::Tensor& fake = THPVariable_Unpack(object);
+  const graph::Graph& graph = impl_->tracer.graph();
+  auto writes = [&](const graph::Node& node) {
+    bool found = false;
+    graph::for_each_written(
+        node, [&](graph::ValueId id) { found = found || graph::share_storage(graph.values[id].fake, fake); });
+    return found;
+  };
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), writes);
+}
+
+bool TorchTracer::has_no_dimensions(PyObject* fake) { return THPVariable_Unpack(fake).dim() == 0; }
+
+bool TorchTracer::holds_truth(PyObject* fake) { return THPVariable_Unpack(fake).scalar_type() == at::kBool; }
 
 bool TorchTracer::wants_number_as_tensor() const { return failure_.find(tracer::kNumberAsTensor) != std::string::npos; }
 

@@ -67,6 +67,10 @@ class TorchTracer {
   static PyTypeObject* number_type(PyObject* object);
   /// Whether a size of the fake depends on data.
   static bool has_symbolic_sizes(PyObject* fake);
+  /// Whether something was written to the fake's memory so far.
+  bool is_written(PyObject* fake) const;
+  static bool holds_truth(PyObject* fake);
+  static bool has_no_dimensions(PyObject* fake);
   /// The last failure was one of a number in a tensor's place: the call takes `number_fake`.
   bool wants_number_as_tensor() const;
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/backend/probe.h"
+#include "core/graph/uses.h"
 #include "core/shapes/number_ops.h"
 
 namespace stator::backend {
@@ -88,10 +89,6 @@ bool may_raise(const graph::Graph& graph, const graph::Node& node) {
   return true;
 }
 
-const c10::StorageImpl* storage_of(const at::Tensor& fake) {
-  return fake.has_storage() ? fake.storage().unsafeGetStorageImpl() : nullptr;
-}
-
 }  // namespace
 
 Rewind::Rewind(const graph::Graph& graph) {
@@ -124,22 +121,16 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
     if (elsewhere) first_lasting_ = std::min(first_lasting_, index);
   }
   uint32_t effect = first_effect_;
-  for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
-    const auto* alias = schema.arguments()[i].alias_info();
-    if (alias && alias->isWrite()) writes(graph, node.args[i], index);
-  }
+  graph::for_each_written(node, [&](graph::ValueId id) { writes(graph, graph.values[id].fake, index); });
   fails_inside_[index] = raises && schema.is_mutable() && (first_effect_ < effect || effect < index);
   if (fails_inside_[index] && first_lasting_ == index && hazard_.node > index) hazard_ = {index, index};
 }
 
-void Rewind::writes(const graph::Graph& graph, const graph::Argument& argument, uint32_t index) {
-  for (const auto& item : argument.items) writes(graph, item, index);
-  if (argument.kind != graph::Argument::Kind::Value) return;
-  const at::Tensor& target = graph.values[argument.value].fake;
+void Rewind::writes(const graph::Graph& graph, const at::Tensor& target, uint32_t index) {
   bool outside = false, undone = !graph.nodes[index].op.hasTag(at::Tag::inplace_view);
   for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
     const at::Tensor& input = graph.values[graph.inputs[i]].fake;
-    if (storage_of(input) != storage_of(target)) continue;
+    if (!graph::share_storage(input, target)) continue;
     outside = true;
     // What autograd knows of a tensor cannot be put back.
     undone &= !input.requires_grad() && input.device().is_cpu();

@@ -39,7 +39,7 @@ class STATOR_API Rewind {
 
  private:
   void look_at(const graph::Graph& graph, uint32_t index);
-  void writes(const graph::Graph& graph, const graph::Argument& argument, uint32_t index);
+  void writes(const graph::Graph& graph, const at::Tensor& target, uint32_t index);
 
   std::vector<uint32_t> written_;  // inputs whose storages are copied first
   bool random_ = false;

@@ -1,9 +1,14 @@
 #include <ATen/InferSize.h>
 #include <ATen/TensorUtils.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "core/fake/construct.h"
+#include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
 #include "core/fake/spec.h"
+#include "core/fake/symbolic.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -27,10 +32,34 @@ void reshape_alias(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_view(self, args.sym_ints(1), args.sym_ints(2), self.sym_storage_offset()));
 }
 
+/// Row-major tensors have every view; where the number of elements is another than the sizes say, the run raises.
+at::Tensor symbolic_view(const at::Tensor& self, const std::vector<c10::SymInt>& shape) {
+  Dims sizes = to_dims(shape);
+  c10::SymInt product = 1;
+  std::optional<size_t> inferred;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i].maybe_as_int() == -1) {
+      TORCH_CHECK(!inferred, "only one dimension can be inferred");
+      inferred = i;
+    } else {
+      sizes[i] = shapes::as_size(sizes[i]);
+      product = product * sizes[i];
+    }
+  }
+  if (inferred) sizes[*inferred] = shapes::as_size(shapes::quotient(self.sym_numel(), product));
+  return make_view(self, sizes, contiguous_strides(sizes), self.sym_storage_offset());
+}
+
 void view(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   const auto shape = args.sym_ints(1);
+  const bool asks_symbols =
+      std::any_of(shape.begin(), shape.end(), [](const auto& s) { return s.is_heap_allocated(); });
+  if (asks_symbols || is_symbolic(self)) {
+    require(is_row_major(self), args, "a view of what may not be row-major");
+    return args.returns(symbolic_view(self, shape));
+  }
   const Dims sizes = at::infer_size_dv(shape, self.sym_numel());
   const auto strides = at::detail::computeStride(self.sym_sizes(), self.sym_strides(), sizes);
   TORCH_CHECK(strides.has_value(),

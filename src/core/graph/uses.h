@@ -15,6 +15,21 @@ void for_each_value(const Argument& argument, const Visit& visit) {
   for (const auto& item : argument.items) for_each_value(item, visit);
 }
 
+/// The values that the node writes to, as its schema tells.
+template <class Visit>
+void for_each_written(const Node& node, const Visit& visit) {
+  const auto& schema = node.op.schema();
+  for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) for_each_value(node.args[i], visit);
+  }
+}
+
+/// Whether two tensors, fakes too, lie in one storage.
+inline bool share_storage(const at::Tensor& a, const at::Tensor& b) {
+  return a.has_storage() && b.has_storage() && a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+}
+
 /// Calls `visit(value)` for each result that is a value.
 template <class Visit>
 void for_each_result(const Node& node, const Visit& visit) {

@@ -347,6 +347,20 @@ Expr apply(Op op, const Expr& a, const Expr& b) {
   return make(op, *type, std::move(args), *type == Type::Int ? range_of(op, a, b) : Range{}, op_name(op));
 }
 
+Expr divided(const Expr& a, const Expr& b) {
+  Sum sum;
+  sum.add_scaled(a, 1);
+  const auto times = whole(b);
+  if (!times && sum.constant == 0 && sum.terms.size() == 1 && sum.terms.begin()->first == b->text)
+    return constant(sum.terms.begin()->second.second);
+  bool divides = sum.fits && times && *times > 0 && sum.constant % *times == 0;
+  for (const auto& [text, term] : sum.terms) divides = divides && term.second % *times == 0;
+  if (!divides) return apply(Op::FloorDiv, a, b);
+  sum.constant /= *times;
+  for (auto& [text, term] : sum.terms) term.second /= *times;
+  return sum.build();
+}
+
 std::optional<bool> decide(const Expr& truth) {
   if (!truth || truth->sealed) return std::nullopt;
   if (truth->is_constant() && truth->type == Type::Bool) return std::get<bool>(truth->constant);

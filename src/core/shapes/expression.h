@@ -82,6 +82,9 @@ STATOR_API Expr opaque(const std::string& name, std::vector<Expr> args, Range ra
 /// Null where Python would raise whatever the values are, or where the type of the result depends on them.
 STATOR_API Expr apply(Op op, const Expr& a, const Expr& b = nullptr);
 
+/// `a / b` of integers, where `b` divides `a`.
+STATOR_API Expr divided(const Expr& a, const Expr& b);
+
 /// The value of a truth that follows from what is known of the symbols.
 STATOR_API std::optional<bool> decide(const Expr& truth);
 /// Whether computing it, or a part of it, may fail: the result may not fit 64 bits, or a divisor may be zero.

@@ -167,6 +167,14 @@ c10::SymInt as_size(const c10::SymInt& number) {
   return to_sym_int(opaque("size", {expr}, {0, expr->range.high}));
 }
 
+c10::SymInt quotient(const c10::SymInt& a, const c10::SymInt& b) {
+  const Expr x = expression_of(a), y = expression_of(b);
+  if (!x || !y) cannot_tell("a number of another kind");
+  const Expr result = divided(x, y);
+  if (!result) cannot_tell(x->text + " divided by " + y->text);
+  return to_sym_int(result);
+}
+
 c10::SymInt position_in(const c10::SymInt& index, const c10::SymInt& size) {
   const Expr place = expression_of(index), extent = expression_of(size);
   if (!place || !extent) cannot_tell("a number of another kind");

@@ -30,6 +30,8 @@ STATOR_API Expr expression_of(const c10::SymInt& number);
 STATOR_API c10::SymInt new_size(const c10::SymInt& most);
 /// A number as the size of a tensor that was made with it, which is not negative.
 STATOR_API c10::SymInt as_size(const c10::SymInt& number);
+/// `a / b`, where `b` divides `a`.
+STATOR_API c10::SymInt quotient(const c10::SymInt& a, const c10::SymInt& b);
 /// An index into `size` elements, counted from the end where it is negative, brought into [0, size].
 STATOR_API c10::SymInt position_in(const c10::SymInt& index, const c10::SymInt& size);
 /// A constant expression as a plain integer.

@@ -19,12 +19,14 @@ ROWS = architectures.ARCHITECTURES
 GENERATING = [row for row in ROWS if row.kind.prompt]
 
 
-# Captured in more graphs than torch.compile's: these are only compared with eager. Nothing else may join them.
-BEHIND = {"Switch Transformers"}
+# Which tokens go to which expert differs from call to call, and with it sizes that are guarded: a later call may make
+# graphs of its own. Nothing else may join them.
+SIZES_VARY = {"Switch Transformers"}
 
 
-def check_count(row, backend, peer):
-    assert 0 < backend.count <= (1000 if row.name in BEHIND else peer)
+def check_count(row, backend, peer, call):
+    if call == 0 or row.name not in SIZES_VARY:
+        assert 0 < backend.count <= peer
 
 
 def named(rows):
@@ -59,7 +61,7 @@ def test_eval(row):
     with torch.no_grad():
         for seed in range(2):
             assert_same(run_seeded(compiled, case.inputs(seed), seed), run_seeded(model, case.inputs(seed), seed))
-    check_count(row, backend, row.peer_graphs[0])
+            check_count(row, backend, row.peer_graphs[0], seed)
 
 
 @named(ROWS)
@@ -83,7 +85,7 @@ def test_training_step(row):
             assert_same(mine.grad, theirs.grad, f"step {step}: gradient of {name}")
         for (name, mine), theirs in zip(model.named_buffers(), twin.buffers(), strict=True):
             assert_same(mine, theirs, f"step {step}: buffer {name}")
-    check_count(row, backend, row.peer_graphs[1])
+        check_count(row, backend, row.peer_graphs[1], step)
 
 
 @named(GENERATING)

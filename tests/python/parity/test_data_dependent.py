@@ -67,6 +67,25 @@ def mask_of_another(x, m):
     return z, z.shape[0], torch.zeros_like(y), y.clone(), y.double(), y.unsqueeze(0) + 1
 
 
+@whole((torch.arange(12.0).view(4, 3),), (-torch.ones(4, 3),), (torch.ones(4, 3),))
+def reshaped(x):
+    kept = x[x.sum(1) > 5]
+    picked = x[None, (x > 0).any(1).nonzero().squeeze(1)]
+    flat = picked.reshape(-1, 3)
+    return (
+        kept.view(-1),
+        kept.reshape(-1, 1, 3) + 1,
+        kept.flatten(),
+        kept.flatten(0, 1).shape[0],
+        flat @ torch.ones(3, 2),
+        flat.shape,
+        kept.view(kept.shape[0], 3, 1),
+        kept.reshape(kept.shape[0] * 3).sum(),
+        kept.view_as(kept),
+        kept.ravel() * 2,
+    )
+
+
 @whole((t(3, 1, 3, 2),), (t(5, 5, 5, 5),))
 def unique(x):
     values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
@@ -149,6 +168,11 @@ def extremes(x):
 def texts(x):
     m, k = x.sum().item(), x.argmax().item()
     return f"{m:.3f} and {k}", str(m), repr(k), f"{m!r}", format(m, "8.1e"), f"{k:>4}", "a" + "b"
+
+
+@whole((t(1.25, 2.0),), (t(4.0, 3.0),))
+def texts_of_tensors(x):
+    return f"loss {x.sum():.3f} at {x.argmax()}, {(x > 2).any()}", f"{x[0]}", format(x.mean(), ".2e")
 
 
 @whole((t(1.0, -1.0),), (t(-1.0, -1.0),))
@@ -308,7 +332,14 @@ def breaking_range(x):
 
 
 def breaking_view(x):
-    return x[x > 0].view(-1, 1), x[x > 0].reshape(-1)
+    return x[x > 0].view(-1, 1).t().reshape(-1), torch.zeros(3).view(x[x > 0].shape[0] + 3 - x[x > 0].shape[0])
+
+
+def failing_view(x):
+    try:
+        return x[x > 0].view(2, -1)
+    except RuntimeError as error:
+        return str(error)
 
 
 def breaking_key(x):
@@ -325,6 +356,7 @@ def breaking_key(x):
         breaking_sizes,
         breaking_range,
         breaking_view,
+        failing_view,
         breaking_key,
     ],
 )
@@ -350,3 +382,68 @@ def test_a_graph_with_numbers_prints_and_parses():
     again = stator._C.Graph.parse(text)
     assert str(again) == text
     assert_same(again.run(t(3)[0], torch.arange(5.0)), graph.run(t(3)[0], torch.arange(5.0)))
+
+
+class TestIntegersThatAreGuarded:
+    """With fullgraph, an integer in an input tensor that the program has to know is read and guarded."""
+
+    @staticmethod
+    def check(program, *calls):
+        stator.reset()
+        compiled = stator.compile(program, fullgraph=True)
+        for _ in range(2):
+            for call in calls:
+                assert_same(compiled(*call), program(*call))
+        return stator.counters()["captures"]["graphs"]
+
+    def test_the_index_of_a_list(self):
+        def program(x, n):
+            return [torch.relu, torch.tanh, torch.abs][n.item()](x)
+
+        assert self.check(program, *((t(-1.0, 2.0), torch.tensor(n)) for n in (0, 1, 2, -1))) == 4
+
+    @pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.int64])
+    def test_a_branch(self, dtype):
+        def program(x, n):
+            if n.item():
+                return x + 1, n.item()
+            return x - 1, n.item()
+
+        assert self.check(program, *((t(1.0), torch.tensor(n, dtype=dtype)) for n in (0, 1, 0))) == 2
+
+    def test_numbers_that_need_not_be_known_are_not(self):
+        def program(x, n):
+            return x * n.item()
+
+        assert self.check(program, *((t(1.0), torch.tensor(n)) for n in range(4))) == 1
+
+    @pytest.mark.parametrize(
+        "write", [lambda n: n.add_(1), lambda n: n.view(1)[0].add_(1), lambda n: n.copy_(torch.tensor(1))]
+    )
+    def test_what_was_written_is_not_known(self, write):
+        def program(x, n):
+            write(n)
+            return x + 1 if n.item() else x - 1
+
+        compiled = stator.compile(program, fullgraph=True)
+        with pytest.raises(stator.Unsupported, match="depends on"):
+            compiled(t(1.0), torch.tensor(-1))
+
+    def test_floats_are_not_known(self):
+        def program(x):
+            return x + 1 if x.item() > 0 else x - 1
+
+        with pytest.raises(stator.Unsupported, match="depends on"):
+            stator.compile(program, fullgraph=True)(torch.tensor(1.0))
+
+    def test_the_reason_of_a_new_capture_names_the_number(self):
+        def program(x, n):
+            return [x + 1, x - 1][n.item()]
+
+        records = []
+        before = stator._C.set_capture_listener(records.append)
+        try:
+            self.check(program, (t(1.0), torch.tensor(0)), (t(1.0), torch.tensor(1)))
+        finally:
+            stator._C.set_capture_listener(before)
+        assert "holds 0" in records[1]["recompile_reason"] and "holds 1" in records[1]["recompile_reason"]

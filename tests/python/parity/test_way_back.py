@@ -133,3 +133,43 @@ def test_what_only_a_kernel_refuses(refused, sides):
         return out
 
     check(fn, lambda i: (torch.ones(LARGE), torch.ones(sides, sides)))
+
+
+class TestViewsOfTensorsThatAreNotSeen:
+    """What autograd says of a view after a write depends on its base."""
+
+    @staticmethod
+    def call(index, views):
+        base = torch.arange(6.0)
+        return (torch.ones(3, requires_grad=True), base[::2] if index in views else base[:3].clone())
+
+    @pytest.mark.parametrize("views", [(), (0, 1, 2, 3), (2,), (0,)])
+    def test_a_write_that_autograd_follows(self, views):
+        def fn(x, y):
+            y[1:] = x.sum()
+            y *= 2
+            return y + 1
+
+        check(fn, lambda i: self.call(i, views), calls=4)
+
+    @pytest.mark.parametrize("views", [(0, 1, 2, 3), (2,)])
+    def test_the_programs_own_handler(self, views):
+        def fn(x, y):
+            out = x * 2
+            y[1:] = x.sum()
+            try:
+                y.add_(out)
+            except RuntimeError as error:
+                return str(error)
+            return y.requires_grad, out
+
+        check(fn, lambda i: self.call(i, views), calls=4)
+
+    def test_a_write_that_nothing_follows_stays_in_one_graph(self):
+        def fn(x, y):
+            y[1:] = 2
+            y *= 2
+            return y + 1
+
+        check(fn, lambda i: (torch.ones(3), torch.arange(6.0)[::2]))
+        assert captures() == 1
