@@ -411,11 +411,14 @@ Value* Interpreter::get_item(Value* value, Value* key) {
 static Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
   Ref dtype = Ref::steal(PyObject_GetAttrString(fake, "dtype")),
       device = Ref::steal(PyObject_GetAttrString(fake, "device"));
-  Ref arguments = Ref::steal(PyTuple_Pack(1, number)), options = Ref::steal(PyDict_New());
+  Ref shape = Ref::steal(PyTuple_New(0));
+  Ref arguments = Ref::steal(PyTuple_Pack(1, shape.get())), options = Ref::steal(PyDict_New());
   PyDict_SetItemString(options.get(), "dtype", dtype.get());
   PyDict_SetItemString(options.get(), "device", device.get());
-  Ref made = Ref::steal(PyObject_Call(known_object("torch.tensor"), arguments.get(), options.get()));
-  if (!made) throw Break{BreakId::torch_error, take_error_text()};
+  Ref made = Ref::steal(PyObject_Call(known_object("torch.zeros"), arguments.get(), options.get()));
+  // Stored as the binding does it, which has numbers that it refuses.
+  if (!made || PyObject_SetItem(made.get(), shape.get(), number) < 0)
+    throw Break{BreakId::torch_error, take_error_text()};
   in.locate();
   Ref constant = in.torch.add_constant(made.get());
   if (!constant) throw Break{BreakId::torch_refused, in.torch.failure()};

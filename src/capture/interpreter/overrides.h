@@ -61,7 +61,6 @@ class Asking {
 
   Interpreter& in_;
   Asking* outer_;
-  std::vector<Ref> owned_;
   std::vector<PyTypeObject*> types_;            // of the program's values, by number of the stand-in
   std::vector<std::pair<Ref, bool>> standing_;  // stand-ins, and whether they are fakes
   std::unordered_map<PyObject*, Value*> values_;

@@ -4,6 +4,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 namespace {
@@ -116,8 +117,8 @@ Value* object_format(Interpreter& in, ObjectValue* object, Value* spec) {
 Value* Interpreter::format(Value* value, int conversion, Value* spec) {
   if (auto* tensor = as<TensorValue>(value)) {
     // Without dimensions it is formatted as its element.
-    bool is_plain = conversion == kAsIs && type_of(value) == TorchTracer::tensor_type();
-    if (is_plain && TorchTracer::has_no_dimensions(fake_of(tensor))) value = tensor_item(*this, tensor);
+    bool is_plain = conversion == kAsIs && type_of(value) == TorchTracer::tensor_type() && !is_overridden(*this, value);
+    if (is_plain && TorchTracer::has_no_dimensions(fake_of(tensor))) value = tensor_number(*this, tensor);
   }
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
   if (auto* number = as<NumberValue>(value)) return number_text(*this, number, conversion, spec);

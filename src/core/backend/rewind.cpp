@@ -66,10 +66,18 @@ constexpr std::string_view kMayRaise[] = {
     "triangular_solve",
 };
 
+/// Integers overflow 64 bits, and anything may be divided by zero.
+bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
+  if (node.op != shapes::number_op()) return false;
+  const at::Tensor& result = graph.values[node.results[0].values[0]].fake;
+  const std::string& op = node.args[0].constant.toStringRef();
+  return result.scalar_type() == at::kLong || op == "truediv" || op == "float";
+}
+
 bool may_raise(const graph::Graph& graph, const graph::Node& node) {
   std::string_view name = node.op.operator_name().name;
-  if (shapes::is_number_op(node.op)) return false;  // none that may fail is recorded after a write
-  if (!name.starts_with("aten::")) return true;     // nobody knows
+  if (shapes::is_number_op(node.op)) return number_may_fail(graph, node);
+  if (!name.starts_with("aten::")) return true;  // nobody knows
   name.remove_prefix(6);
   bool listed = std::any_of(std::begin(kMayRaise), std::end(kMayRaise), [&](std::string_view row) {
     if (row.ends_with('*')) return name.starts_with(row.substr(0, row.size() - 1));

@@ -190,3 +190,24 @@ def test_optimizer_step(name):
 def test_optimizer_step_after_the_other_compiler_marked_it():
     torch.compile(lambda y: y + 1, backend="eager")(x)
     test_optimizer_step("momentum")
+
+
+NUMBERS = [2**70, 2**63, 2**63 - 1, -(2**63) - 1, 1e300, True, 2.5]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8, torch.bool], ids=str)
+def test_numbers_stored_into_tensors(number, dtype):
+    def store(a, value):
+        b = a + a
+        try:
+            b[0] = value
+        except (ValueError, RuntimeError, OverflowError) as error:
+            return type(error).__name__, str(error)
+        return b
+
+    stator.reset()
+    compiled = stator.compile(store)
+    for _ in range(2):
+        a = torch.ones(2, dtype=dtype)
+        assert_same(compiled(a, number), store(a, number))
