@@ -56,8 +56,10 @@ Done list_extend(At& at) {
     PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(more.get())->tp_name);
     return Done::Raised;
   }
-  PyObject* list = at.top(at.instr.arg);
-  return status(PyList_SetSlice(list, PyList_GET_SIZE(list), PyList_GET_SIZE(list), more.get()));
+  // The method asks what it is given how long it is, as the instruction does.
+  static PyObject* const extend = PyUnicode_InternFromString("extend");
+  Ref done = Ref::steal(PyObject_CallMethodOneArg(at.top(at.instr.arg), extend, more.get()));
+  return status(done ? 0 : -1);
 }
 Done list_to_tuple(At& at) {
   Ref list = at.pop();

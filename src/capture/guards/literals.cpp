@@ -41,6 +41,49 @@ bool sequence_equal(PyObject* a, PyObject* b) {
   return true;
 }
 
+/// The value of a member of an enumeration that is shown as the standard library does; null for anything else.
+Ref enum_value(PyObject* object) {
+  static PyObject *const repr = PyUnicode_InternFromString("__repr__"), *const name =
+                                                                            PyUnicode_InternFromString("_value_");
+  PyObject* method = _PyType_Lookup(Py_TYPE(object), repr);
+  PyObject* module = method && PyFunction_Check(method) ? PyFunction_GET_MODULE(method) : nullptr;
+  bool is_plain = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "enum") == 0 &&
+                  Py_TYPE(object)->tp_getattro == PyObject_GenericGetAttr;
+  Ref value = is_plain ? Ref::steal(PyObject_GetAttr(object, name)) : Ref();
+  PyErr_Clear();
+  return value;
+}
+
+/// Whether its repr runs nothing that a program could see.
+bool is_shown_by_c(PyObject* object, int depth) {
+  constexpr int kDeepest = 4;
+  PyTypeObject* type = Py_TYPE(object);
+  if (is_literal_type(type) || type->tp_repr == PyBaseObject_Type.tp_repr) return true;
+  if (type == &PyType_Type || PyFunction_Check(object) || PyCFunction_Check(object) || PyModule_Check(object))
+    return true;
+  if (depth == kDeepest) return false;
+  if (PyExceptionInstance_Check(object)) {
+    bool is_plain = type->tp_repr == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_repr;
+    return is_plain && is_shown_by_c(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1);
+  }
+  if (PyDict_CheckExact(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(object, &position, &key, &value))
+      if (!is_shown_by_c(key, depth + 1) || !is_shown_by_c(value, depth + 1)) return false;
+    return true;
+  }
+  if (PyAnySet_CheckExact(object)) {
+    Ref elements = Ref::steal(PySequence_List(object));
+    return elements && is_shown_by_c(elements.get(), depth);
+  }
+  if (Ref value = enum_value(object)) return is_shown_by_c(value.get(), depth + 1);
+  bool is_sequence = PyList_CheckExact(object) || (PyTuple_Check(object) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE));
+  for (Py_ssize_t i = 0; is_sequence && i < PySequence_Fast_GET_SIZE(object); ++i)
+    if (!is_shown_by_c(PySequence_Fast_GET_ITEM(object, i), depth + 1)) return false;
+  return is_sequence;
+}
+
 }  // namespace
 
 void add_literal_type(PyTypeObject* type) { other_literal_types().insert(type); }
@@ -127,9 +170,9 @@ std::string short_repr(PyObject* object) {
   if (!object) return "nothing";
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
-  Ref text = Ref::steal(PyObject_Repr(object));
+  Ref text = is_shown_by_c(object, 0) ? Ref::steal(PyObject_Repr(object)) : Ref();
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  std::string result = chars ? chars : std::string("<") + Py_TYPE(object)->tp_name + ">";
+  std::string result = chars ? chars : std::string("<") + Py_TYPE(object)->tp_name + " object>";
   PyErr_Clear();
   PyErr_Restore(type, value, trace);
   if (result.size() > kLimit) result = result.substr(0, kLimit - 3) + "...";

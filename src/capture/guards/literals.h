@@ -27,7 +27,7 @@ int64_t abc_token();
 /// What decides, besides the elements and their order, where a set puts new ones.
 int64_t set_layout(PyObject* set);
 
-/// repr cut to a readable length; never raises. Runs the object's own repr, so only for reports.
+/// repr cut to a readable length; never raises. Where the repr would be code of the program: what kind of object it is.
 std::string short_repr(PyObject* object);
 
 }  // namespace stator::capture

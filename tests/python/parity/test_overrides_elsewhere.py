@@ -347,3 +347,49 @@ def test_backends_are_given_plain_tensors():
 
     same_calls(fn, stator.compile(fn, backend=backend, fullgraph=True), (t(Logged, 1.0), torch.ones(1)))
     assert classes == [[torch.Tensor, torch.Tensor]]
+
+
+@pytest.mark.parametrize("cut", [1, 3, 7, 13])
+def test_programs_cut_anywhere(cut):
+    """A capture that ends early leaves modes, classes and what they saw as the program would."""
+
+    def lengths(x):
+        return [*x], (lambda *rows: rows[0])(*x), x[0], x[x > 1]
+
+    def modes(x):
+        with Noting("outer"):
+            y = x + 1
+            with Halving(), torch._C.DisableTorchFunctionSubclass():
+                y = y * 4
+            y = torch.cat([y, y])
+        return y - 1
+
+    before = stator.config.break_after
+    stator.config.break_after = cut
+    try:
+        same_calls(lengths, stator.compile(lengths), (t(Logged, 1.0, 2.0),))
+        same_calls(modes, stator.compile(modes), (torch.ones(2),), (t(Logged, 1.0),))
+    finally:
+        stator.config.break_after = before
+
+
+def test_reports_do_not_call_the_program():
+    """Why an entry did not fit is told without the repr of what was seen."""
+    seen = []
+
+    class Shown:
+        def __init__(self, value):
+            self.value = value
+
+        def __repr__(self):
+            seen.append(self.value)
+            return "shown"
+
+    def fn(x, some):
+        return x + (1 if some else 2), some
+
+    compiled = stator.compile(fn)
+    x, a, b = torch.ones(2), Shown(1), Shown(2)
+    for some in (3, a, [a], {"b": b}, (a, b), {1, 2}, [], {}):
+        assert torch.equal(compiled(x, some)[0], fn(x, some)[0])
+    assert not seen
