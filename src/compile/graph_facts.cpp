@@ -22,22 +22,14 @@ const c10::StorageImpl* storage_of(const graph::Graph& graph, graph::ValueId val
   return fake.defined() && fake.has_storage() ? fake.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-/// Whether the argument is, or lies in, memory that was there before the graph ran. What has no storage may.
-bool is_outside(const graph::Graph& graph, const graph::Argument& argument, const Storages& outside) {
-  for (const graph::Argument& item : argument.items)
-    if (is_outside(graph, item, outside)) return true;
-  if (argument.kind != graph::Argument::Kind::Value) return false;
-  const c10::StorageImpl* storage = storage_of(graph, argument.value);
-  return !storage || outside.contains(storage);
-}
-
+/// Whether the node writes to memory that was there before the graph ran. What has no storage may be.
 bool writes_outside(const graph::Graph& graph, const graph::Node& node, const Storages& outside) {
-  const auto& schema = node.op.schema();
-  for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
-    const auto* alias = schema.arguments()[i].alias_info();
-    if (alias && alias->isWrite() && is_outside(graph, node.args[i], outside)) return true;
-  }
-  return false;
+  bool found = false;
+  graph::for_each_written(node, [&](graph::ValueId id) {
+    const c10::StorageImpl* storage = storage_of(graph, id);
+    found = found || !storage || outside.contains(storage);
+  });
+  return found;
 }
 
 }  // namespace
@@ -53,10 +45,12 @@ bool fails_after_writing(const graph::Graph& graph) {
   }
   return false;
 }
+
 Hazard hazard_of(const graph::Graph& graph) {
   backend::Rewind::Hazard found = backend::Rewind(graph).hazard();
   return {found.node, found.effect};
 }
+
 std::vector<FollowedWrite> followed_writes(const graph::Graph& graph) {
   std::vector<FollowedWrite> found;
   auto add = [&](const at::Tensor& target, uint32_t node) {
@@ -74,6 +68,7 @@ std::vector<FollowedWrite> followed_writes(const graph::Graph& graph) {
   }
   return found;
 }
+
 void drop_fakes(graph::Graph& graph) { graph.drop_fakes(); }
 
 }  // namespace stator
