@@ -14,6 +14,7 @@ import torch
 from . import _C, backends
 from .config import check_compatible, config
 from .errors import InvalidOption, InvalidTarget, StatorError
+from .logs import log
 from .targets import Settings, compile_target
 
 T = TypeVar("T")
@@ -78,6 +79,7 @@ def compile(
     if not isinstance(disable, bool):
         raise InvalidOption(f"disable must be True or False, not {disable!r}")
     settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break)
+    log.forget()
     if disable or os.environ.get("STATOR_DISABLE") == "1":
         return _Decorator(None) if model is None else _unchanged(model)
     return _Decorator(settings) if model is None else compile_target(model, settings)
@@ -139,6 +141,7 @@ def reset() -> None:
     """Forgets everything: captured graphs, counters, compile ids; calls `reset()` of the backends that were used."""
     _C.reset()
     backends.reset()
+    log.forget()
 
 
 def forget(target: Any) -> None:

@@ -144,6 +144,11 @@ PyObject* set_listener(PyObject*, PyObject* callable) {
   return before ? before.release() : Ref::borrow(Py_None).release();
 }
 
+PyObject* set_log(PyObject*, PyObject* log) {
+  set_capture_log(Ref::borrow(log));
+  Py_RETURN_NONE;
+}
+
 PyObject* enter_block_of(PyObject*, PyObject* compiled) {
   if (!enter_block(compiled)) return nullptr;
   Py_RETURN_NONE;
@@ -217,6 +222,7 @@ PyMethodDef methods[] = {
     {"forget", forget, METH_O, nullptr},
     {"answer_calls", answer_calls_of, METH_O, nullptr},
     {"set_capture_listener", set_listener, METH_O, nullptr},
+    {"set_capture_log", set_log, METH_O, nullptr},
     {"set_failure_recorder", set_recorder, METH_O, nullptr},
     {"enter_block", enter_block_of, METH_O, nullptr},
     {"leave_block", leave_block_of, METH_NOARGS, nullptr},

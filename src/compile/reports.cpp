@@ -9,6 +9,10 @@ Ref& listener() {
   static Ref* made = new Ref;
   return *made;
 }
+Ref& log() {
+  static Ref* made = new Ref;
+  return *made;
+}
 Ref& recorder() {
   static Ref* made = new Ref;
   return *made;
@@ -31,6 +35,14 @@ Ref texts(const std::vector<std::string>& values) {
   return list;
 }
 
+bool log_is_wanted() {
+  static PyObject* const wanted = PyUnicode_InternFromString("wanted");
+  Ref kept = log();
+  Ref answer = kept ? Ref::steal(PyObject_CallMethodNoArgs(kept.get(), wanted)) : Ref();
+  if (kept && !answer) PyErr_WriteUnraisable(kept.get());
+  return answer.get() == Py_True;
+}
+
 Ref describe_phases(const Phases& phases) {
   Ref dict = Ref::steal(PyDict_New());
   put(dict.get(), "interpret", number(phases.interpret));
@@ -48,7 +60,8 @@ std::string text_of(PyObject* object) {
 }
 
 void tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
-  if (!listener()) return;
+  bool is_logged = (entry.broke || !recompile_reason.empty()) && log_is_wanted();
+  if (!listener() && !is_logged) return;
   Ref record = Ref::steal(PyDict_New());
   put(record.get(), "function", text(text_of(code->co_qualname)));
   put(record.get(), "file", text(text_of(code->co_filename)));
@@ -60,9 +73,11 @@ void tell_listener(PyCodeObject* code, const Entry& entry, const std::string& re
   put(record.get(), "phases", describe_phases(entry.phases));
   put(record.get(), "compile_id", text(entry.id()));
   put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
-  Ref kept = listener();
-  Ref told = Ref::steal(PyObject_CallOneArg(kept.get(), record.get()));
-  if (!told) PyErr_WriteUnraisable(kept.get());
+  put(record.get(), "resumes", Ref::borrow(entry.runs_plain ? Py_False : Py_True));
+  for (const Ref& kept : {listener(), is_logged ? log() : Ref()}) {
+    Ref told = kept ? Ref::steal(PyObject_CallOneArg(kept.get(), record.get())) : Ref();
+    if (kept && !told) PyErr_WriteUnraisable(kept.get());
+  }
 }
 
 Ref set_failure_recorder(Ref fresh) { return std::exchange(recorder(), std::move(fresh)); }
@@ -82,6 +97,7 @@ void record_failure(PyObject* function, PyObject* const* arguments, size_t count
 }
 
 Ref set_capture_listener(Ref fresh) { return std::exchange(listener(), std::move(fresh)); }
+void set_capture_log(Ref fresh) { log() = std::move(fresh); }
 void set_graph_wrapper(GraphWrapper wrapper) { graph_wrapper = wrapper; }
 
 Ref describe_break(const BreakReason& reason) {

@@ -9,6 +9,8 @@ namespace stator {
 
 /// Called after each capture with a record of it (a dict), or none. New reference to the one before, or null.
 Ref set_capture_listener(Ref listener);
+/// Called likewise with captures that broke or were made again, where its `wanted()` says so.
+void set_capture_log(Ref log);
 void tell_listener(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason);
 /// Set by the bindings: a Python object for a graph.
 using GraphWrapper = Ref (*)(std::shared_ptr<graph::Graph> graph);

@@ -192,17 +192,77 @@ def test_containers_that_hold_themselves():
         assert table["inner"][0] is table and table["inner"][1][0] is items
 
 
-def test_break_is_told_once_per_place(caplog):
-    def f(x):
+class TestLogs:
+    @staticmethod
+    def lines(caplog, name):
+        return [record.getMessage() for record in caplog.records if record.name == name]
+
+    @staticmethod
+    def broken(x):
         for _ in range(5):
             x = x + 1
             print("break")
         return x
 
-    with caplog.at_level(logging.DEBUG, logger="stator"):
-        stator.compile(f)(torch.ones(2))
-    reasons = stator.counters["breaks"]
-    assert sum(reasons.values()) <= 3
+    def test_a_break_is_told_once_per_place(self, caplog, capsys):
+        with caplog.at_level(logging.INFO, logger="stator.breaks"):
+            for told in (1, 2):
+                stator.reset()
+                compiled = stator.compile(self.broken)
+                for _ in range(3):
+                    compiled(torch.ones(2))
+                assert len(self.lines(caplog, "stator.breaks")) == told, "compiled anew: told anew"
+        line = self.broken.__code__.co_firstlineno + 4  # the decorator is the first
+        message = self.lines(caplog, "stator.breaks")[0]
+        assert message.startswith("graph break in TestLogs.broken (") and f"{__file__}:{line}" in message
+        assert "print()" in message and "[unknown_call]" in message and "\n  try: " in message
+
+    def test_a_frame_that_is_given_up_is_told(self, caplog):
+        def numbers(x):
+            yield x + 1
+            yield x + 2
+
+        with caplog.at_level(logging.INFO, logger="stator.breaks"):
+            compiled = stator.compile(numbers)
+            for _ in range(2):
+                assert len(list(compiled(torch.ones(2)))) == 2
+        (message,) = self.lines(caplog, "stator.breaks")
+        assert "numbers" in message and __file__ in message and "plain Python" in message
+
+    def test_a_new_capture_is_told_with_its_guard(self, caplog):
+        def scaled(x, n):
+            return x * n
+
+        compiled = stator.compile(scaled)
+        with caplog.at_level(logging.INFO, logger="stator.recompiles"):
+            for n in (2.5, 3.5, 2.5):
+                compiled(torch.ones(2), n)
+        (message,) = self.lines(caplog, "stator.recompiles")
+        assert "scaled" in message and "2.5" in message and "3.5" in message
+
+    def test_nothing_is_told_unless_asked_for(self, caplog, capsys):
+        stator.reset()
+        stator.compile(self.broken)(torch.ones(2))
+        assert not caplog.records
+
+    def test_a_handler_that_raises_changes_nothing(self, capsys, monkeypatch):
+        class Hostile(logging.Handler):
+            def handle(self, record):
+                raise RuntimeError("hostile")
+
+        handler, logger = Hostile(), logging.getLogger("stator.breaks")
+        told = []
+        monkeypatch.setattr("sys.unraisablehook", lambda args: told.append(str(args.exc_value)))
+        logger.addHandler(handler)
+        before = logger.level
+        logger.setLevel(logging.INFO)
+        try:
+            stator.reset()
+            assert torch.equal(stator.compile(self.broken)(torch.ones(2)), torch.full((2,), 6.0))
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+        assert told == ["hostile"]
 
 
 class TestWhatABackendLeavesChanged:
