@@ -168,3 +168,14 @@ class Checkpoint:
 
     def __str__(self) -> str:
         return f"checkpoint of {len(self.part.nodes())} operators"
+
+
+def hook_behind(copy: torch.Tensor, hook: Any) -> Any:
+    """As `register_hook` of the tensor that `copy` was cloned of, at the time it was: the tensor was written since."""
+    node, index = copy.grad_fn.next_functions[0]
+
+    def before(gradients: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        result = None if gradients[index] is None else hook(gradients[index])
+        return None if result is None else (*gradients[:index], result, *gradients[index + 1 :])
+
+    return node.register_prehook(before)

@@ -1,6 +1,8 @@
 // The whole compile path on one page.
 #include "compile/pipeline.h"
 
+#include <algorithm>
+
 #include "capture/call/runners.h"
 #include "capture/guards/global_state.h"
 #include "capture/guards/literals.h"
@@ -56,15 +58,16 @@ struct Walk {
   std::shared_ptr<const GlobalState> state_at_end;
   std::optional<BreakReason> broke;
   bool stopped = false;
-  uint64_t retry = 0;  // a step to stop before instead
+  uint64_t retry = 0;          // a step to stop before instead
+  uint64_t hooked_before = 0;  // the step that gave a hook to a tensor which was written later
 };
 
 Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& state, uint64_t stop_before,
-          bool reads_items = false) {
+          const Interpreter::Manner& manner) {
   Walk w;
   w.interpreter = std::make_unique<Interpreter>(start, graph_name);
   Interpreter& in = *w.interpreter;
-  in.reads_items = reads_items;
+  in.manner = manner;
   if (config().aten_graphs) in.torch.record_below();
   in.stop_before = stop_before;
   auto note_state = [&] {
@@ -88,6 +91,7 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
     w.stopped = true;
   } catch (const StopEarlier& earlier) {
     w.retry = earlier.step;
+    if (earlier.id == BreakId::mutation) w.hooked_before = earlier.step;
     w.broke = BreakReason{earlier.id, earlier.why, in.end_stack};
   } catch (const Break& broke) {
     w.broke = BreakReason{broke.id, broke.detail, in.end_stack, in.end_is_error};
@@ -111,12 +115,13 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
 constexpr int kMaxRestarts = 3;
 
 /// The walk to just before the break that ended `first`; its `broke` is set when there is no way to stop there.
-Walk walk_to_break(const Start& start, const std::string& graph_name, const StateKeeper& state, const Walk& first) {
+Walk walk_to_break(const Start& start, const std::string& graph_name, const StateKeeper& state, const Walk& first,
+                   const Interpreter::Manner& manner) {
   uint64_t stop = first.retry ? first.retry : first.interpreter->end_step, outer = first.interpreter->outer_step;
   Walk w;
   for (int restarts = 0; restarts < kMaxRestarts && stop > 0; ++restarts) {
     observe::count("captures.restarts");
-    w = walk(start, graph_name, state, stop);
+    w = walk(start, graph_name, state, stop, manner);
     if (w.stopped || PyErr_Occurred()) return w;
     // An exception that is alive is raised again for real; what cannot be rebuilt in an inlined frame need not be when
     // the break moves out to the call.
@@ -170,18 +175,24 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
   int64_t fuel = std::max<int64_t>(config().break_after, start.offset == 0 && config().break_after < 0 ? 1 : -1);
   uint64_t stop = fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0;
   BreakId why_stopped = BreakId::fuel;
-  bool reads_items = false;
+  Interpreter::Manner manner;
   LaterError interrupted;  // by a signal handler; comes after all that the walk holds is gone
   Walk w;
   auto attempt = [&](bool assuming) {
     AssumptionScope scope(assuming);
-    w = walk(start, graph_name, state, stop, reads_items);
+    w = walk(start, graph_name, state, stop, manner);
+    auto& copied = manner.hooks_of_copies;
+    while (w.hooked_before && std::find(copied.begin(), copied.end(), w.hooked_before) == copied.end()) {
+      observe::count("captures.restarts");
+      copied.push_back(w.hooked_before);
+      w = walk(start, graph_name, state, stop, manner);
+    }
     entry->broke = w.broke;
     if (w.stopped) entry->broke = BreakReason{why_stopped, "", w.interpreter->end_stack};
     // Only a signal handler's exception is left set: it is the user's.
     if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
     if (!w.broke || request.fullgraph || w.broke->is_error) return true;
-    Walk second = walk_to_break(start, graph_name, state, w);
+    Walk second = walk_to_break(start, graph_name, state, w, manner);
     if (PyErr_Occurred()) return false;
     entry->runs_plain = !second.stopped;
     if (second.stopped) w = std::move(second);
@@ -194,8 +205,8 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
     if (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false)) return false;
     if (request.fullgraph) {
       // Rather than give up: an integer that came in a tensor is guarded.
-      reads_items = w.broke && w.broke->id == BreakId::data_dependent;
-      return !reads_items || attempt(assuming);
+      manner.reads_items = w.broke && w.broke->id == BreakId::data_dependent;
+      return !manner.reads_items || attempt(assuming);
     }
     if (request.compiler || config().break_after || !w.graph) return true;
     auto cut = needed_cut(w);

@@ -168,13 +168,14 @@ int64_t abc_token() {
 std::string short_repr(PyObject* object) {
   constexpr size_t kLimit = 120;
   if (!object) return "nothing";
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
+  LaterError kept;  // what is set already, or what a signal handler raises: it may run while text is made
+  kept.take();
   Ref text = is_shown_by_c(object, 0) ? Ref::steal(PyObject_Repr(object)) : Ref();
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  // An integer may have too many digits, a text no UTF-8.
+  if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_RecursionError)) PyErr_Clear();
+  kept.take();
   std::string result = chars ? chars : std::string("<") + Py_TYPE(object)->tp_name + " object>";
-  PyErr_Clear();
-  PyErr_Restore(type, value, trace);
   if (result.size() > kLimit) result = result.substr(0, kLimit - 3) + "...";
   return result;
 }

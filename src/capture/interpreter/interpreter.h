@@ -149,7 +149,12 @@ class Interpreter {
   Value* run();
   /// The instruction to stop before (0: none): `at_stop` is called with all frames in place, then Stopped thrown.
   uint64_t stop_before = 0;
-  bool reads_items = false;  // integers in input tensors are known, and guarded
+  /// How this run differs from the first one.
+  struct Manner {
+    bool reads_items = false;               // integers in input tensors are known, and guarded
+    std::vector<uint64_t> hooks_of_copies;  // steps that give a hook to a tensor which is written later
+  };
+  Manner manner;
   std::function<void()> at_stop;
   uint64_t end_step = 0;
   /// The step to stop before so that every frame that stands now, or stands then, can be gone on in.

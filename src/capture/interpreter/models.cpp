@@ -270,9 +270,14 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
 }
 
 std::string name_of(PyObject* callable) {
-  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
-  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
-  PyErr_Clear();
+  LaterError interrupted;  // signal handlers run while text is made
+  auto asked = [&](const char* attribute) {
+    Ref found = Ref::steal(PyObject_GetAttrString(callable, attribute));
+    if (!found && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+    interrupted.take();
+    return found;
+  };
+  Ref name = asked("__qualname__"), module = asked("__module__");
   std::string text = module && PyUnicode_Check(module.get()) ? std::string(PyUnicode_AsUTF8(module.get())) + "." : "";
   return text + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name);
 }

@@ -195,13 +195,22 @@ void require_function(const CallArgs& args, const char* method) {
   if (!known) throw Break{BreakId::unknown_call, std::string(method) + " of something that is no Python function"};
 }
 
+const char* const kRegisterHook = "torch.Tensor.register_hook";
+const char* const kPostAccumulate = "torch.Tensor.register_post_accumulate_grad_hook";
+
 template <const char* const& method>
 Value* register_hook(Interpreter& in, CallArgs& args) {
   require_function(args, method);
-  return defer_on_tensor(in, method, "the handle of a hook", args);
+  const auto& steps = in.manner.hooks_of_copies;
+  bool is_written = std::find(steps.begin(), steps.end(), in.resumable_step()) != steps.end();
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  Ref history = tensor ? Ref::steal(PyObject_GetAttrString(in.fake_of(tensor), "grad_fn")) : Ref();
+  if (method != kRegisterHook || !is_written || !history || history.get() == Py_None)
+    return defer_on_tensor(in, method, "the handle of a hook", args);
+  // The hook belongs to what the tensor is now. A copy made here still tells that when the plan ends.
+  CallArgs of_copy = arguments({in.call_method(tensor, "clone", {}), args.positional[1]});
+  return defer_on_tensor(in, "stator.functions.hook_behind", "the handle of a hook", of_copy);
 }
-const char* const kRegisterHook = "torch.Tensor.register_hook";
-const char* const kPostAccumulate = "torch.Tensor.register_post_accumulate_grad_hook";
 
 Value* retain_grad(Interpreter& in, CallArgs& args) {
   defer_on_tensor(in, "torch._C.TensorBase.retain_grad", "nothing", args);

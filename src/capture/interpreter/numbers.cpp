@@ -45,7 +45,7 @@ Value* symbolic_number(Interpreter& in, PyObject* object) {
 Value* tensor_number(Interpreter& in, TensorValue* tensor) {
   PyObject* fake = in.fake_of(tensor);
   if (in.in_transform || tensor->wrapped_at) throw Break{BreakId::data_exit, "Tensor.item: within a transform"};
-  if (in.reads_items && tensor->source && !in.torch.is_written(fake)) {
+  if (in.manner.reads_items && tensor->source && !in.torch.is_written(fake)) {
     if (auto item = whole_item(tensor->real.get())) {
       in.guard(tensor->source, FactKind::Item, nullptr, *item);
       return TorchTracer::holds_truth(fake) ? in.boolean(*item != 0) : in.integer(*item);

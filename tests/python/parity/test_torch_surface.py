@@ -211,3 +211,51 @@ def test_numbers_stored_into_tensors(number, dtype):
     for _ in range(2):
         a = torch.ones(2, dtype=dtype)
         assert_same(compiled(a, number), store(a, number))
+
+
+def hooked_and_scaled(x, log):
+    y = x * 2
+    y.register_hook(lambda g: g * 5)
+    y.register_hook(lambda g: log.append(g.clone()))
+    y.mul_(3)
+    return y.sin().sum()
+
+
+def hooked_and_written_in_part(x, log):
+    y = x * 2
+    y.register_hook(lambda g: g * 5)
+    y[0] = 7.0
+    return y.sin().sum()
+
+
+def hooked_between_writes(x, log):
+    y = x * 2
+    y.register_hook(lambda g: g * 5)
+    y.mul_(3)
+    handle = y.register_hook(lambda g: g + 1)
+    y.add_(1)
+    y.register_hook(lambda g: log.append(g.clone()))
+    return y.sin().sum() + (handle is not None)
+
+
+def one_of_two_results_hooked(x, log):
+    values, _ = torch.max(torch.stack([x, x * 3]), dim=0)
+    values.register_hook(lambda g: g * 7)
+    values.mul_(2)
+    return values.cos().sum()
+
+
+@pytest.mark.parametrize(
+    "program", [hooked_and_scaled, hooked_and_written_in_part, hooked_between_writes, one_of_two_results_hooked]
+)
+def test_tensors_written_after_their_hooks(program):
+    stator.reset()
+    compiled = stator.compile(program, fullgraph=True)
+    for shift in range(3):
+        seen = []
+        for run in (compiled, program):
+            x, log = torch.arange(4.0).add(shift).requires_grad_(), []
+            run(x, log).backward()
+            seen.append((x.grad, log))
+        assert_same(*seen)
+    assert stator.counters()["captures"]["graphs"] == 1
