@@ -10,22 +10,36 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "core/graph/verify.h"
+
 namespace stator::backend {
 namespace {
 
 using graph::Argument;
 
+/// Of a list, which may be an optional one.
+const c10::Type& element_of(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return element_of(*optional->getElementType());
+  return *type.expectRef<c10::ListType>().getElementType();
+}
+
 /// What a node is given instead of its operands: zeros that share memory where those do.
 class StandIns {
  public:
-  StandIns(const graph::Graph& graph, const graph::Node& node) : graph_(graph), node_(node) {}
+  StandIns(const graph::Graph& graph, const graph::Node& node) : graph_(graph), node_(node) {
+    const auto& declared = node.op.schema().arguments();
+    for (size_t i = 0; i < node.args.size(); ++i) look_at(node.args[i], *declared[i].real_type());
+  }
 
-  /// Tells nodes apart that may do different things; empty where there are no stand-ins for it.
+  /// Whether there are stand-ins for every operand.
+  bool are_possible() const { return is_possible_ && !(is_large() && has_numbers_); }
+
+  /// Tells nodes apart that may do different things.
   std::string key() {
     std::ostringstream text;
     text << node_.op.operator_name();
     for (const Argument& argument : node_.args) describe(text, argument);
-    return is_possible_ ? text.str() : std::string();
+    return text.str();
   }
 
   torch::jit::Stack stack() {
@@ -41,37 +55,34 @@ class StandIns {
 
   const at::Tensor& fake_of(const Argument& argument) const { return graph_.values[argument.value].fake; }
 
-  bool is_large() const {
-    size_t bytes = 0;
-    auto count = [&](const Argument& argument, const auto& self) -> void {
-      if (argument.kind == Argument::Kind::Value) bytes += fake_of(argument).storage().nbytes();
-      for (const Argument& item : argument.items) self(item, self);
-    };
-    for (const Argument& argument : node_.args) count(argument, count);
-    return bytes > kMostBytes;
+  bool is_large() const { return bytes_ > kMostBytes; }
+
+  /// Before anything is asked of a fake: not every one has a storage of a known size.
+  void look_at(const Argument& argument, const c10::Type& type) {
+    for (const Argument& item : argument.items) look_at(item, element_of(type));
+    if (argument.kind == Argument::Kind::Constant) {
+      is_possible_ &= !argument.constant.isGenerator();
+      has_numbers_ |= argument.constant.isIntList();
+    }
+    if (argument.kind != Argument::Kind::Value) return;
+    const at::Tensor& fake = fake_of(argument);
+    is_possible_ &= !graph::is_number(type) && fake.defined() && fake.device().is_cpu() &&
+                    fake.layout() == at::kStrided && fake.has_storage() &&
+                    !fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+                    !fake.storage().sym_nbytes().is_heap_allocated();
+    if (is_possible_) bytes_ += fake.storage().nbytes();
   }
 
   void describe(std::ostringstream& text, const Argument& argument) {
     text << ' ';
-    switch (argument.kind) {
-      case Argument::Kind::Constant:
-        is_possible_ &= !argument.constant.isGenerator() && !(is_large() && argument.constant.isIntList());
-        if (argument.constant.isTensor()) {
-          text << argument.constant.toTensor().scalar_type() << argument.constant.toTensor().sizes();
-        } else {
-          text << argument.constant;
-        }
-        return;
-      case Argument::Kind::List:
-        for (const Argument& item : argument.items) describe(text, item);
-        return;
-      case Argument::Kind::Value:
-        break;
+    for (const Argument& item : argument.items) describe(text, item);
+    if (argument.kind == Argument::Kind::Constant) {
+      const c10::IValue& constant = argument.constant;
+      if (!constant.isTensor()) text << constant;
+      if (constant.isTensor()) text << constant.toTensor().scalar_type() << constant.toTensor().sizes();
     }
+    if (argument.kind != Argument::Kind::Value) return;
     const at::Tensor& fake = fake_of(argument);
-    is_possible_ &= fake.defined() && fake.device().is_cpu() && fake.layout() == at::kStrided && fake.has_storage() &&
-                    !fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-    if (!is_possible_) return;
     auto storage = std::find(storages_.begin(), storages_.end(), fake.storage().unsafeGetStorageImpl());
     text << fake.scalar_type() << fake.sizes() << fake.strides() << fake.storage_offset() << 's'
          << storage - storages_.begin() << (fake.unsafeGetTensorImpl()->is_wrapped_number() ? "w" : "");
@@ -87,7 +98,7 @@ class StandIns {
       case Argument::Kind::List:
         break;
     }
-    const auto& element = *type.expectRef<c10::ListType>().getElementType();
+    const c10::Type& element = element_of(type);
     if (element.kind() == c10::TypeKind::OptionalType) {
       c10::List<std::optional<at::Tensor>> list;
       for (const Argument& item : argument.items) list.push_back(made_for(item, element).toOptional<at::Tensor>());
@@ -122,6 +133,8 @@ class StandIns {
   const graph::Graph& graph_;
   const graph::Node& node_;
   bool is_possible_ = true;
+  bool has_numbers_ = false;  // lists of them, such as sizes
+  size_t bytes_ = 0;          // of the operands' storages
   std::vector<const c10::StorageImpl*> storages_;
   std::unordered_map<const c10::StorageImpl*, at::Tensor> memory_;
 };
@@ -132,7 +145,7 @@ bool is_silent(const graph::Graph& graph, const graph::Node& node) {
          !node.op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
-bool raises(const graph::Node& node, torch::jit::Stack stack) {
+bool raises(const graph::Node& node, StandIns& stand_ins) {
   struct Quiet : c10::WarningHandler {
     void process(const c10::Warning&) override {}
   } quiet;
@@ -140,6 +153,7 @@ bool raises(const graph::Node& node, torch::jit::Stack stack) {
   // What autograd refuses it refused when the node was recorded.
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   try {
+    torch::jit::Stack stack = stand_ins.stack();
     node.op.callBoxed(stack);
     return false;
   } catch (const std::exception&) {
@@ -152,8 +166,8 @@ bool raises(const graph::Node& node, torch::jit::Stack stack) {
 bool raises_on_sight(const graph::Graph& graph, const graph::Node& node) {
   if (!is_silent(graph, node)) return false;
   StandIns stand_ins(graph, node);
+  if (!stand_ins.are_possible()) return false;
   const std::string key = stand_ins.key();
-  if (key.empty()) return false;
   constexpr size_t kMany = 4096;
   static std::mutex mutex;
   static std::unordered_map<std::string, bool> known;
@@ -161,7 +175,7 @@ bool raises_on_sight(const graph::Graph& graph, const graph::Node& node) {
     std::lock_guard<std::mutex> lock(mutex);
     if (auto found = known.find(key); found != known.end()) return found->second;
   }
-  const bool result = raises(node, stand_ins.stack());
+  const bool result = raises(node, stand_ins);
   std::lock_guard<std::mutex> lock(mutex);
   if (known.size() > kMany) known.clear();
   known.emplace(key, result);

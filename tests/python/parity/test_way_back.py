@@ -135,6 +135,25 @@ def test_what_only_a_kernel_refuses(refused, sides):
     check(fn, lambda i: (torch.ones(LARGE), torch.ones(sides, sides)))
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        lambda kept: kept.clamp(0, 3) + 1,
+        lambda kept: kept.sum(0, keepdim=True),
+        lambda kept: torch.add(kept, kept, alpha=2),
+        lambda kept: torch.cat([kept, kept]).view(-1, 1),
+        lambda kept: torch.zeros(5)[: kept.shape[0]] + kept.new_ones(kept.shape[0]),
+    ],
+)
+def test_sizes_that_depend_on_data_before_a_write(later):
+    def fn(buffer, a):
+        kept = a[a > 0]
+        buffer.add_(1)
+        return later(kept)
+
+    check(fn, lambda i: (torch.ones(LARGE), torch.tensor([1.0, -2.0, float(i)])))
+
+
 class TestViewsOfTensorsThatAreNotSeen:
     """What autograd says of a view after a write depends on its base."""
 
