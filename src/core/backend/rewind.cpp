@@ -8,6 +8,7 @@
 
 #include "core/backend/probe.h"
 #include "core/graph/uses.h"
+#include "core/graph/verify.h"
 #include "core/shapes/number_ops.h"
 
 namespace stator::backend {
@@ -66,6 +67,12 @@ constexpr std::string_view kMayRaise[] = {
     "triangular_solve",
 };
 
+bool holds_tensors(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return holds_tensors(*optional->getElementType());
+  if (const auto* list = type.castRaw<c10::ListType>()) return holds_tensors(*list->getElementType());
+  return type.kind() == c10::TypeKind::TensorType;
+}
+
 /// Integers overflow 64 bits, and anything may be divided by zero.
 bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
   if (node.op != shapes::number_op()) return false;
@@ -74,10 +81,26 @@ bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
   return result.scalar_type() == at::kLong || op == "truediv" || op == "float";
 }
 
+/// Whether sizes or numbers that depend on data decide if the operator can be done.
+bool takes_symbols(const graph::Graph& graph, const graph::Node& node) {
+  bool found = false;
+  const auto& declared = node.op.schema().arguments();
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    graph::for_each_value(node.args[i], [&](graph::ValueId id) {
+      const at::Tensor& fake = graph.values[id].fake;
+      found = found || !fake.defined() || fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+    });
+    found = found || (node.args[i].kind == graph::Argument::Kind::Value && graph::is_number(*declared[i].type()));
+    found = found || (node.args[i].kind == graph::Argument::Kind::List && !holds_tensors(*declared[i].type()));
+  }
+  return found;
+}
+
 bool may_raise(const graph::Graph& graph, const graph::Node& node) {
   std::string_view name = node.op.operator_name().name;
   if (shapes::is_number_op(node.op)) return number_may_fail(graph, node);
   if (!name.starts_with("aten::")) return true;  // nobody knows
+  if (takes_symbols(graph, node)) return true;
   name.remove_prefix(6);
   bool listed = std::any_of(std::begin(kMayRaise), std::end(kMayRaise), [&](std::string_view row) {
     if (row.ends_with('*')) return name.starts_with(row.substr(0, row.size() - 1));

@@ -143,15 +143,24 @@ def test_what_only_a_kernel_refuses(refused, sides):
         lambda kept: torch.add(kept, kept, alpha=2),
         lambda kept: torch.cat([kept, kept]).view(-1, 1),
         lambda kept: torch.zeros(5)[: kept.shape[0]] + kept.new_ones(kept.shape[0]),
+        lambda kept: kept[0],
+        lambda kept: kept.view(2, -1),
+        lambda kept: torch.ones(3) + kept,
+        lambda kept: kept.max(),
     ],
 )
 def test_sizes_that_depend_on_data_before_a_write(later):
     def fn(buffer, a):
         kept = a[a > 0]
         buffer.add_(1)
-        return later(kept)
+        try:
+            out = later(kept)
+        except (IndexError, RuntimeError) as error:
+            out = str(error)
+        buffer.mul_(2)
+        return out
 
-    check(fn, lambda i: (torch.ones(LARGE), torch.tensor([1.0, -2.0, float(i)])))
+    check(fn, lambda i: (torch.ones(LARGE), torch.tensor([2.0 - i, -2.0, 1.0 - i])), calls=4)
 
 
 class TestViewsOfTensorsThatAreNotSeen:
