@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "capture/guards/elements.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/lifetime.h"
 #include "core/base/check.h"
 
 namespace stator::capture {
@@ -44,7 +46,7 @@ PyObject* on_death(PyObject* capsule, PyObject*) {
   *static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr))->get() = true;
   Py_RETURN_NONE;
 }
-PyMethodDef on_death_def = {"on_death", on_death, METH_O, nullptr};
+PyMethodDef on_death_def = {stator_quiet_callback, on_death, METH_O, nullptr};
 
 void free_flag(PyObject* capsule) {
   delete static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr));
@@ -136,6 +138,8 @@ struct CheckArray::Builder {
   }
 
   void emit_fact(Source* s, Fact& fact) {
+    if (fact.kind == FactKind::Keys || fact.kind == FactKind::Elements)
+      fact.object = watched_elements(array, fact.object.get());
     Check& check = add(fact_row(fact.kind).check, CheckGroup::Fact, s);
     check.kind = static_cast<uint8_t>(fact.kind);
     check.fact = static_cast<int32_t>(array.facts_.size());
@@ -218,6 +222,10 @@ struct CheckArray::Builder {
         return;
     }
     s->object = Ref();
+    if (s->key && !is_literal(s->key.get())) {
+      s->key_text = s->shown_key(true);
+      watch(s->key);
+    }
     for (Source* child : s->children) release(child);
   }
 };

@@ -1,5 +1,6 @@
 #include "capture/guards/array_layout.h"
 #include "capture/guards/check.h"
+#include "capture/guards/elements.h"
 #include "capture/guards/function_modes.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
@@ -203,7 +204,7 @@ bool same_keys_in_order(PyObject* ordered, PyObject* wanted) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted); ++i) {
     Ref key = iterator ? Ref::steal(PyIter_Next(iterator.get())) : Ref();
     PyErr_Clear();
-    if (!key || !literal_equal(key.get(), PyTuple_GET_ITEM(wanted, i))) return false;
+    if (!key || !is_element(key.get(), PyTuple_GET_ITEM(wanted, i))) return false;
   }
   return true;
 }
@@ -216,8 +217,7 @@ int check_keys(Check& c, CheckRun& run) {
   Py_ssize_t position = 0, i = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &position, &key, &value)) {
-    PyObject* expected = PyTuple_GET_ITEM(c.object, i++);
-    if (key != expected && !literal_equal(key, expected)) return 0;
+    if (!is_element(key, PyTuple_GET_ITEM(c.object, i++))) return 0;
   }
   return 1;
 }
@@ -235,8 +235,7 @@ int check_elements(Check& c, CheckRun& run) {
   PyObject* element;
   Py_hash_t hash;
   while (_PySet_NextEntry(set, &position, &element, &hash)) {
-    PyObject* expected = PyTuple_GET_ITEM(c.object, i++);
-    if (element != expected && !literal_equal(element, expected)) return 0;
+    if (!is_element(element, PyTuple_GET_ITEM(c.object, i++))) return 0;
   }
   return 1;
 }
@@ -330,14 +329,14 @@ std::string saw_length(const Fact&, PyObject* object) {
       object && (PyDict_Check(object) || PyTuple_Check(object) || PyList_Check(object)) ? PyObject_Size(object) : -1;
   return length < 0 ? saw_type({}, object) : "length " + std::to_string(length);
 }
-std::string describe_keys(const Fact& fact) { return "has keys " + expected_object(fact); }
+std::string describe_keys(const Fact& fact) { return "has keys " + describe_elements(fact.object.get()); }
 std::string saw_keys(const Fact&, PyObject* object) {
   if (!object || !PyDict_Check(object)) return saw_type({}, object);
   Ref keys = Ref::steal(PyDict_Keys(object));
   return "keys " + short_repr(keys.get());
 }
 std::string describe_absent(const Fact& fact) { return "has no key " + expected_object(fact); }
-std::string describe_elements(const Fact& fact) { return "has the elements " + expected_object(fact); }
+std::string describe_set(const Fact& fact) { return "has the elements " + describe_elements(fact.object.get()); }
 std::string describe_code(const Fact&) { return "has the same code and defaults"; }
 std::string describe_no_attribute(const Fact& fact) { return "has no own attribute " + expected_object(fact); }
 std::string describe_cell_empty(const Fact&) { return "is unbound"; }
@@ -374,7 +373,7 @@ constexpr FactRow kFacts[] = {
     /* Length */ {check_length, describe_length, saw_length},
     /* Keys */ {check_keys, describe_keys, saw_keys},
     /* Absent */ {check_absent, describe_absent, saw_keys},
-    /* Elements */ {check_elements, describe_elements, saw_object},
+    /* Elements */ {check_elements, describe_set, saw_object},
     /* Code */ {check_code, describe_code, saw_object},
     /* NoAttribute */ {check_no_attribute, describe_no_attribute, saw_type},
     /* NoField */ {check_no_field, describe_no_attribute, saw_type},

@@ -176,32 +176,6 @@ SequenceValue* Interpreter::list_part(Value* value) {
   return nullptr;
 }
 
-void let_go(PyObject* object) {
-  if (object && stator_ends_aloud(object)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
-}
-
-void Interpreter::let_go(const Value* value) const {
-  if (value && value->source) capture::let_go(value->source->object.get());
-}
-
-void Interpreter::let_go(const Frame& from, int slot) const {
-  if (!from.locals[slot] && !from.unread.empty() && from.unread[slot])
-    capture::let_go(from.unread[slot]->object.get());
-  else
-    let_go(from.locals[slot]);
-}
-
-/// Any of the things that the container held when the capture began may be dropped by a change of it.
-static void let_go_of_items(const Value* container) {
-  PyObject* object = container->source->object.get();
-  Py_ssize_t position = 0;
-  PyObject *key, *value;
-  if (object && PyList_CheckExact(object))
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) let_go(PyList_GET_ITEM(object, i));
-  if (object && PyDict_CheckExact(object))
-    while (PyDict_Next(object, &position, &key, &value)) let_go(value);
-}
-
 void Interpreter::refuse_frozen(const Value* value) const {
   if (frozen_values && arena.is_among_first(value, *frozen_values))
     throw Break{BreakId::mutation, "a change in a part that may run any number of times"};
@@ -219,13 +193,14 @@ void Interpreter::mutated(Value* container) {
   EffectKind kind = container->kind == Kind::List ? EffectKind::ListReplace : EffectKind::DictReplace;
   for (const Effect& known : effects)
     if (known.target == container && known.kind == kind) return;
-  let_go_of_items(container);
+  let_go_of_parts(container);
   if (auto* sequence = as_sequence(container))
     for (size_t i = 0; i < sequence->items.size(); ++i) item(sequence, i);
   effects.push_back({kind, container});
 }
 
 void Interpreter::replay_method(Value* target, const char* method, std::vector<Value*> arguments) {
+  let_go_of_parts(target);
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
   effects.push_back({EffectKind::CallMethod, target, constant(std::move(name)), tuple(std::move(arguments))});
 }

@@ -61,7 +61,4 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name);
 /// `yield from` reached the end of the inner generator: its return value takes the iterator's place.
 void finish_send(Interpreter& in, Frame& frame, int target);
 
-/// An object of the program is dropped: a break if that may run code. Null: nothing is.
-void let_go(PyObject* object);
-
 }  // namespace stator::capture

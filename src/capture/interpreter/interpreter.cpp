@@ -115,6 +115,7 @@ void Interpreter::open_start(Frame& top, const pycompat::Code& code) {
     if (on_stack) {
       if (!source->key) source->key = Ref::steal(PyUnicode_FromFormat("<stack %d>", static_cast<int>(i)));
       top.push(arena.make<UnreadValue>(source));
+      watch(source);
       continue;
     }
     if (!source->key) source->key = Ref::borrow(PyTuple_GET_ITEM(code.localsplus_names, i));
@@ -168,6 +169,7 @@ Value* Interpreter::run_frame(Frame& current) {
   while (!current.returned && !current.yielded) {
     try {
       if (Value* thrown = std::exchange(current.thrown, nullptr)) throw Raise{thrown};
+      look_after_watched(current);
       while (!current.returned && !current.yielded) {
         const pycompat::Instr& instr = instrs[current.pc++];
         current.line = instr.line;
@@ -179,6 +181,7 @@ Value* Interpreter::run_frame(Frame& current) {
         // CPython polls for signals between instructions; a capture does now and then.
         if ((steps_ & 0xFFF) == 0 && PyErr_CheckSignals() < 0) throw Break{BreakId::internal, "interrupted"};
         handler_of(instr.op)(*this, current, instr);
+        look_after_watched(current);
       }
     } catch (const Raise& raised) {
       raise_steps_.try_emplace(raised.exception, resumable_step());
@@ -223,14 +226,6 @@ Value* Interpreter::run_frame(Frame& current) {
   frame = previous;
   --depth;
   return current.result;
-}
-
-const Value* Interpreter::ends_aloud(const std::vector<Value*>& stack, size_t from) {
-  for (size_t i = from; i < stack.size(); ++i) {
-    const Source* source = stack[i] ? stack[i]->source : nullptr;
-    if (source && source->object && stator_ends_aloud(source->object.get())) return stack[i];
-  }
-  return nullptr;
 }
 
 uint64_t Interpreter::raise_step(Value* exception) const {

@@ -216,11 +216,14 @@ class Interpreter {
   DictValue* dict_part(Value* value);
   SequenceValue* list_part(Value* value);
   void mutated(Value* container);  // logs the effect if the container is outside
-  /// The program drops an outside object here: where that may run code, it must not happen later.
+  /// The program drops an outside object here: where that may run code, it must not happen later, so it is a break.
+  void let_go(PyObject* object) const;  // null: nothing is dropped
   void let_go(const Value* value) const;
   void let_go(const Frame& from, int slot) const;
+  /// Anything that the outside object held when the capture began may be dropped here.
+  void let_go_of_parts(const Value* container) const;
   /// The first of these, from an index on, whose end may run code; null if there is none.
-  static const Value* ends_aloud(const std::vector<Value*>& stack, size_t from);
+  const Value* ends_aloud(const std::vector<Value*>& stack, size_t from) const;
   /// Whether the program changed this outside object, or what stands behind it.
   bool is_changed(PyObject* object) const;
   /// What the program changed must not be another outside object that it looked at, should a later call bring one
@@ -342,6 +345,13 @@ class Interpreter {
   Value* wrap_fresh(PyObject* object, Source* source);
 
   void note_end();
+  bool ends_aloud(PyObject* object) const;
+  /// What stood on the stack at the start nobody else may hold: its end is noticed however it is passed on.
+  void watch(Source* source);
+  void look_after_watched(const Frame& current) const {
+    if (!watched_.empty()) find_watched(current);
+  }
+  void find_watched(const Frame& current) const;
   void open_start(Frame& top, const pycompat::Code& code);
 
   Ref function_;
@@ -358,6 +368,7 @@ class Interpreter {
   std::unique_ptr<SourceTree> sources_;
   std::unordered_map<PyObject*, Value*> by_object_;             // identity of outside objects
   std::unordered_map<PyObject*, ObjectValue*> instance_dicts_;  // outside instances by their __dict__
+  std::vector<const Source*> watched_;
   PointerMap<TensorValue*> by_fake_;
   std::unordered_map<PyTypeObject*, bool> guarded_classes_;
   bool unwinding_ = false;

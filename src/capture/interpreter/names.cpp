@@ -22,7 +22,10 @@ void store_global(Interpreter& in, PyObject* globals, PyObject* name, Value* val
       place = value;
       known = true;
     }
-  if (!known) written.emplace_back(key->object.get(), value);
+  if (!known) {
+    in.let_go(plain_item(globals, name));
+    written.emplace_back(key->object.get(), value);
+  }
   in.effects.push_back({value ? EffectKind::SetGlobal : EffectKind::DelGlobal, target, key, value});
 }
 
@@ -58,6 +61,7 @@ Value* load_cell(Interpreter& in, CellValue* cell) {
 
 void store_cell(Interpreter& in, CellValue* cell, Value* value) {
   in.refuse_frozen(cell);
+  if (cell->outside && !cell->stored) in.let_go(PyCell_GET(cell->outside.get()));
   cell->contents = value;
   cell->loaded = true;
   cell->stored = true;

@@ -41,13 +41,19 @@ bool has_dict(ObjectValue* object) {
   return object->type->tp_dictoffset != 0 || (object->type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
-/// What the instance itself has under this name; borrowed, null if nothing.
-PyObject* held_now(PyObject* object, PyObject* name) {
+/// What the instance itself has under this name; null if nothing.
+Ref held_now(PyObject* object, PyObject* name) {
+  PyObject* on_class = _PyType_Lookup(Py_TYPE(object), name);
+  if (on_class && Py_TYPE(on_class) == &PyMemberDescr_Type) {
+    Ref held = Ref::steal(Py_TYPE(on_class)->tp_descr_get(on_class, object, nullptr));
+    if (!held) PyErr_Clear();
+    return held;
+  }
   PyObject *dict = nullptr, *key = nullptr, *value = nullptr;
-  if (stator_instance_dict(object, &dict) == kStatorDictObject) return stator_dict_get_str(dict, name);
+  if (stator_instance_dict(object, &dict) == kStatorDictObject) return Ref::borrow(stator_dict_get_str(dict, name));
   for (Py_ssize_t position = 0; stator_inline_next(object, &position, &key, &value);)
-    if (key == name) return value;
-  return nullptr;
+    if (key == name) return Ref::borrow(value);
+  return {};
 }
 
 void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
@@ -60,7 +66,7 @@ void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   if (Value** written = object->find(name)) {
     *written = to;
   } else {
-    let_go(held_now(object->object.get(), name));
+    in.let_go(held_now(object->object.get(), name).get());
     object->attributes.push_back({Ref::borrow(name), to});
   }
   in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
@@ -218,10 +224,12 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   // Only what the instance itself has can go.
   if (is_slot && !generic_attr(in, object, name)) in.raise(PyExc_AttributeError, text_of(name));
   if (!is_slot && !own_attr(in, object, name)) raise_no_attribute(in, object, name);
-  if (Value** written = object->find(name))
+  if (Value** written = object->find(name)) {
     *written = nullptr;
-  else
+  } else {
+    in.let_go(held_now(object->object.get(), name).get());
     object->attributes.push_back({Ref::borrow(name), nullptr});
+  }
   in.effects.push_back({EffectKind::DelAttr, object, in.constant(name), nullptr});
 }
 

@@ -172,17 +172,6 @@ StatorIter stator_iter(PyObject* iterator) {
   return out;
 }
 
-int stator_ends_aloud(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  if (PyGen_CheckExact(object)) return ((PyGenObject*)object)->gi_frame_state < FRAME_COMPLETED;
-  if (PyExceptionInstance_Check(object)) {
-    // The first frame is the one that handles it: that lives on.
-    PyObject* trace = ((PyBaseExceptionObject*)object)->traceback;
-    if (trace && ((PyTracebackObject*)trace)->tb_next) return 1;
-  }
-  return type->tp_finalize != NULL || type->tp_del != NULL;
-}
-
 static void give(PyObject** place, PyObject* borrowed) {
   if (place) *place = Py_NewRef(borrowed);
 }

@@ -176,10 +176,6 @@ typedef struct {
 /// Exact types only. Reads, never advances.
 StatorIter stator_iter(PyObject* iterator);
 
-/// Whether code of the program may run when the last reference to the object goes: it has a finalizer, is a generator
-/// that has not ended, or an exception that holds frames which have.
-int stator_ends_aloud(PyObject* object);
-
 typedef enum {
   kStatorPeekItem,     // it would give `item`, and has `key` for it in a dict
   kStatorPeekEnd,      // it would end before

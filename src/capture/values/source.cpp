@@ -11,7 +11,7 @@ static bool same_key(PyObject* a, PyObject* b) {
 }
 
 Source* SourceTree::make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object) {
-  arena_.push_back(Source{kind, parent, index, Ref::borrow(key), Ref::borrow(object), {}, {}});
+  arena_.push_back(Source{kind, parent, index, Ref::borrow(key), {}, Ref::borrow(object), {}, {}});
   Source* made = &arena_.back();
   (parent ? parent->children : roots_).push_back(made);
   return made;
@@ -77,6 +77,11 @@ void SourceTree::add_fact(Source* source, Fact fact) {
 }
 
 static std::string text_of(PyObject* object, bool quoted) {
+  // The text of an instance of a class written in Python is code of the program's.
+  if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    Ref plain = Ref::steal(PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(object)->tp_name, object));
+    return plain ? PyUnicode_AsUTF8(plain.get()) : "?";
+  }
   Ref text = Ref::steal(quoted ? PyObject_Repr(object) : PyObject_Str(object));
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (!chars) PyErr_Clear();
@@ -84,7 +89,7 @@ static std::string text_of(PyObject* object, bool quoted) {
 }
 
 static bool is_item_named(const Source* source, const char* name) {
-  return source && source->kind == SourceKind::DictItem && PyUnicode_Check(source->key.get()) &&
+  return source && source->kind == SourceKind::DictItem && source->key && PyUnicode_Check(source->key.get()) &&
          PyUnicode_CompareWithASCIIString(source->key.get(), name) == 0;
 }
 
@@ -93,7 +98,7 @@ static std::string describe_member(const Source* item) {
   const Source* table = item->parent;
   for (const char* name : {"_modules", "_parameters", "_buffers"}) {
     if (!is_item_named(table, name) || table->parent->kind != SourceKind::InstanceDict) continue;
-    if (!PyUnicode_Check(item->key.get())) return "";
+    if (!item->key || !PyUnicode_Check(item->key.get())) return "";
     bool is_number =
         PyUnicode_GET_LENGTH(item->key.get()) > 0 && Py_UNICODE_ISDIGIT(PyUnicode_READ_CHAR(item->key.get(), 0));
     std::string key = text_of(item->key.get(), false);
@@ -102,34 +107,36 @@ static std::string describe_member(const Source* item) {
   return "";
 }
 
+std::string Source::shown_key(bool quoted) const { return key ? text_of(key.get(), quoted) : key_text; }
+
 std::string Source::describe() const {
   switch (kind) {
     case SourceKind::Argument:
-      return key ? text_of(key.get(), false) : "argument " + std::to_string(index);
+      return key ? shown_key(false) : "argument " + std::to_string(index);
     case SourceKind::Function:
       return "<function>";
     case SourceKind::Pinned:
-      return text_of(key.get(), false);
+      return shown_key(false);
     case SourceKind::InstanceDict:
       return parent->describe();
     case SourceKind::DictItem:
-      if (parent->kind == SourceKind::InstanceDict) return parent->describe() + "." + text_of(key.get(), false);
-      if (parent->kind == SourceKind::Pinned) return text_of(key.get(), false);
+      if (parent->kind == SourceKind::InstanceDict) return parent->describe() + "." + shown_key(false);
+      if (parent->kind == SourceKind::Pinned) return shown_key(false);
       if (std::string member = describe_member(this); !member.empty()) return member;
-      return parent->describe() + "[" + text_of(key.get(), true) + "]";
+      return parent->describe() + "[" + shown_key(true) + "]";
     case SourceKind::Attribute:
-      return parent->describe() + "." + text_of(key.get(), false);
+      return parent->describe() + "." + shown_key(false);
     case SourceKind::Item:
       return parent->describe() + "[" + std::to_string(index) + "]";
     case SourceKind::Cell:
-      if (parent->kind == SourceKind::Function) return text_of(key.get(), false);
-      return parent->describe() + ".__closure__[" + text_of(key.get(), true) + "]";
+      if (parent->kind == SourceKind::Function) return shown_key(false);
+      return parent->describe() + ".__closure__[" + shown_key(true) + "]";
     case SourceKind::CellContents:
       return parent->describe();
     case SourceKind::Default:
       return parent->describe() + ".__defaults__[" + std::to_string(index) + "]";
     case SourceKind::KwDefault:
-      return parent->describe() + ".__kwdefaults__[" + text_of(key.get(), true) + "]";
+      return parent->describe() + ".__kwdefaults__[" + shown_key(true) + "]";
     case SourceKind::BoundFunction:
       return parent->describe() + ".__func__";
     case SourceKind::BoundSelf:

@@ -72,7 +72,8 @@ struct Source {
   Source* parent = nullptr;
   int32_t index = 0;
   Ref key;
-  Ref object;  // what stood there at capture
+  std::string key_text;  // of a key that is no longer held
+  Ref object;            // what stood there at capture
   std::vector<Source*> children;
   std::vector<Fact> facts;
   bool loaded = false;  // a plan reads it, so it needs a slot even without facts
@@ -80,6 +81,7 @@ struct Source {
 
   /// Readable path, e.g. `self.layers[0].weight`.
   std::string describe() const;
+  std::string shown_key(bool quoted) const;
 };
 
 /// Owns all sources of one capture and interns them: one node per path.

@@ -1,0 +1,197 @@
+#include <unordered_set>
+
+#include "capture/interpreter/generators.h"
+#include "capture/interpreter/interpreter.h"
+#include "capture/pycompat/lifetime.h"
+
+// Objects die where the program drops them. A capture holds everything that it looked at until its plan has run, so an
+// instruction that drops something whose end the program may notice is left to the program.
+
+namespace stator::capture {
+
+namespace {
+
+/// Calls `f` with every value that this one keeps alive, null ones too. An iterator's are not known: what only that one
+/// holds counts as dropped, which costs a break.
+template <class F>
+void each_part(const Value* value, F&& f) {
+  switch (value->kind) {
+    case Kind::Tuple:
+    case Kind::List:
+      for (Value* item : static_cast<const SequenceValue*>(value)->items) f(item);
+      break;
+    case Kind::Dict: {
+      auto* dict = static_cast<const DictValue*>(value);
+      for (const DictValue::Entry& entry : dict->entries) f(entry.key), f(entry.value);
+      f(dict->default_factory);
+      break;
+    }
+    case Kind::Set:
+      f(static_cast<const SetValue*>(value)->table);
+      break;
+    case Kind::View:
+      f(static_cast<const ViewValue*>(value)->dict);
+      break;
+    case Kind::Slice: {
+      auto* slice = static_cast<const SliceValue*>(value);
+      f(slice->start), f(slice->stop), f(slice->step);
+      break;
+    }
+    case Kind::Cell:
+      f(static_cast<const CellValue*>(value)->contents);
+      break;
+    case Kind::Function: {
+      auto* function = static_cast<const FunctionValue*>(value);
+      for (CellValue* cell : function->closure) f(cell);
+      for (auto& [name, field] : function->fields) f(field);
+      f(function->defaults), f(function->kwdefaults), f(function->annotations), f(function->own);
+      break;
+    }
+    case Kind::Method:
+      f(static_cast<const MethodValue*>(value)->function), f(static_cast<const MethodValue*>(value)->self);
+      break;
+    case Kind::Object: {
+      auto* object = static_cast<const ObjectValue*>(value);
+      for (const ObjectValue::Attribute& attribute : object->attributes) f(attribute.value);
+      f(object->own), f(object->base), f(object->cause), f(object->context);
+      break;
+    }
+    case Kind::Super:
+      f(static_cast<const SuperValue*>(value)->self);
+      break;
+    case Kind::Tensor: {
+      auto* tensor = static_cast<const TensorValue*>(value);
+      for (auto& [name, attribute] : tensor->own) f(attribute);
+      f(tensor->grad);
+      break;
+    }
+    case Kind::Text:
+      for (Value* argument : static_cast<const TextValue*>(value)->arguments) f(argument);
+      break;
+    case Kind::Opaque:
+      for (Value* argument : static_cast<const OpaqueValue*>(value)->arguments) f(argument);
+      break;
+    case Kind::Null:
+    case Kind::Unread:
+    case Kind::Constant:
+    case Kind::Iterator:
+    case Kind::Array:
+    case Kind::Number:
+      break;
+  }
+}
+
+/// Everything that the program can reach.
+class Reach {
+ public:
+  void add(const Value* value) {
+    if (!value || !seen_.insert(value).second) return;
+    if (value->source) add(value->source);
+    waiting_.push_back(value);
+  }
+  void add(const Source* source) { sources_.insert(source); }
+  void add(const Frame& frame) {
+    for (const Value* value : frame.locals) add(value);
+    for (const Source* source : frame.unread) add(source);
+    for (const Value* value : frame.stack) add(value);
+    add(frame.function), add(frame.handled), add(frame.thrown), add(frame.result), add(frame.locals_dict);
+  }
+  void close() {
+    while (!waiting_.empty()) {
+      const Value* next = waiting_.back();
+      waiting_.pop_back();
+      if (auto* generator = next->kind == Kind::Iterator ? dynamic_cast<const GeneratorValue*>(next) : nullptr;
+          generator && generator->frame)
+        add(*generator->frame);
+      each_part(next, [this](const Value* part) { add(part); });
+    }
+  }
+  bool has(const Source* source) const { return sources_.contains(source); }
+  /// Whether the program still has what an outside object was reached by.
+  bool holds_root_of(const Value* value) const {
+    const Source* root = value->source;
+    while (root && root->parent) root = root->parent;
+    return root && (root->kind != SourceKind::Argument || has(root));
+  }
+
+ private:
+  std::unordered_set<const Value*> seen_;
+  std::unordered_set<const Source*> sources_;
+  std::vector<const Value*> waiting_;
+};
+
+}  // namespace
+
+bool Interpreter::ends_aloud(PyObject* object) const {
+  // The capture itself holds the parts that were looked at.
+  struct Ours {
+    const Interpreter* in;
+    std::unordered_set<PyObject*> asked;
+  } ours{this, {}};
+  StatorIsOurs is_ours = [](PyObject* part, void* context) -> int {
+    auto* mine = static_cast<Ours*>(context);
+    return mine->in->by_object_.contains(part) && mine->asked.insert(part).second;
+  };
+  return stator_ends_aloud(object, is_ours, &ours) != 0;
+}
+
+void Interpreter::let_go(PyObject* object) const {
+  if (object && ends_aloud(object)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
+}
+
+void Interpreter::let_go(const Value* value) const {
+  if (value && value->source) let_go(value->source->object.get());
+}
+
+void Interpreter::let_go(const Frame& from, int slot) const {
+  if (!from.locals[slot] && !from.unread.empty() && from.unread[slot])
+    let_go(from.unread[slot]->object.get());
+  else
+    let_go(from.locals[slot]);
+}
+
+void Interpreter::let_go_of_parts(const Value* container) const {
+  PyObject* object = container->source ? container->source->object.get() : nullptr;
+  if (!object || !PyObject_IS_GC(object) || !Py_TYPE(object)->tp_traverse) return;
+  // A part that others hold now may have no other holder in a later call.
+  visitproc let_go = [](PyObject* part, void* in) -> int {
+    return static_cast<const Interpreter*>(in)->ends_aloud(part);
+  };
+  if (Py_TYPE(object)->tp_traverse(object, let_go, const_cast<Interpreter*>(this)))
+    throw Break{BreakId::lifetime, std::string("what a ") + Py_TYPE(object)->tp_name + " holds"};
+}
+
+const Value* Interpreter::ends_aloud(const std::vector<Value*>& stack, size_t from) const {
+  for (size_t i = from; i < stack.size(); ++i) {
+    const Source* source = stack[i] ? stack[i]->source : nullptr;
+    if (source && source->object && ends_aloud(source->object.get())) return stack[i];
+  }
+  return nullptr;
+}
+
+void Interpreter::watch(Source* source) {
+  if (ends_aloud(source->object.get())) watched_.push_back(source);
+}
+
+void Interpreter::find_watched(const Frame& current) const {
+  Reach reach;
+  // A frame that has returned has dropped all but its result.
+  if (current.returned)
+    reach.add(current.result);
+  else
+    reach.add(current);
+  for (const Frame* f = current.caller; f; f = f->caller) reach.add(*f);
+  for (auto& [dict, names] : globals_written)
+    for (auto& [name, value] : names) reach.add(value);
+  for (auto& [type, names] : classes_written)
+    for (auto& [name, value] : names) reach.add(value);
+  reach.close();
+  // What is written to an object lives as long as that one.
+  for (const Effect& effect : effects)
+    if (reach.holds_root_of(effect.target)) reach.add(effect.key), reach.add(effect.value);
+  reach.close();
+  for (const Source* source : watched_)
+    if (!reach.has(source)) throw Break{BreakId::lifetime, Py_TYPE(source->object.get())->tp_name};
+}
+
+}  // namespace stator::capture
