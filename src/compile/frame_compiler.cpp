@@ -230,7 +230,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     return nullptr;
   }
   entry->general = !start.varying->empty();
-  publish(cache, entry, reason);
+  if (!publish(cache, entry, reason)) return nullptr;
   // The guards give the plan its inputs, so they run once more even for the call that made them.
   if (entry->plan && !entry->guards->run(input)) {
     observe::count("guards.unstable");
@@ -239,7 +239,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   return entry;
 }
 
-void FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, const std::string& reason) {
+bool FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, const std::string& reason) {
   entry->frame_id = cache.frame_id;
   entry->compile_id = cache.next_compile_id++;
   // A refusal says nothing to others that share the cache and may go on.
@@ -257,7 +257,7 @@ void FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, cons
     observe::count("skips.no operator in any capture");
     cache.skipped = true;
   }
-  tell_listener(cache.code(), *entry, reason);
+  return tell_listener(cache.code(), *entry, reason);
 }
 
 bool FrameCompiler::is_refusal(const Entry& entry) const {

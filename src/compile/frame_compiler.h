@@ -36,7 +36,7 @@ class FrameCompiler final : public capture::Compiler {
   bool at_limit(capture::CodeCache& cache, const capture::Place& place, const std::string& reason);
   void warn_limit(capture::CodeCache& cache, const std::string& which, int64_t limit, const std::string& now,
                   const std::string& reason);
-  void publish(capture::CodeCache& cache, std::shared_ptr<capture::Entry> entry, const std::string& reason);
+  bool publish(capture::CodeCache& cache, std::shared_ptr<capture::Entry> entry, const std::string& reason);
 
   CompileRequest request_;
 };

@@ -65,8 +65,10 @@ struct Walk {
 Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& state, uint64_t stop_before,
           const Interpreter::Manner& manner) {
   Walk w;
+  NoSignals waiting;
   w.interpreter = std::make_unique<Interpreter>(start, graph_name);
   Interpreter& in = *w.interpreter;
+  in.signals = &waiting;
   in.manner = manner;
   if (config().aten_graphs) in.torch.record_below();
   in.stop_before = stop_before;
@@ -158,6 +160,7 @@ std::optional<Cut> needed_cut(const Walk& w) {
 }  // namespace
 
 std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& request, const std::string& graph_name) {
+  LaterError interrupted;  // by a signal handler; comes after all that the capture holds is gone
   auto entry = std::make_shared<Entry>();
   entry->offset = place.offset;
   entry->cache_key = request.cache_key;
@@ -176,7 +179,6 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
   uint64_t stop = fuel ? static_cast<uint64_t>(std::max<int64_t>(fuel, 0)) + 1 : 0;
   BreakId why_stopped = BreakId::fuel;
   Interpreter::Manner manner;
-  LaterError interrupted;  // by a signal handler; comes after all that the walk holds is gone
   Walk w;
   auto attempt = [&](bool assuming) {
     AssumptionScope scope(assuming);
@@ -193,7 +195,7 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
     if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
     if (!w.broke || request.fullgraph || w.broke->is_error) return true;
     Walk second = walk_to_break(start, graph_name, state, w, manner);
-    if (PyErr_Occurred()) return false;
+    if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
     entry->runs_plain = !second.stopped;
     if (second.stopped) w = std::move(second);
     return true;

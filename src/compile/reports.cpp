@@ -1,5 +1,7 @@
 #include "compile/reports.h"
 
+#include "capture/call/signals.h"
+
 namespace stator {
 using namespace capture;
 
@@ -35,12 +37,21 @@ Ref texts(const std::vector<std::string>& values) {
   return list;
 }
 
-bool log_is_wanted() {
+/// Whether the error that is set stays, since it is the program's: a signal's handler raised it.
+bool keep_error(PyObject* from) {
+  if (is_raised_by_signal()) return true;
+  PyErr_WriteUnraisable(from);
+  return false;
+}
+
+/// Null with a Python error set, else true or false.
+PyObject* log_is_wanted() {
   static PyObject* const wanted = PyUnicode_InternFromString("wanted");
   Ref kept = log();
-  Ref answer = kept ? Ref::steal(PyObject_CallMethodNoArgs(kept.get(), wanted)) : Ref();
-  if (kept && !answer) PyErr_WriteUnraisable(kept.get());
-  return answer.get() == Py_True;
+  if (!kept) return Py_False;
+  Ref answer = Ref::steal(PyObject_CallMethodNoArgs(kept.get(), wanted));
+  if (!answer) return keep_error(kept.get()) ? nullptr : Py_False;
+  return answer.get() == Py_True ? Py_True : Py_False;
 }
 
 Ref describe_phases(const Phases& phases) {
@@ -59,9 +70,11 @@ std::string text_of(PyObject* object) {
   return chars ? chars : "?";
 }
 
-void tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
-  bool is_logged = (entry.broke || !recompile_reason.empty()) && log_is_wanted();
-  if (!listener() && !is_logged) return;
+bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
+  PyObject* wanted = entry.broke || !recompile_reason.empty() ? log_is_wanted() : Py_False;
+  if (!wanted) return false;
+  const bool is_logged = wanted == Py_True;
+  if (!listener() && !is_logged) return true;
   Ref record = Ref::steal(PyDict_New());
   put(record.get(), "function", text(text_of(code->co_qualname)));
   put(record.get(), "file", text(text_of(code->co_filename)));
@@ -75,9 +88,11 @@ void tell_listener(PyCodeObject* code, const Entry& entry, const std::string& re
   put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
   put(record.get(), "resumes", Ref::borrow(entry.runs_plain ? Py_False : Py_True));
   for (const Ref& kept : {listener(), is_logged ? log() : Ref()}) {
-    Ref told = kept ? Ref::steal(PyObject_CallOneArg(kept.get(), record.get())) : Ref();
-    if (kept && !told) PyErr_WriteUnraisable(kept.get());
+    if (!kept) continue;
+    Ref told = Ref::steal(PyObject_CallOneArg(kept.get(), record.get()));
+    if (!told && keep_error(kept.get())) return false;
   }
+  return true;
 }
 
 Ref set_failure_recorder(Ref fresh) { return std::exchange(recorder(), std::move(fresh)); }
@@ -92,8 +107,10 @@ void record_failure(PyObject* function, PyObject* const* arguments, size_t count
     PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Ref::borrow(arguments[i]).release());
   PyObject* strict = fullgraph ? Py_True : Py_False;
   Ref told = Ref::steal(PyObject_CallFunctionObjArgs(kept.get(), value, function, values.get(), strict, nullptr));
-  if (!told) PyErr_WriteUnraisable(kept.get());
-  PyErr_Restore(type, value, trace);
+  if (told || !keep_error(kept.get())) return PyErr_Restore(type, value, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
 }
 
 Ref set_capture_listener(Ref fresh) { return std::exchange(listener(), std::move(fresh)); }

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "capture/call/signals.h"
 #include "capture/guards/literals.h"
 #include "capture/pycompat/facts.h"
 #include "capture/pycompat/frame.h"
@@ -321,6 +322,8 @@ bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& und
   if (has_subclasses) set_overriding(Overriding::SubclassesDisabled);
   bool done = graph->run({tensors, inputs.size()}, outputs, undone);
   if (has_subclasses) set_overriding(Overriding::Enabled);
+  // A program that ran again would not meet it again.
+  if (undone && is_raised_by_signal()) undone = false;
   return done;
 }
 

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "capture/pycompat/evaluation.h"
+
 namespace stator::capture {
 namespace {
 
@@ -168,13 +170,13 @@ int64_t abc_token() {
 std::string short_repr(PyObject* object) {
   constexpr size_t kLimit = 120;
   if (!object) return "nothing";
-  LaterError kept;  // what is set already, or what a signal handler raises: it may run while text is made
+  LaterError kept;
   kept.take();
+  NoSignals quiet;  // their handlers run while text is made
   Ref text = is_shown_by_c(object, 0) ? Ref::steal(PyObject_Repr(object)) : Ref();
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   // An integer may have too many digits, a text no UTF-8.
-  if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_RecursionError)) PyErr_Clear();
-  kept.take();
+  PyErr_Clear();
   std::string result = chars ? chars : std::string("<") + Py_TYPE(object)->tp_name + " object>";
   if (result.size() > kLimit) result = result.substr(0, kLimit - 3) + "...";
   return result;

@@ -179,7 +179,7 @@ Value* Interpreter::run_frame(Frame& current) {
           throw Stopped{};
         }
         // CPython polls for signals between instructions; a capture does now and then.
-        if ((steps_ & 0xFFF) == 0 && PyErr_CheckSignals() < 0) throw Break{BreakId::internal, "interrupted"};
+        if ((steps_ & 0xFFF) == 0 && signals->check() < 0) throw Break{BreakId::internal, "interrupted"};
         handler_of(instr.op)(*this, current, instr);
         look_after_watched(current);
       }

@@ -15,6 +15,7 @@
 #include "capture/guards/transforms.h"
 #include "capture/interpreter/torch_tracer.h"
 #include "capture/pycompat/code.h"
+#include "capture/pycompat/evaluation.h"
 #include "capture/values/source.h"
 #include "capture/values/value.h"
 #include "core/base/pointer_map.h"
@@ -155,6 +156,7 @@ class Interpreter {
     std::vector<uint64_t> hooks_of_copies;  // steps that give a hook to a tensor which is written later
   };
   Manner manner;
+  NoSignals* signals = nullptr;  // what keeps them waiting; lent
   std::function<void()> at_stop;
   uint64_t end_step = 0;
   /// The step to stop before so that every frame that stands now, or stands then, can be gone on in.

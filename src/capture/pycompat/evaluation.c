@@ -2,7 +2,9 @@
 #include "capture/pycompat/evaluation.h"
 
 #include <internal/pycore_interp.h>
+#include <internal/pycore_runtime.h>
 #if PY_VERSION_HEX >= 0x030D0000
+#include <internal/pycore_ceval.h>
 #include <internal/pycore_dict.h>
 #endif
 
@@ -11,6 +13,22 @@ int stator_set_collecting(int collecting) {
   int before = state->collecting;
   state->collecting = collecting;
   return before;
+}
+
+int stator_hide_main_thread(void) {
+  if (_PyRuntime.main_thread != PyThread_get_thread_ident()) return 0;
+  _PyRuntime.main_thread = 0;
+  return 1;
+}
+
+void stator_show_main_thread(void) {
+  _PyRuntime.main_thread = PyThread_get_thread_ident();
+  // Whoever looked meanwhile found nothing that this thread could handle.
+#if PY_VERSION_HEX < 0x030D0000
+  _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
+#else
+  _Py_set_eval_breaker_bit(PyThreadState_Get(), _PY_SIGNALS_PENDING_BIT);
+#endif
 }
 
 PyObject* stator_callable_text(PyObject* callable) { return _PyObject_FunctionStr(callable); }

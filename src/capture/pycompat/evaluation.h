@@ -16,6 +16,10 @@ int stator_merge_keywords(PyObject* callable, PyObject* keywords, PyObject* more
 PyObject* stator_callable_text(PyObject* callable);
 /// Whether the garbage collector counts as running, in which case it does not start; returns what it was.
 int stator_set_collecting(int collecting);
+/// While the main thread does not count as such, handlers of signals wait, also in Python code that it runs. True if
+/// this is the main thread, which then must be given its place back.
+int stator_hide_main_thread(void);
+void stator_show_main_thread(void);
 
 #ifdef __cplusplus
 }
@@ -31,6 +35,27 @@ class NoCollection {
 
  private:
   int before_;
+};
+
+/// Keeps the handlers of signals waiting, since whoever calls Python code for itself would lose what they raise.
+class NoSignals {
+ public:
+  NoSignals() : hidden_(stator_hide_main_thread()) {}
+  ~NoSignals() { show(); }
+  NoSignals(const NoSignals&) = delete;
+  /// Lets them run now: as PyErr_CheckSignals.
+  int check() {
+    show();
+    int answer = PyErr_CheckSignals();
+    hidden_ = stator_hide_main_thread();
+    return answer;
+  }
+
+ private:
+  void show() {
+    if (hidden_) stator_show_main_thread();
+  }
+  int hidden_;
 };
 
 }  // namespace stator::capture

@@ -1,5 +1,7 @@
 #include "capture/values/source.h"
 
+#include "capture/pycompat/evaluation.h"
+
 namespace stator::capture {
 
 static bool same_key(PyObject* a, PyObject* b) {
@@ -82,6 +84,7 @@ static std::string text_of(PyObject* object, bool quoted) {
     Ref plain = Ref::steal(PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(object)->tp_name, object));
     return plain ? PyUnicode_AsUTF8(plain.get()) : "?";
   }
+  NoSignals quiet;  // their handlers run while text is made
   Ref text = Ref::steal(quoted ? PyObject_Repr(object) : PyObject_Str(object));
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (!chars) PyErr_Clear();

@@ -1,5 +1,6 @@
 """Exceptions that come from nowhere at any point of a capture or a compiled call: what follows is as if nothing was."""
 
+import logging
 import random
 import signal
 import time
@@ -164,3 +165,72 @@ def test_out_of_memory_inside_a_graph():
             except RuntimeError as error:
                 results.append((type(error), log))
         assert_same(results[0], results[1])
+
+
+class Heads(torch.nn.Module):
+    """Much of it is Python code of torch's that a capture calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(4, 2)
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        y, _ = self.attention(x, x, x)
+        z = torch.einsum("ij,kj->ik", self.norm(y), y)
+        stator.graph_break()
+        total = torch.func.vmap(lambda row: row.sum() * 2)(z)
+        return total, torch.cdist(z, z), torch.norm(z)
+
+
+def test_no_alarm_is_lost(alarms):
+    """Whatever runs when a signal comes: its handler's exception reaches the program."""
+    choose, rung, raised = random.Random(3), 0, 0
+    model, x = Heads(), torch.randn(4, 4)
+
+    def ring(signum, frame):
+        nonlocal rung
+        rung += 1
+        raise Alarm
+
+    def capture():
+        stator.reset()
+        compiled = stator.compile(model.forward)
+        return lambda: compiled(x)
+
+    long = min(duration(capture()) for _ in range(5))
+    signal.signal(signal.SIGALRM, ring)
+    for _ in range(300):
+        call = capture()
+        try:
+            alarms(max(1e-6, choose.uniform(0, long)))
+            try:
+                call()
+            finally:
+                alarms(0)
+        except Alarm:
+            raised += 1
+    assert raised == rung
+    assert rung > 20
+
+
+def test_a_signal_while_a_break_is_told(alarms):
+    class Rings(logging.Handler):
+        def emit(self, record):
+            signal.raise_signal(signal.SIGALRM)
+
+    def fn(x):
+        x = x + 1
+        stator.graph_break()
+        return x * 2
+
+    logger, handler = logging.getLogger("stator.breaks"), Rings()
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with pytest.raises(Alarm):
+            stator.compile(fn)(torch.ones(2))
+    finally:
+        logger.setLevel(logging.NOTSET)
+        logger.removeHandler(handler)
+    assert_same(stator.compile(fn)(torch.ones(2)), torch.full((2,), 4.0))
