@@ -15,6 +15,9 @@ from .errors import InvalidTarget
 # State of the thread as the extension knows it.
 COMPILE, RUN_ONLY, OFF = 0, 1, 2
 
+# Marks of a disabled function that nodes show, too.
+_EXPORTED = ("_torchdynamo_disable", "_torchdynamo_disable_recursive")
+
 # Wrappers that stand for a function of the user's, and that function. A table, and not an attribute of the wrapper,
 # because functools.wraps copies attributes: a user's own wrapper round one of ours must not be taken for ours.
 _originals: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -97,11 +100,22 @@ class _Mode:
             setattr(call, name, value)
         return call
 
+    def _notes(self, target: Callable[..., Any]) -> dict[str, Any]:
+        """What an exporter's nodes say of the operators in `target`, under the names that torch gives it."""
+        notes = {name: self._marks[name] for name in _EXPORTED if name in self._marks}
+        if notes:
+            notes["_torchdynamo_disable_method"] = getattr(target, "__name__", None) or type(target).__name__
+        return notes
+
     def _caller(self, target: Callable[..., Any]) -> Callable[..., Any]:
         state, run_mode = self._state, _C.run_mode
+        is_exporting, annotate, notes = torch.compiler.is_exporting, torch.fx.traceback.annotate, self._notes(target)
         if state is None:
             # Known by this name, which torch's own wrapper has too: what such a frame calls is left alone.
             def nonrecursive_disable_wrapper(*args: Any, **kwargs: Any) -> Any:
+                if is_exporting():
+                    with annotate(notes):
+                        return target(*args, **kwargs)
                 return target(*args, **kwargs)
 
             return nonrecursive_disable_wrapper
@@ -109,6 +123,9 @@ class _Mode:
         def call(*args: Any, **kwargs: Any) -> Any:
             before = run_mode(state)
             try:
+                if is_exporting():
+                    with annotate(notes):
+                        return target(*args, **kwargs)
                 return target(*args, **kwargs)
             finally:
                 run_mode(before)

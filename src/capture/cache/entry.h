@@ -27,7 +27,9 @@ struct Entry {
   int32_t offset = 0;  // code unit where the plan begins
   Ref cache_key;       // identity of the backend
   std::string backend;
+  std::string function;  // the qualified name of the code
   uint64_t frame_id = 0, compile_id = 0;
+  std::optional<int64_t> autograd_id;  // of the compiled backward pass that it was captured in
   std::unique_ptr<CheckArray> guards;
   std::unique_ptr<Plan> plan;  // null: the instruction at `offset` runs for real, or all of the frame does
   bool runs_plain = false;     // the latter
@@ -46,7 +48,13 @@ struct Entry {
       if (place.bound != (values[place.index] != nullptr)) return false;
     return true;
   }
-  std::string id() const { return std::to_string(frame_id) + "/" + std::to_string(compile_id); }
+  /// `frame/count`; in a compiled backward pass `!pass/frame/count`.
+  std::string id() const {
+    std::string pass = autograd_id ? "!" + std::to_string(*autograd_id) + "/" : "";
+    return pass + std::to_string(frame_id) + "/" + std::to_string(compile_id);
+  }
+  /// What profilers show.
+  std::string label() const { return "Stator: " + id() + " " + function; }
 };
 
 }  // namespace stator::capture

@@ -3,6 +3,7 @@
 #include "capture/call/concrete.h"
 #include "capture/pycompat/facts.h"
 #include "core/observe/counters.h"
+#include "core/observe/profile.h"
 
 namespace stator::capture {
 namespace {
@@ -90,12 +91,7 @@ class Resumption {
     }
     if (!entry->plan) return entry->runs_plain ? run_plain() : execute_next();
     Outcome outcome;
-    bool ran;
-    {
-      FramesAside aside;
-      ran = entry->plan->run(*entry->guards, outcome);
-    }
-    if (!ran) {
+    if (!run_plan(*entry, outcome)) {
       if (!outcome.operator_failed) return raised_at(next_instr());
       // The program itself raises it, at its own line and into its own handlers.
       PyErr_Clear();
@@ -292,6 +288,12 @@ PyObject* on_frame(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
 
 FramesAside::FramesAside() : outer_(std::exchange(watching, nullptr)) {}
 FramesAside::~FramesAside() { watching = outer_; }
+
+bool run_plan(const Entry& entry, Outcome& outcome) {
+  FramesAside aside;
+  observe::ProfiledRange range([&] { return entry.label(); });
+  return entry.plan->run(*entry.guards, outcome);
+}
 
 PyObject* go_on(Compiler& compiler, PyObject* function, const Plan& plan, Outcome outcome) {
   return Resumption::call_with_image(compiler, function, plan, outcome.made, 0);

@@ -31,6 +31,10 @@ class Compiler {
   virtual bool is_candidate(PyObject* function, PyObject* const* slots) = 0;
 };
 
+/// Runs the plan of an entry whose guards just held: what it calls is left alone, and profilers see a range with the
+/// entry's label. False with a Python error set.
+bool run_plan(const Entry& entry, Outcome& outcome);
+
 /// Goes on in the frames that `plan` left, the first of which is made anew for `function`. New reference to the result
 /// of the outermost frame, or null with a Python error set.
 PyObject* go_on(Compiler& compiler, PyObject* function, const Plan& plan, Outcome outcome);
