@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/guards/describe.h"
 #include "capture/guards/elements.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
@@ -333,7 +334,7 @@ static std::string at_line(const UserLine& line) {
 }
 
 /// What is in an instance's __dict__ are its attributes.
-static std::string describe_fact(const Source& source, const Fact& fact) {
+std::string describe_fact(const Source& source, const Fact& fact) {
   bool attribute = fact.kind == FactKind::Absent && source.kind == SourceKind::InstanceDict;
   return source.describe() + " " + fact_row(attribute ? FactKind::NoAttribute : fact.kind).describe(fact);
 }

@@ -1,0 +1,68 @@
+"""What a `compile` call may hear of its guards, and have a say in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any, NamedTuple
+
+# Kinds that torch.compile has, too, under its names: filters written for it find them here.
+_TYPES = {
+    "Tensor": "TENSOR_MATCH",
+    "Identity": "ID_MATCH",
+    "Equals": "EQUALS_MATCH",
+    "TypeIs": "TYPE_MATCH",
+    "Length": "SEQUENCE_LENGTH",
+    "Keys": "DICT_KEYS_MATCH",
+    "Absent": "DICT_CONTAINS",
+    "Code": "CLOSURE_MATCH",
+    "SameAs": "DUPLICATE_INPUT",
+    "NoAttribute": "NOT_PRESENT_IN_GENERIC_DICT",
+}
+
+
+class Guard(NamedTuple):
+    """A fact that a capture relied on: where (`x.weight`, `self.layers[0]`), of which kind, and what stood there."""
+
+    name: str
+    guard_type: str
+    value: Any
+    is_global: bool
+    text: str
+
+    @property
+    def has_value(self) -> bool:
+        return True
+
+    @property
+    def derived_guard_types(self) -> tuple[str, ...]:
+        return ()
+
+
+class GuardFail(NamedTuple):
+    """A captured form that a call did not fit: its compile id with the guard that failed, and the code."""
+
+    reason: str
+    orig_code: CodeType
+
+
+Filter = Callable[[Sequence[Guard]], Sequence[bool]]
+Export = Callable[[Sequence[Guard]], Any]
+Fail = Callable[[GuardFail], Any]
+
+_Row = tuple[str, str, Any, bool, str]
+
+
+def _guards(rows: list[_Row]) -> list[Guard]:
+    return [Guard(name, _TYPES.get(kind, kind), *rest) for name, kind, *rest in rows]
+
+
+def callbacks(filter_fn: Filter | None, export_fn: Export | None, fail_fn: Fail | None) -> tuple[Any, Any, Any] | None:
+    """What the extension calls for them; None if there are none."""
+    if filter_fn is None and export_fn is None and fail_fn is None:
+        return None
+    return (
+        filter_fn and (lambda rows: filter_fn(_guards(rows))),
+        export_fn and (lambda rows: export_fn(_guards(rows))),
+        fail_fn and (lambda reason, code: fail_fn(GuardFail(reason, code))),
+    )
