@@ -1,0 +1,98 @@
+"""The debug folder: what each capture made, as files. `stator.config.debug_dir = path`, or STATOR_DEBUG_DIR=path.
+
+    path/0_0/capture.log    what was done, how long it took, how it ended; what Stator's loggers said meanwhile
+             graph.txt      the graph; graph.py: as a backend of the user's got it
+             guards.txt     one line for each
+             plan.txt       what is done when they hold
+             break.txt      why it ended early, and where
+
+Nothing is written twice: a folder that is there already gets a neighbour with a number.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+from . import _C
+
+_logger = logging.getLogger("stator")
+_FORMAT = logging.Formatter("%(asctime)s %(name)s: %(message)s")
+
+# Of the captures that are under way, the innermost last. Only one thread captures at a time.
+_open: list[Folder] = []
+
+
+class Folder:
+    """The folder of one capture, from its start to its end."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._handler = logging.FileHandler(path / "capture.log", encoding="utf-8")
+        self._handler.setFormatter(_FORMAT)
+        _logger.addHandler(self._handler)
+        _open.append(self)
+
+    def say(self, text: str) -> None:
+        """A line of the log, whatever level the loggers have."""
+        self._handler.handle(logging.LogRecord("stator.capture", logging.INFO, "", 0, text, (), None))
+
+    def put(self, name: str, lines: list[str]) -> None:
+        (self.path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def write(self, record: dict[str, Any]) -> None:
+        """What the capture made."""
+        if record["graph"] is not None:
+            self.put("graph.txt", [str(record["graph"])])
+        self.put("guards.txt", record["guards"])
+        if record["plan"] is not None:
+            self.put("plan.txt", record["plan"])
+        if reason := record["break_reason"]:
+            stack = [f"  {file}:{line}, in {function}" for file, line, function in reason["stack"]]
+            self.put("break.txt", [f"{reason['text']} [{reason['id']}]", *stack, f"try: {reason['hint']}"])
+            self.say(f"ended by a break: {reason['text']} [{reason['id']}]")
+        times = ", ".join(f"{phase} {ms:.2f} ms" for phase, ms in record["phases"].items())
+        self.say(f"captured as {record['compile_id']}: {record['ops']} ops, {len(record['guards'])} guards; {times}")
+
+    def close(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.say("failed\n" + "".join(traceback.format_exception(error)).rstrip())
+        _open.remove(self)
+        _logger.removeHandler(self._handler)
+        self._handler.close()
+
+
+def open_folder(directory: str, compile_id: str, function: str, file: str, line: int, reason: str) -> Folder | None:
+    """Called when a capture starts; what goes wrong is a warning, and the capture goes on without a folder."""
+    try:
+        folder = Folder(_fresh(Path(directory), compile_id.replace("/", "_")))
+    except OSError as error:
+        warnings.warn(f"nothing is written to stator.config.debug_dir: {error}", RuntimeWarning, stacklevel=2)
+        return None
+    folder.say(f"capture of {function} ({file}:{line})" + (f", again because {reason}" if reason else ""))
+    return folder
+
+
+def note_module(gm: Any) -> None:
+    """A graph as it is handed to a backend of the user's."""
+    if _open:
+        _open[-1].put("graph.py", [gm.code.strip()])
+
+
+def _fresh(directory: Path, name: str) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count():
+        path = directory / (f"{name}.{number}" if number else name)
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("never reached")
+
+
+_C.set_debug_folder(open_folder)
