@@ -39,6 +39,7 @@ from .errors import (
     StatorError,
     Unsupported,
 )
+from .guards import Guard, GuardFail
 from .modes import disable, run
 from .skipfiles import default_skipped_files
 from .user import graph_break, is_compiling
@@ -75,6 +76,8 @@ _C.set_error_types(Unsupported, InternalError, RecompileLimitExceeded, BackendCo
 __all__ = [
     "BackendCompilerFailed",
     "ExplainOutput",
+    "Guard",
+    "GuardFail",
     "InternalError",
     "InvalidBackend",
     "InvalidOption",

@@ -11,9 +11,10 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from . import _C, backends
+from . import _C, backends, backward
 from .config import check_compatible, config
 from .errors import InvalidOption, InvalidTarget, StatorError
+from .guards import Export, Fail, Filter
 from .logs import log
 from .targets import Settings, compile_target
 
@@ -33,6 +34,9 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
     error_on_graph_break: bool | None = None,
+    guard_filter_fn: Filter | None = None,
+    guard_export_fn: Export | None = None,
+    guard_fail_fn: Fail | None = None,
 ) -> T: ...
 
 
@@ -47,6 +51,9 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
     error_on_graph_break: bool | None = None,
+    guard_filter_fn: Filter | None = None,
+    guard_export_fn: Export | None = None,
+    guard_fail_fn: Fail | None = None,
 ) -> Callable[[T], T]: ...
 
 
@@ -60,6 +67,9 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
     error_on_graph_break: bool | None = None,
+    guard_filter_fn: Filter | None = None,
+    guard_export_fn: Export | None = None,
+    guard_fail_fn: Fail | None = None,
 ) -> Any:
     """Captures a function, method, class, nn.Module or other callable into graphs on its first call; later calls check
     their guards and run the graph. What is not understood runs as plain Python.
@@ -70,6 +80,10 @@ def compile(
     mode, options: handed to the backend, if it takes any.
     error_on_graph_break: True makes a break inside of it an error, also where its caller may have some; False allows
         them also where the caller may not. None is as the caller says. `fullgraph` is stronger than both.
+    guard_filter_fn: gets a list of `stator.Guard` and says of each whether it is to be checked. What it leaves out, the
+        caller vouches for.
+    guard_export_fn: gets the guards of each capture that made a graph.
+    guard_fail_fn: gets a `stator.GuardFail` for each captured form that a call does not fit, where it is captured anew.
     disable: gives `model` back as it is. The environment variable STATOR_DISABLE=1 does so for every call.
 
     Without `model` it returns a decorator.
@@ -78,7 +92,8 @@ def compile(
     check_compatible()
     if not isinstance(disable, bool):
         raise InvalidOption(f"disable must be True or False, not {disable!r}")
-    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break)
+    callbacks = (guard_filter_fn, guard_export_fn, guard_fail_fn)
+    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks)
     log.forget()
     if disable or os.environ.get("STATOR_DISABLE") == "1":
         return _Decorator(None) if model is None else _unchanged(model)
@@ -141,6 +156,7 @@ def reset() -> None:
     """Forgets everything: captured graphs, counters, compile ids; calls `reset()` of the backends that were used."""
     _C.reset()
     backends.reset()
+    backward.forget()
     log.forget()
 
 

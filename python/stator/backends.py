@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from . import debug
 from .ambient import Ambient
 from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
 
@@ -67,6 +68,7 @@ class _BackendCall:
     def __call__(self, gm: Any, example_inputs: list[Any]) -> Callable[..., Any]:
         if not any(used is self.target for used in _used):
             _used.append(self.target)
+        debug.note_module(gm)
         before = Ambient()
         try:
             compiled = self.target(gm, example_inputs, **self.keywords)

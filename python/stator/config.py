@@ -6,6 +6,7 @@ The values live in the extension, which reads them on its hot paths; this object
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -37,6 +38,10 @@ SETTINGS: dict[str, Setting] = {
     ),
     "raise_on_ctx_manager_usage": Setting(
         bool, "`with stator.compile(...)` is an error. Off: what the block calls is captured."
+    ),
+    "compiled_autograd": Setting(bool, "Backward passes that run inside of a compiled call are captured, too."),
+    "debug_dir": Setting(
+        str, "A folder in which each capture leaves what it made. Empty: none. STATOR_DEBUG_DIR sets it at start."
     ),
     "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),
 }
@@ -108,3 +113,4 @@ def check_compatible() -> None:
 
 
 config = Config()
+config.debug_dir = os.environ.get("STATOR_DEBUG_DIR", "")

@@ -61,8 +61,17 @@ def callbacks(filter_fn: Filter | None, export_fn: Export | None, fail_fn: Fail 
     """What the extension calls for them; None if there are none."""
     if filter_fn is None and export_fn is None and fail_fn is None:
         return None
-    return (
-        filter_fn and (lambda rows: filter_fn(_guards(rows))),
-        export_fn and (lambda rows: export_fn(_guards(rows))),
-        fail_fn and (lambda reason, code: fail_fn(GuardFail(reason, code))),
-    )
+
+    def filtered(rows: list[_Row]) -> Sequence[bool]:
+        assert filter_fn is not None
+        return filter_fn(_guards(rows))
+
+    def exported(rows: list[_Row]) -> None:
+        assert export_fn is not None
+        export_fn(_guards(rows))
+
+    def failed(reason: str, code: CodeType) -> None:
+        assert fail_fn is not None
+        fail_fn(GuardFail(reason, code))
+
+    return filter_fn and filtered, export_fn and exported, fail_fn and failed

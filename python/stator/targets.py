@@ -6,12 +6,12 @@ import copyreg
 import functools
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from . import _C, backends
+from . import _C, backends, guards
 from .errors import InvalidOption, InvalidTarget
 from .modes import innermost, remember_original
 
@@ -26,6 +26,9 @@ class Settings:
     mode: str | None = None
     options: dict[str, Any] | None = None
     error_on_graph_break: bool | None = None
+    guard_filter_fn: guards.Filter | None = None
+    guard_export_fn: guards.Export | None = None
+    guard_fail_fn: guards.Fail | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.fullgraph, bool):
@@ -37,7 +40,15 @@ class Settings:
             )
         if not (self.error_on_graph_break is None or isinstance(self.error_on_graph_break, bool)):
             raise InvalidOption(f"error_on_graph_break must be True, False or None, not {self.error_on_graph_break!r}")
+        for name in ("guard_filter_fn", "guard_export_fn", "guard_fail_fn"):
+            if (given := getattr(self, name)) is not None and not callable(given):
+                raise InvalidOption(f"{name} must be a callable or None, not {given!r}")
         backends.resolve(self.backend, self.mode, self.options)
+
+    def for_backward(self) -> Settings:
+        """For backward passes inside of a call: what is compiled there is none of the function's own code, and may
+        break where torch calls hooks."""
+        return replace(self, fullgraph=False, error_on_graph_break=None)
 
     def __call__(self, target: Any) -> Any:
         return compile_target(target, self)
@@ -83,12 +94,15 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
         )
     backend = backends.resolve(settings.backend, settings.mode, settings.options)
     strict = settings.error_on_graph_break is True
-    # Entries that go on after a break are no good where one is an error.
-    cache_key = object() if strict else backend.cache_key
+    callbacks = guards.callbacks(settings.guard_filter_fn, settings.guard_export_fn, settings.guard_fail_fn)
+    # Entries that go on after a break are no good where one is an error, nor those of other callbacks.
+    cache_key = object() if strict or callbacks else backend.cache_key
     compiled = _C.CompiledFunction(
-        fn, backend.compiler, settings.fullgraph, settings.dynamic, backend.name, cache_key, strict
+        fn, backend.compiler, settings.fullgraph, settings.dynamic, backend.name, cache_key, strict, callbacks
     )
-    compiled.error_on_graph_break = settings.error_on_graph_break
+    compiled._stator_settings = settings
+    # What holds for its body where another compiled function calls it.
+    compiled.error_on_graph_break = settings.fullgraph or settings.error_on_graph_break
     compiled.get_compiler_config = _ConfigGetter(backend)
     if backend.context is None:
         return compiled

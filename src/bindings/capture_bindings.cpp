@@ -11,6 +11,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
 #include "compile/compiled_function.h"
+#include "compile/debug_folder.h"
 #include "compile/frame_compiler.h"
 #include "compile/options.h"
 #include "compile/reports.h"
@@ -26,6 +27,7 @@ struct SettingRow {
   const char* name;
   bool Config::*flag;
   int64_t Config::*number;
+  std::string Config::*text = nullptr;
 };
 constexpr SettingRow kSettings[] = {
     {"recompile_limit", nullptr, &Config::recompile_limit},
@@ -38,6 +40,8 @@ constexpr SettingRow kSettings[] = {
     {"numpy_exact", &Config::numpy_exact, nullptr},
     {"raise_on_ctx_manager_usage", &Config::raise_on_ctx_manager_usage, nullptr},
     {"break_after", nullptr, &Config::break_after},
+    {"compiled_autograd", &Config::compiled_autograd, nullptr},
+    {"debug_dir", nullptr, nullptr, &Config::debug_dir},
 };
 
 const SettingRow* find_setting(PyObject* name) {
@@ -50,6 +54,7 @@ const SettingRow* find_setting(PyObject* name) {
 PyObject* get_config(PyObject*, PyObject* name) {
   const SettingRow* row = find_setting(name);
   if (!row) return nullptr;
+  if (row->text) return PyUnicode_FromString((config().*row->text).c_str());
   return row->flag ? PyBool_FromLong(config().*row->flag) : PyLong_FromLongLong(config().*row->number);
 }
 
@@ -62,6 +67,10 @@ PyObject* set_config(PyObject*, PyObject* args) {
     int truth = PyObject_IsTrue(value);
     if (truth < 0) return nullptr;
     config().*row->flag = truth;
+  } else if (row->text) {
+    const char* text = PyUnicode_AsUTF8(value);
+    if (!text) return nullptr;
+    config().*row->text = text;
   } else {
     int64_t number = PyLong_AsLongLong(value);
     if (number == -1 && PyErr_Occurred()) return nullptr;
@@ -149,6 +158,16 @@ PyObject* set_log(PyObject*, PyObject* log) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_folder_opener(PyObject*, PyObject* opener) {
+  set_debug_folder(Ref::borrow(opener));
+  Py_RETURN_NONE;
+}
+
+PyObject* set_backward_caller(PyObject*, PyObject* caller) {
+  backward_caller() = Ref::borrow(caller);
+  Py_RETURN_NONE;
+}
+
 PyObject* enter_block_of(PyObject*, PyObject* compiled) {
   if (!enter_block(compiled)) return nullptr;
   Py_RETURN_NONE;
@@ -161,6 +180,11 @@ PyObject* leave_block_of(PyObject*, PyObject*) {
 PyObject* set_recorder(PyObject*, PyObject* callable) {
   Ref before = set_failure_recorder(callable == Py_None ? Ref() : Ref::borrow(callable));
   return before ? before.release() : Ref::borrow(Py_None).release();
+}
+
+PyObject* count(PyObject*, PyObject* name) {
+  observe::count(text_of(name));
+  Py_RETURN_NONE;
 }
 
 PyObject* set_run_mode(PyObject*, PyObject* state) {
@@ -215,6 +239,7 @@ PyObject* call_unrecorded(PyObject*, PyObject* callable) {
 PyMethodDef methods[] = {
     {"set_error_types", set_error_types, METH_VARARGS, nullptr},
     {"reset", reset, METH_NOARGS, nullptr},
+    {"count", count, METH_O, nullptr},
     {"counters", counters, METH_NOARGS, nullptr},
     {"get_config", get_config, METH_O, nullptr},
     {"set_config", set_config, METH_VARARGS, nullptr},
@@ -224,6 +249,8 @@ PyMethodDef methods[] = {
     {"set_capture_listener", set_listener, METH_O, nullptr},
     {"set_capture_log", set_log, METH_O, nullptr},
     {"set_failure_recorder", set_recorder, METH_O, nullptr},
+    {"set_debug_folder", set_folder_opener, METH_O, nullptr},
+    {"set_backward_caller", set_backward_caller, METH_O, nullptr},
     {"enter_block", enter_block_of, METH_O, nullptr},
     {"leave_block", leave_block_of, METH_NOARGS, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},

@@ -30,6 +30,7 @@ namespace {
 
 struct GraphObject {
   PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* weakrefs;
   std::shared_ptr<graph::Graph> graph;
   std::shared_ptr<const backend::Executable> executable;  // made by the first run
 };
@@ -90,6 +91,7 @@ PyObject* graph_run(PyObject* object, PyObject* const* args, Py_ssize_t count) {
 void graph_dealloc(PyObject* object) {
   auto* self = self_of(object);
   auto* type = Py_TYPE(object);
+  if (self->weakrefs) PyObject_ClearWeakRefs(object);
   self->executable.~shared_ptr();
   self->graph.~shared_ptr();
   type->tp_free(object);
@@ -285,6 +287,7 @@ PyGetSetDef graph_properties[] = {
 
 PyMemberDef graph_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(GraphObject, vectorcall), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(GraphObject, weakrefs), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -310,6 +313,7 @@ PyObject* wrap_graph(std::shared_ptr<graph::Graph> graph) {
   auto* self = PyObject_New(GraphObject, graph_type);
   if (self == nullptr) return nullptr;
   self->vectorcall = graph_vectorcall;
+  self->weakrefs = nullptr;
   new (&self->graph) std::shared_ptr<graph::Graph>(std::move(graph));
   new (&self->executable) std::shared_ptr<const backend::Executable>();
   return reinterpret_cast<PyObject*>(self);

@@ -39,12 +39,7 @@ PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const*
     return call_watched(compiler, self->fn, args, nargsf, names);
   }
   Outcome outcome;
-  bool ran;
-  {
-    FramesAside aside;
-    ran = entry.plan->run(*entry.guards, outcome);
-  }
-  if (!ran) {
+  if (!run_plan(entry, outcome)) {
     if (!outcome.operator_failed) return nullptr;
     // Nothing has happened yet: the program itself raises it, at its own line and into its own handlers.
     PyErr_Clear();
@@ -78,6 +73,24 @@ PyObject* on_miss(CompiledFunction* self, CodeCache& cache, PyObject* const* bou
   return result;
 }
 
+/// Whether a call on this thread is to be made by `backward_caller`, and is not being made by it already.
+thread_local bool captures_backward = false;
+bool wants_backward() { return config().compiled_autograd && !captures_backward; }
+
+PyObject* call_with_backward(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+  Py_ssize_t count = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0;
+  Ref positional = Ref::steal(PyTuple_New(count)), keywords = Ref::steal(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; i < named; ++i)
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), args[count + i]) < 0) return nullptr;
+  captures_backward = true;
+  PyObject* result =
+      PyObject_CallFunctionObjArgs(backward_caller().get(), self, positional.get(), keywords.get(), nullptr);
+  captures_backward = false;
+  return result;
+}
+
 /// The entry for a call of a form that was seen before, if there is one.
 std::shared_ptr<Entry> find_known(CompiledFunction* self, const RawCall& raw) {
   return (*self->cache)->find(self->request->cache_key.get(), self->fn, raw);
@@ -85,7 +98,7 @@ std::shared_ptr<Entry> find_known(CompiledFunction* self, const RawCall& raw) {
 
 /// Whether the function's cache is that of its code now, and calls may use it.
 bool is_ready(CompiledFunction* self) {
-  if (run_mode() == RunMode::Off || config().disable) return false;
+  if (run_mode() == RunMode::Off || config().disable || wants_backward()) return false;
   const CodeCache* cache = self->cache->get();
   return cache && reinterpret_cast<PyObject*>(cache->code()) == PyFunction_GET_CODE(self->fn) && !cache->is_detached();
 }
@@ -94,6 +107,7 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
   auto* self = reinterpret_cast<CompiledFunction*>(object);
   RunMode mode = run_mode();
   if (mode == RunMode::Off || config().disable) return call_plain(self, args, nargsf, names);
+  if (wants_backward()) return call_with_backward(object, args, nargsf, names);
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
   if (!is_ready(self)) *self->cache = code_cache(code);
   RawCall raw(args, PyVectorcall_NARGS(nargsf), names);
@@ -159,21 +173,35 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
 
 // ---- the Python type
 
+/// Of a tuple: filter, exported, failed; None for those that are not given. Null with a Python error set.
+std::shared_ptr<const GuardCallbacks> callbacks_of(PyObject* tuple) {
+  PyObject* given[3];
+  if (!PyArg_ParseTuple(tuple, "OOO", &given[0], &given[1], &given[2])) return nullptr;
+  auto ref = [](PyObject* callable) { return callable == Py_None ? Ref() : Ref::borrow(callable); };
+  return std::make_shared<GuardCallbacks>(GuardCallbacks{ref(given[0]), ref(given[1]), ref(given[2])});
+}
+
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {
-      "fn", "compiler", "fullgraph", "dynamic", "name", "cache_key", "error_on_graph_break", nullptr};
-  PyObject *fn, *compiler, *dynamic, *name, *cache_key;
+      "fn", "compiler", "fullgraph", "dynamic", "name", "cache_key", "error_on_graph_break", "guards", nullptr};
+  PyObject *fn, *compiler, *dynamic, *name, *cache_key, *guards = Py_None;
   int fullgraph, break_is_error = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO|p", const_cast<char**>(keywords), &PyFunction_Type, &fn,
-                                   &compiler, &fullgraph, &dynamic, &name, &cache_key, &break_is_error))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO|pO", const_cast<char**>(keywords), &PyFunction_Type, &fn,
+                                   &compiler, &fullgraph, &dynamic, &name, &cache_key, &break_is_error, &guards))
     return nullptr;
+  std::shared_ptr<const GuardCallbacks> callbacks;
+  if (guards != Py_None && !(callbacks = callbacks_of(guards))) return nullptr;
   auto* self = reinterpret_cast<CompiledFunction*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->vectorcall = call;
   self->fn = Ref::borrow(fn).release();
   self->name = Ref::borrow(name).release();
-  self->request = new CompileRequest{compiler == Py_None ? Ref() : Ref::borrow(compiler), Ref::borrow(cache_key),
-                                     text_of(name), fullgraph != 0, break_is_error != 0};
+  self->request = new CompileRequest{compiler == Py_None ? Ref() : Ref::borrow(compiler),
+                                     Ref::borrow(cache_key),
+                                     text_of(name),
+                                     fullgraph != 0,
+                                     break_is_error != 0,
+                                     std::move(callbacks)};
   self->cache = new std::shared_ptr<CodeCache>;
   // functools.wraps: the function's own attributes, then what it is known by.
   self->dict = PyDict_New();
@@ -198,6 +226,9 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   if (self->request) {
     Py_VISIT(self->request->compiler.get());
     Py_VISIT(self->request->cache_key.get());
+    // Owned by this object alone but while a call lasts, which holds it.
+    if (const GuardCallbacks* guards = self->request->guards.get())
+      for (const Ref* callback : {&guards->filter, &guards->exported, &guards->failed}) Py_VISIT(callback->get());
   }
   return 0;
 }
@@ -266,6 +297,11 @@ PyType_Spec spec = {"stator._C.CompiledFunction", sizeof(CompiledFunction), 0,
 ErrorTypes& error_types() {
   static auto* types = new ErrorTypes;
   return *types;
+}
+
+Ref& backward_caller() {
+  static auto* caller = new Ref;
+  return *caller;
 }
 
 PyTypeObject* compiled_function_type() {

@@ -14,6 +14,10 @@ ErrorTypes& error_types();
 /// The Python type `CompiledFunction`; null with an error set if it could not be made.
 PyTypeObject* compiled_function_type();
 
+/// `caller(compiled, args, kwargs)` calls a compiled function so that backward passes inside of the call are captured,
+/// too. Set once at import; asked while `config().compiled_autograd` is set, for the outermost call of a thread.
+Ref& backward_caller();
+
 /// Makes calls of the instances of a class whose own `__call__` is a compiled function reach that at once. False if the
 /// class is none.
 bool answer_calls(PyTypeObject* cls);

@@ -1,5 +1,6 @@
 #include "compile/debug_folder.h"
 
+#include "capture/pycompat/evaluation.h"
 #include "compile/options.h"
 #include "compile/reports.h"
 
@@ -17,6 +18,7 @@ void set_debug_folder(Ref fresh) { opener() = std::move(fresh); }
 
 DebugFolder::DebugFolder(PyCodeObject* code, const std::string& id, const std::string& reason) {
   if (config().debug_dir.empty() || !opener()) return;
+  capture::NoSignals quiet;
   folder_ =
       Ref::steal(PyObject_CallFunction(opener().get(), "ssOOis", config().debug_dir.c_str(), id.c_str(),
                                        code->co_qualname, code->co_filename, code->co_firstlineno, reason.c_str()));
@@ -27,6 +29,7 @@ DebugFolder::DebugFolder(PyCodeObject* code, const std::string& id, const std::s
 void DebugFolder::close() {
   Ref folder = std::move(folder_);
   if (!folder) return;
+  capture::NoSignals quiet;
   static PyObject* const close = PyUnicode_InternFromString("close");
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -38,6 +41,7 @@ void DebugFolder::close() {
 
 void DebugFolder::write(PyCodeObject* code, const capture::Entry& entry, const std::string& reason) {
   if (!folder_) return;
+  capture::NoSignals quiet;
   static PyObject* const write = PyUnicode_InternFromString("write");
   Ref record = describe_capture(code, entry, reason);
   Ref written = Ref::steal(PyObject_CallMethodOneArg(folder_.get(), write, record.get()));

@@ -9,8 +9,10 @@
 #include "capture/interpreter/interpreter.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/pycompat/evaluation.h"
 #include "capture/pycompat/facts.h"
 #include "compile/compiled_function.h"
+#include "compile/debug_folder.h"
 #include "compile/options.h"
 #include "compile/reports.h"
 #include "core/observe/counters.h"
@@ -196,6 +198,27 @@ std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
   return entry;
 }
 
+/// The number of the compiled backward pass that is under way on this thread, as torch keeps it.
+static std::optional<int64_t> outer_autograd_compile() {
+  static PyObject* const current = PyUnicode_InternFromString("current_compile_id");
+  static PyObject* const number = PyUnicode_InternFromString("compiled_autograd_id");
+  NoSignals quiet;
+  PyObject* context = known_object("torch._guards.CompileContext");
+  Ref id = context ? Ref::steal(PyObject_CallMethodNoArgs(context, current)) : Ref();
+  Ref found = id && id.get() != Py_None ? Ref::steal(PyObject_GetAttr(id.get(), number)) : Ref();
+  PyErr_Clear();
+  if (!found || !PyLong_Check(found.get())) return {};
+  return PyLong_AsLongLong(found.get());
+}
+
+/// The next entry of a cache gets its name and numbers.
+static void identify(Entry& entry, const CodeCache& cache) {
+  entry.function = text_of(cache.code()->co_qualname);
+  entry.frame_id = cache.frame_id;
+  entry.compile_id = cache.next_compile_id;
+  entry.autograd_id = outer_autograd_compile();
+}
+
 /// To look at one function alone: with STATOR_DEBUG_FUNCTION set, functions of other names are left to Python.
 static bool is_left_out(PyCodeObject* code) {
   static const char* const only = std::getenv("STATOR_DEBUG_FUNCTION");
@@ -218,19 +241,25 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     std::vector<std::string> reasons = cache.failures(place.offset, key, input);
     if (!reasons.empty()) reason = reasons.front();
     observe::count("recompiles.total");
+    if (request_.guards && !request_.guards->tell_failures(reasons, place.code->code)) return nullptr;
   }
   if (at_limit(cache, place, reason)) return nullptr;
 
+  Entry upcoming;
+  identify(upcoming, cache);
+  DebugFolder folder(cache.code(), upcoming.id(), reason);
   observe::count("frames.total");
   Start start{place.function,         place.offset, place.values, place.depth, &cache.varying[place.offset],
               request_.break_is_error};
   std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
   if (!entry) {
+    folder.close();
     after_failure(cache);
     return nullptr;
   }
   entry->general = !start.varying->empty();
   if (!publish(cache, entry, reason)) return nullptr;
+  folder.write(cache.code(), *entry, reason);
   // The guards give the plan its inputs, so they run once more even for the call that made them.
   if (entry->plan && !entry->guards->run(input)) {
     observe::count("guards.unstable");
@@ -240,8 +269,8 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
 }
 
 bool FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, const std::string& reason) {
-  entry->frame_id = cache.frame_id;
-  entry->compile_id = cache.next_compile_id++;
+  identify(*entry, cache);
+  ++cache.next_compile_id;
   // A refusal says nothing to others that share the cache and may go on.
   if (!is_refusal(*entry)) cache.add(entry);
   observe::count("frames.ok");

@@ -18,6 +18,8 @@ struct Config {
   bool raise_on_ctx_manager_usage = true;
   int64_t break_after = 0;  // instructions after which every capture breaks; 0: never; -1: nothing is captured, and
                             // instructions are done for real, one by one
+  bool compiled_autograd = false;
+  std::string debug_dir;  // empty: off
 };
 Config& config();
 

@@ -238,7 +238,11 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
       interpreter.guard_at_end(input->source, FactKind::View, is_view_tensor(input->real.get()));
     }
   entry->bound = interpreter.bound_places();
-  entry->guards = std::make_unique<CheckArray>(interpreter.take_sources(), state.before());
+  std::unique_ptr<SourceTree> sources = interpreter.take_sources();
+  if (request.guards && !request.guards->apply_filter(*sources)) return nullptr;
+  Ref exported;
+  if (request.guards && request.guards->exported && !(exported = GuardCallbacks::rows_of(*sources))) return nullptr;
+  entry->guards = std::make_unique<CheckArray>(std::move(sources), state.before());
   entry->phases.guards = watch.lap();
   if (w.broke || (w.stopped && interpreter.stop_before == 1)) return entry;
 
@@ -274,6 +278,7 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
     if (request.compiler) quiet.reset();
     plan->graph = request.compiler ? backend_call(w.graph, example_inputs, request) : make_native_runner(w.graph);
     if (!plan->graph) return nullptr;
+    if (exported && !Ref::steal(PyObject_CallOneArg(request.guards->exported.get(), exported.get()))) return nullptr;
   }
   drop_fakes(*w.graph);
   entry->plan = std::move(plan);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "capture/cache/entry.h"
+#include "compile/guard_callbacks.h"
 
 namespace stator::capture {
 struct Start;
@@ -18,6 +19,7 @@ struct CompileRequest {
   std::string backend;
   bool fullgraph = false;
   bool break_is_error = false;
+  std::shared_ptr<const GuardCallbacks> guards;  // null: none
 };
 
 /// Captures from one place of a frame on: bytecode, values, guards, graph, backend, plan. The entry has a plan, which

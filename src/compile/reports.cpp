@@ -1,5 +1,6 @@
 #include "compile/reports.h"
 
+#include "capture/call/plan_text.h"
 #include "capture/call/signals.h"
 
 namespace stator {
@@ -70,11 +71,7 @@ std::string text_of(PyObject* object) {
   return chars ? chars : "?";
 }
 
-bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
-  PyObject* wanted = entry.broke || !recompile_reason.empty() ? log_is_wanted() : Py_False;
-  if (!wanted) return false;
-  const bool is_logged = wanted == Py_True;
-  if (!listener() && !is_logged) return true;
+Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
   Ref record = Ref::steal(PyDict_New());
   put(record.get(), "function", text(text_of(code->co_qualname)));
   put(record.get(), "file", text(text_of(code->co_filename)));
@@ -82,11 +79,21 @@ bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& re
   put(record.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
   put(record.get(), "ops", whole(entry.ops));
   put(record.get(), "guards", texts(entry.guards->describe()));
+  put(record.get(), "plan", entry.plan ? texts(describe(*entry.plan)) : Ref());
   put(record.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
   put(record.get(), "phases", describe_phases(entry.phases));
   put(record.get(), "compile_id", text(entry.id()));
   put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
   put(record.get(), "resumes", Ref::borrow(entry.runs_plain ? Py_False : Py_True));
+  return record;
+}
+
+bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
+  PyObject* wanted = entry.broke || !recompile_reason.empty() ? log_is_wanted() : Py_False;
+  if (!wanted) return false;
+  const bool is_logged = wanted == Py_True;
+  if (!listener() && !is_logged) return true;
+  Ref record = describe_capture(code, entry, recompile_reason);
   for (const Ref& kept : {listener(), is_logged ? log() : Ref()}) {
     if (!kept) continue;
     Ref told = Ref::steal(PyObject_CallOneArg(kept.get(), record.get()));

@@ -23,6 +23,8 @@ Ref set_failure_recorder(Ref recorder);
 /// Tells it of the Python error that is set, which stays set unless a signal's handler raises another one.
 void record_failure(PyObject* function, PyObject* const* arguments, size_t count, bool fullgraph);
 
+/// Facts of a capture that was just made.
+Ref describe_capture(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason);
 /// A break as the dict that users are shown.
 Ref describe_break(const capture::BreakReason& reason);
 /// Facts of an entry as a dict.

@@ -45,14 +45,9 @@ std::string step_name(int32_t step) { return step < 0 ? "-" : "%" + std::to_stri
 
 /// Without running code of the user's.
 std::string object_text(PyObject* object) {
-  Ref shown;
-  if (is_literal(object)) shown = Ref::steal(PyObject_Repr(object));
-  if (PyType_Check(object) || PyFunction_Check(object))
-    shown = Ref::steal(PyObject_GetAttrString(object, "__qualname__"));
-  const char* text = shown && PyUnicode_Check(shown.get()) ? PyUnicode_AsUTF8(shown.get()) : nullptr;
-  std::string made = text ? text : std::string("<") + Py_TYPE(object)->tp_name + ">";
-  PyErr_Clear();
-  return made;
+  if (PyFunction_Check(object)) return short_repr(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
+  if (PyType_Check(object)) return reinterpret_cast<PyTypeObject*>(object)->tp_name;
+  return short_repr(object);
 }
 
 std::string number_text(Number kind, int32_t number) {

@@ -1,5 +1,6 @@
 // Calls: argument binding by CPython's rules, inlining of Python functions, dispatch to models and torch.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/allowed.h"
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
@@ -176,6 +177,21 @@ bool is_method_of_enum(Interpreter& in, PyObject* callable, const CallArgs& args
   return name && _PyType_Lookup(type, name.get()) == callable;
 }
 
+/// `list[int]()`: what its origin makes, which keeps the alias where it can.
+Value* call_alias(Interpreter& in, PyObject* alias, CallArgs args) {
+  static PyObject* const origin = PyUnicode_InternFromString("__origin__");
+  static PyObject* const kept = PyUnicode_InternFromString("__orig_class__");
+  Ref cls = Ref::steal(PyObject_GetAttr(alias, origin));
+  if (!cls) raise_current(in);
+  Value* made = in.call(in.constant(cls.get()), std::move(args));
+  PyTypeObject* type = made->kind == Kind::Object ? in.type_of(made) : nullptr;
+  if (!type || !type->tp_dictoffset) return made;
+  if (type->tp_setattro != PyObject_GenericSetAttr)
+    throw Break{BreakId::unknown_call, "a class that is called by an alias, and stores attributes in its own way"};
+  in.set_attr(made, kept, in.constant(alias));
+  return made;
+}
+
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
   if (may_be_overridden(in, args) && is_overridable(callable) && is_overridden(in, args))
@@ -188,6 +204,7 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
     in.continuation = how;
     return in.instantiate(reinterpret_cast<PyTypeObject*>(callable), std::move(args));
   }
+  if (Py_TYPE(callable) == &Py_GenericAliasType) return call_alias(in, callable, std::move(args));
   switch (kind_of_callable(callable)) {
     case CallableKind::Torch:
       return in.call_torch(callable, args);
@@ -279,6 +296,10 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
         return call_numpy(*this, object->object.get(), args);
       if (object->object && kind_of_callable(object->object.get()) == CallableKind::Torch)
         return call_torch(object->object.get(), args);
+      if (object->object && object->source && is_allowed_in_graph(object->object.get())) {
+        guard(object->source, FactKind::Identity, object->object.get());
+        return call_torch(object->object.get(), args);
+      }
       static PyObject* const call_name = PyUnicode_InternFromString("__call__");
       Value* method = type_method(*this, callee, call_name);
       continuation = how;

@@ -213,3 +213,14 @@ def test_target_with_a_compiler_config_of_its_own():
     strange.get_compiler_config = lambda: 1
     with pytest.raises(AssertionError, match="get_compiler_config"):
         stator.compile(strange)
+
+
+def test_a_backend_may_refer_weakly_to_its_graph():
+    import weakref
+
+    def watching(gm, example_inputs):
+        assert weakref.ref(gm.forward)() is gm.forward
+        return gm.forward
+
+    x = torch.ones(3)
+    assert torch.equal(stator.compile(lambda x: x.sin(), backend=watching)(x), x.sin())

@@ -240,6 +240,24 @@ def test_a_refused_capture_leaves_others_alone(K):
         stator.compile(fn, backend=K, error_on_graph_break=True)(x)
 
 
+def test_an_inner_function_that_is_to_be_one_graph(K):
+    @stator.compile(fullgraph=True, backend=K)
+    def inner(x):
+        y = x.sin()
+        if y.sum() > 0:
+            return y
+        return y + 1
+
+    def outer(x):
+        return inner(x.cos()) * 2
+
+    with pytest.raises(stator.Unsupported):
+        stator.compile(outer, backend=K)(torch.ones(3))
+    relaxed = stator.compile(lambda x: x.sin() if x.sum() > 0 else x, backend=K)
+    x = torch.ones(3)
+    assert torch.equal(stator.compile(lambda x: relaxed(x) + 1, backend=K)(x), x.sin() + 1)
+
+
 def test_an_inner_function_has_its_own_say_on_breaks(K):
     @stator.compile(backend=K, error_on_graph_break=False)
     def tolerant(a):

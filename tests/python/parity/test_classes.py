@@ -676,4 +676,27 @@ def total_ordering(a):
     return a + 1, p <= q, p > q, p >= q, max(p, q).n, sorted([q, p], reverse=True)[0].n
 
 
+class Box:
+    __class_getitem__ = classmethod(types.GenericAlias)
+
+    def __init__(self, held=0):
+        self.held = held
+
+
+class Slim:
+    __slots__ = ("held",)
+    __class_getitem__ = classmethod(types.GenericAlias)
+
+    def __init__(self, held):
+        self.held = held
+
+
+@programs((x, 2), (x, 3))
+def aliases_that_are_called(a, n):
+    d = dict[str, int](a=n)
+    boxed, slim = Box[int](held=n), Slim[float](n)
+    shown = boxed.__orig_class__, hasattr(slim, "__orig_class__"), vars(boxed)
+    return a * boxed.held + slim.held, list[int]((n, 1)), tuple[int, ...]([n]), d, set[int](), shown
+
+
 test_program = programs.tests()
