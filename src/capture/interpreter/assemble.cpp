@@ -358,6 +358,19 @@ class Assembler {
     return add({StepKind::NewObject, -1, -1, std::move(type)});
   }
 
+  /// Whether a name of an instance's `__dict__` is not to be reached as an attribute: its class has a say there.
+  static bool is_hidden(PyTypeObject* type, PyObject* name) {
+    PyObject* on_class = _PyType_Lookup(type, name);
+    return on_class && Py_TYPE(on_class)->tp_descr_set && Py_TYPE(on_class) != &PyMemberDescr_Type;
+  }
+  int32_t emit_dict_of(int32_t made) {
+    static PyObject* const read = known_object("builtins.object.__getattribute__");
+    static PyObject* const name = PyUnicode_InternFromString("__dict__");
+    Step step{StepKind::Call, -1, -1, Ref::borrow(read)};
+    step.items = {made, add({StepKind::Constant, -1, -1, Ref::borrow(name)})};
+    return add(std::move(step));
+  }
+
   int32_t emit_object(ObjectValue* object) {
     if (object->type == partial_type()) {
       Step step{StepKind::Partial};
@@ -369,9 +382,16 @@ class Assembler {
     if (out_.steps[made].kind == StepKind::Call) return made;
     if (object->own) {
       if (known_.count(object->own)) throw Break{BreakId::reconstruct, "an object and its __dict__"};
-      for (auto& [name, attribute] : mapping_items(in_, object->own)) {
+      int32_t own = -1;
+      for (auto& [key, attribute] : mapping_items(in_, object->own)) {
         int32_t value = emit(attribute);
-        add({StepKind::SetAttribute, made, value, static_cast<ConstantValue*>(name)->object});
+        Ref name = static_cast<ConstantValue*>(key)->object;
+        if (!is_hidden(object->type, name.get())) {
+          add({StepKind::SetAttribute, made, value, std::move(name)});
+          continue;
+        }
+        if (own < 0) own = emit_dict_of(made);
+        add({StepKind::SetItem, own, value, std::move(name)});
       }
     }
     if (auto* dict = as<DictValue>(object->base)) {

@@ -139,8 +139,9 @@ Rebuild SequenceIterator::rebuild(Interpreter& in) {
   return {iter_function(), {sequence}, {}, index};
 }
 Rebuild ListedIterator::rebuild(Interpreter&) {
-  if (!over) return {};
-  return {iter_function(), {over}, {}, index};
+  Rebuild made = again;
+  made.taken = index;
+  return made;
 }
 Rebuild DictIterator::rebuild(Interpreter& in) {
   if (reverse || dict->live != live || dict->entries.size() != entries) return {};
@@ -198,7 +199,8 @@ Value* reversed_items(Interpreter& in, Value* value) {
     if (!real) raise_current(in);
     std::vector<Value*> items;
     while (PyObject* item = PyIter_Next(real.get())) items.push_back(in.constant(Ref::steal(item)));
-    return in.arena.make<ListedIterator>(std::move(items), Py_TYPE(real.get()));
+    Rebuild again{reinterpret_cast<PyObject*>(&PyReversed_Type), {value}};
+    return in.arena.make<ListedIterator>(std::move(items), Py_TYPE(real.get()), std::move(again));
   }
   throw Break{BreakId::unknown_call, std::string("reversed() of a ") + in.type_of(value)->tp_name};
 }
@@ -246,7 +248,7 @@ Value* Interpreter::iterate(Value* value) {
     }
     std::vector<Value*> items;
     while (PyObject* item = PyIter_Next(iterator.get())) items.push_back(constant(Ref::steal(item)));
-    return arena.make<ListedIterator>(std::move(items), Py_TYPE(iterator.get()), value);
+    return arena.make<ListedIterator>(std::move(items), Py_TYPE(iterator.get()), Rebuild{iter_function(), {value}});
   }
   if (value->kind == Kind::Object) {
     PyTypeObject* type = type_of(value);

@@ -24,13 +24,13 @@ struct SequenceIterator final : IteratorValue {
   PyTypeObject* type() const override;
 };
 
-/// Over items that are known now and cannot change: those of `over`, if that can be iterated again.
+/// Over items that are known now and cannot change: what `again` gives, if that is known.
 struct ListedIterator final : TypedIterator {
   std::vector<Value*> items;
   size_t index = 0;
-  Value* over;
-  ListedIterator(std::vector<Value*> i, PyTypeObject* t, Value* o = nullptr)
-      : TypedIterator(t), items(std::move(i)), over(o) {}
+  Rebuild again;
+  ListedIterator(std::vector<Value*> i, PyTypeObject* t, Rebuild r = {})
+      : TypedIterator(t), items(std::move(i)), again(std::move(r)) {}
   Value* next(Interpreter& in) override;
   Rebuild rebuild(Interpreter& in) override;
 };

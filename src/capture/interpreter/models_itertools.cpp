@@ -10,6 +10,16 @@
 namespace stator::capture {
 namespace {
 
+/// itertools' own classes, which can be made anew from what they still have before them.
+struct LibraryIterator : TypedIterator {
+  using TypedIterator::TypedIterator;
+
+ protected:
+  Rebuild again(std::vector<Value*> args, std::vector<std::pair<const char*, Value*>> keywords = {}, size_t taken = 0) {
+    return {reinterpret_cast<PyObject*>(type_), std::move(args), std::move(keywords), taken};
+  }
+};
+
 PyTypeObject* class_of(const char* path) { return reinterpret_cast<PyTypeObject*>(known_object(path)); }
 
 bool predicate(Interpreter& in, Value* function, Value* item) {
@@ -17,10 +27,10 @@ bool predicate(Interpreter& in, Value* function, Value* item) {
 }
 
 /// `parts` iterates over iterables.
-struct ChainIterator final : TypedIterator {
+struct ChainIterator final : LibraryIterator {
   Value* parts;
   Value* current = nullptr;
-  explicit ChainIterator(Value* p) : TypedIterator(class_of("itertools.chain")), parts(p) {}
+  explicit ChainIterator(Value* p) : LibraryIterator(class_of("itertools.chain")), parts(p) {}
   Value* next(Interpreter& in) override {
     for (;;) {
       if (!current) {
@@ -32,35 +42,45 @@ struct ChainIterator final : TypedIterator {
       current = nullptr;
     }
   }
+  Rebuild rebuild(Interpreter& in) override {
+    Value* rest = parts ? parts : in.iterate(in.tuple({}));
+    if (current) rest = in.arena.make<ChainIterator>(in.iterate(in.tuple({in.tuple({current}), rest})));
+    static PyObject* const flat = known_object("itertools.chain.from_iterable");
+    return {flat, {in.constant(reinterpret_cast<PyObject*>(type_)), rest}};
+  }
 };
 
-struct CountIterator final : TypedIterator {
+struct CountIterator final : LibraryIterator {
   Value *current, *step;
-  CountIterator(Value* c, Value* s) : TypedIterator(class_of("itertools.count")), current(c), step(s) {}
+  CountIterator(Value* c, Value* s) : LibraryIterator(class_of("itertools.count")), current(c), step(s) {}
   Value* next(Interpreter& in) override {
     constexpr int kAdd = 0;
     Value* number = current;
     current = in.binary(kAdd, current, step);
     return number;
   }
+  Rebuild rebuild(Interpreter&) override { return again({current, step}); }
 };
 
-struct RepeatIterator final : TypedIterator {
+struct RepeatIterator final : LibraryIterator {
   Value* item;
   Py_ssize_t left;  // negative: without end
-  RepeatIterator(Value* i, Py_ssize_t n) : TypedIterator(class_of("itertools.repeat")), item(i), left(n) {}
+  RepeatIterator(Value* i, Py_ssize_t n) : LibraryIterator(class_of("itertools.repeat")), item(i), left(n) {}
   Value* next(Interpreter&) override {
     if (left == 0) return nullptr;
     if (left > 0) --left;
     return item;
   }
+  Rebuild rebuild(Interpreter& in) override {
+    return left < 0 ? again({item}) : again({item, in.integer(left)});
+  }
 };
 
-struct CycleIterator final : TypedIterator {
+struct CycleIterator final : LibraryIterator {
   Value* inner;
   std::vector<Value*> seen;
   size_t index = 0;
-  explicit CycleIterator(Value* i) : TypedIterator(class_of("itertools.cycle")), inner(i) {}
+  explicit CycleIterator(Value* i) : LibraryIterator(class_of("itertools.cycle")), inner(i) {}
   Value* next(Interpreter& in) override {
     if (inner) {
       if (Value* item = in.next(inner)) {
@@ -72,13 +92,18 @@ struct CycleIterator final : TypedIterator {
     if (seen.empty()) return nullptr;
     return seen[index++ % seen.size()];
   }
+  Rebuild rebuild(Interpreter& in) override {
+    if (!inner) return again({in.list(seen)}, {}, seen.empty() ? 0 : index % seen.size());
+    if (seen.empty()) return again({inner});
+    return again({in.arena.make<ChainIterator>(in.iterate(in.tuple({in.list(seen), inner})))}, {}, seen.size());
+  }
 };
 
-struct SliceIterator final : TypedIterator {
+struct SliceIterator final : LibraryIterator {
   Value* inner;
   Py_ssize_t at = 0, next_at, stop, step;  // stop: -1 without end
   SliceIterator(Value* i, Py_ssize_t first, Py_ssize_t last, Py_ssize_t by)
-      : TypedIterator(class_of("itertools.islice")), inner(i), next_at(first), stop(last), step(by) {}
+      : LibraryIterator(class_of("itertools.islice")), inner(i), next_at(first), stop(last), step(by) {}
   Value* next(Interpreter& in) override {
     while (inner && at < next_at) {
       if (!in.next(inner)) return inner = nullptr;
@@ -91,13 +116,17 @@ struct SliceIterator final : TypedIterator {
     next_at = stop >= 0 && next_at + step > stop ? stop : next_at + step;
     return item;
   }
+  Rebuild rebuild(Interpreter& in) override {
+    if (!inner) return again({in.tuple({}), in.integer(0)});
+    return again({inner, in.integer(next_at - at), stop < 0 ? in.none() : in.integer(stop - at), in.integer(step)});
+  }
 };
 
-struct AccumulateIterator final : TypedIterator {
+struct AccumulateIterator final : LibraryIterator {
   Value *inner, *function, *total;
   bool first;
   AccumulateIterator(Value* i, Value* f, Value* initial)
-      : TypedIterator(class_of("itertools.accumulate")), inner(i), function(f), total(initial), first(initial) {}
+      : LibraryIterator(class_of("itertools.accumulate")), inner(i), function(f), total(initial), first(initial) {}
   Value* next(Interpreter& in) override {
     constexpr int kAdd = 0;
     if (std::exchange(first, false)) return total;
@@ -109,21 +138,26 @@ struct AccumulateIterator final : TypedIterator {
       total = function ? in.call(function, arguments({total, item})) : in.binary(kAdd, total, item);
     return total;
   }
+  Rebuild rebuild(Interpreter& in) override {
+    Value* by = function ? function : in.none();
+    return total ? again({inner, by}, {{"initial", total}}, first ? 0 : 1) : again({inner, by});
+  }
 };
 
-struct TakeWhileIterator final : TypedIterator {
+struct TakeWhileIterator final : LibraryIterator {
   Value *function, *inner;
-  TakeWhileIterator(Value* f, Value* i) : TypedIterator(class_of("itertools.takewhile")), function(f), inner(i) {}
+  TakeWhileIterator(Value* f, Value* i) : LibraryIterator(class_of("itertools.takewhile")), function(f), inner(i) {}
   Value* next(Interpreter& in) override {
     Value* item = inner ? in.next(inner) : nullptr;
     if (item && in.truth(in.call(function, arguments({item})))) return item;
     return inner = nullptr;
   }
+  Rebuild rebuild(Interpreter& in) override { return again({function, inner ? inner : in.tuple({})}); }
 };
 
-struct DropWhileIterator final : TypedIterator {
+struct DropWhileIterator final : LibraryIterator {
   Value *function, *inner;
-  DropWhileIterator(Value* f, Value* i) : TypedIterator(class_of("itertools.dropwhile")), function(f), inner(i) {}
+  DropWhileIterator(Value* f, Value* i) : LibraryIterator(class_of("itertools.dropwhile")), function(f), inner(i) {}
   Value* next(Interpreter& in) override {
     while (Value* item = in.next(inner)) {
       if (function && in.truth(in.call(function, arguments({item})))) continue;
@@ -132,30 +166,33 @@ struct DropWhileIterator final : TypedIterator {
     }
     return nullptr;
   }
+  Rebuild rebuild(Interpreter&) override { return function ? again({function, inner}) : Rebuild(); }
 };
 
-struct FilterFalseIterator final : TypedIterator {
+struct FilterFalseIterator final : LibraryIterator {
   Value *function, *inner;
-  FilterFalseIterator(Value* f, Value* i) : TypedIterator(class_of("itertools.filterfalse")), function(f), inner(i) {}
+  FilterFalseIterator(Value* f, Value* i) : LibraryIterator(class_of("itertools.filterfalse")), function(f), inner(i) {}
   Value* next(Interpreter& in) override {
     while (Value* item = in.next(inner))
       if (!predicate(in, function, item)) return item;
     return nullptr;
   }
+  Rebuild rebuild(Interpreter&) override { return again({function, inner}); }
 };
 
-struct StarMapIterator final : TypedIterator {
+struct StarMapIterator final : LibraryIterator {
   Value *function, *inner;
-  StarMapIterator(Value* f, Value* i) : TypedIterator(class_of("itertools.starmap")), function(f), inner(i) {}
+  StarMapIterator(Value* f, Value* i) : LibraryIterator(class_of("itertools.starmap")), function(f), inner(i) {}
   Value* next(Interpreter& in) override {
     Value* row = in.next(inner);
     return row ? in.call(function, arguments(in.unpack(row))) : nullptr;
   }
+  Rebuild rebuild(Interpreter&) override { return again({function, inner}); }
 };
 
-struct CompressIterator final : TypedIterator {
+struct CompressIterator final : LibraryIterator {
   Value *data, *selectors;
-  CompressIterator(Value* d, Value* s) : TypedIterator(class_of("itertools.compress")), data(d), selectors(s) {}
+  CompressIterator(Value* d, Value* s) : LibraryIterator(class_of("itertools.compress")), data(d), selectors(s) {}
   Value* next(Interpreter& in) override {
     for (;;) {
       Value* item = in.next(data);
@@ -164,14 +201,15 @@ struct CompressIterator final : TypedIterator {
       if (in.truth(selector)) return item;
     }
   }
+  Rebuild rebuild(Interpreter&) override { return again({data, selectors}); }
 };
 
-struct ZipLongestIterator final : TypedIterator {
+struct ZipLongestIterator final : LibraryIterator {
   std::vector<Value*> parts;  // null: ended
   Value* fill;
   size_t active;
   ZipLongestIterator(std::vector<Value*> p, Value* f)
-      : TypedIterator(class_of("itertools.zip_longest")), parts(std::move(p)), fill(f), active(parts.size()) {}
+      : LibraryIterator(class_of("itertools.zip_longest")), parts(std::move(p)), fill(f), active(parts.size()) {}
   Value* next(Interpreter& in) override {
     if (active == 0) return nullptr;
     std::vector<Value*> row;
@@ -185,11 +223,17 @@ struct ZipLongestIterator final : TypedIterator {
     }
     return in.tuple(std::move(row));
   }
+  Rebuild rebuild(Interpreter& in) override {
+    std::vector<Value*> rest;
+    if (active > 0)
+      for (Value* part : parts) rest.push_back(part ? part : in.tuple({}));
+    return again(std::move(rest), {{"fillvalue", fill}});
+  }
 };
 
-struct PairwiseIterator final : TypedIterator {
+struct PairwiseIterator final : LibraryIterator {
   Value *inner, *previous = nullptr;
-  explicit PairwiseIterator(Value* i) : TypedIterator(class_of("itertools.pairwise")), inner(i) {}
+  explicit PairwiseIterator(Value* i) : LibraryIterator(class_of("itertools.pairwise")), inner(i) {}
   Value* next(Interpreter& in) override {
     if (!inner) return nullptr;
     if (!previous && !(previous = in.next(inner))) return inner = nullptr;
@@ -197,12 +241,17 @@ struct PairwiseIterator final : TypedIterator {
     if (!item) return inner = nullptr;
     return in.tuple({std::exchange(previous, item), item});
   }
+  Rebuild rebuild(Interpreter& in) override {
+    if (!inner) return again({in.tuple({})});
+    if (!previous) return again({inner});
+    return again({in.arena.make<ChainIterator>(in.iterate(in.tuple({in.tuple({previous}), inner})))});
+  }
 };
 
-struct BatchedIterator final : TypedIterator {
+struct BatchedIterator final : LibraryIterator {
   Value* inner;
   size_t size;
-  BatchedIterator(Value* i, size_t n) : TypedIterator(class_of("itertools.batched")), inner(i), size(n) {}
+  BatchedIterator(Value* i, size_t n) : LibraryIterator(class_of("itertools.batched")), inner(i), size(n) {}
   Value* next(Interpreter& in) override {
     std::vector<Value*> row;
     while (row.size() < size)
@@ -212,6 +261,7 @@ struct BatchedIterator final : TypedIterator {
         break;
     return row.empty() ? nullptr : in.tuple(std::move(row));
   }
+  Rebuild rebuild(Interpreter& in) override { return again({inner, in.integer(static_cast<int64_t>(size))}); }
 };
 
 /// What the iterators of one `tee` have in common.
@@ -349,8 +399,9 @@ Value* group_by(Interpreter& in, CallArgs& args) {
   return in.arena.make<GroupByIterator>(in.iterate(argument(args, 0, "iterable")), function);
 }
 
-/// Arrangements of items are those of their positions, which the real class gives.
-Value* arranged(Interpreter& in, const char* path, const std::vector<std::vector<Value*>>& pools, PyObject* options) {
+/// Arrangements of items are those of their positions, which the real class gives. `option`: a keyword of its, or null.
+Value* arranged(Interpreter& in, const char* path, const std::vector<std::vector<Value*>>& pools,
+                std::pair<const char*, Value*> option) {
   Ref arguments = Ref::steal(PyTuple_New(pools.size()));
   size_t first = 0;
   for (size_t i = 0; i < pools.size(); ++i) {
@@ -361,7 +412,12 @@ Value* arranged(Interpreter& in, const char* path, const std::vector<std::vector
   }
   std::vector<Value*> all;
   for (auto& pool : pools) all.insert(all.end(), pool.begin(), pool.end());
-  Ref real = Ref::steal(PyObject_Call(known_object(path), arguments.get(), options));
+  auto [name, value] = option;
+  Ref options = Ref::steal(PyDict_New());
+  Ref literal = value ? in.literal_of(value) : Ref();
+  if (value && !literal) throw Break{BreakId::unknown_call, std::string("itertools with an unknown ") + name};
+  if (value) PyDict_SetItemString(options.get(), name, literal.get());
+  Ref real = Ref::steal(PyObject_Call(known_object(path), arguments.get(), options.get()));
   if (!real) raise_current(in);
   constexpr size_t kLimit = 100000;
   std::vector<Value*> rows;
@@ -372,24 +428,20 @@ Value* arranged(Interpreter& in, const char* path, const std::vector<std::vector
     rows.push_back(in.tuple(std::move(items)));
     if (rows.size() > kLimit) throw Break{BreakId::internal, "too many arrangements"};
   }
-  return in.arena.make<ListedIterator>(std::move(rows), class_of(path));
-}
-Ref option(Interpreter& in, const char* name, Value* value) {
-  Ref options = Ref::steal(PyDict_New());
-  Ref literal = value ? in.literal_of(value) : Ref();
-  if (value && !literal) throw Break{BreakId::unknown_call, std::string("itertools with an unknown ") + name};
-  if (value) PyDict_SetItemString(options.get(), name, literal.get());
-  return options;
+  Rebuild again{known_object(path)};
+  for (auto& pool : pools) again.args.push_back(in.tuple(pool));
+  if (value) again.keywords = {option};
+  return in.arena.make<ListedIterator>(std::move(rows), class_of(path), std::move(again));
 }
 Value* product(Interpreter& in, CallArgs& args) {
   std::vector<std::vector<Value*>> pools;
   for (Value* part : args.positional) pools.push_back(unpack_hinted(in, part));
-  return arranged(in, "itertools.product", pools, option(in, "repeat", args.keyword("repeat")).get());
+  return arranged(in, "itertools.product", pools, {"repeat", args.keyword("repeat")});
 }
 template <const char* const& path>
 Value* arrangement(Interpreter& in, CallArgs& args) {
-  Ref options = option(in, "r", argument(args, 1, "r"));
-  return arranged(in, path, {unpack_hinted(in, argument(args, 0, "iterable"))}, options.get());
+  Value* length = argument(args, 1, "r");
+  return arranged(in, path, {unpack_hinted(in, argument(args, 0, "iterable"))}, {"r", length});
 }
 const char* const kPermutations = "itertools.permutations";
 const char* const kCombinations = "itertools.combinations";

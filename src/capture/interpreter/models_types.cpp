@@ -13,6 +13,8 @@ namespace {
 
 /// int(x), float(x), str(x) of an instance go through its special methods, in this order.
 Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializer_list<const char*> methods) {
+  static PyObject* const index = PyUnicode_InternFromString("__index__");
+  static PyObject* const real = PyUnicode_InternFromString("__float__");
   Value* self = at_or_null(args, 0);
   if (args.count() == 1 && self && self->kind == Kind::Object) {
     in.guard_class(in.type_of(self));
@@ -23,7 +25,9 @@ Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializ
       Value* made = in.call(type_method(in, self, name.get()), {});
       PyTypeObject* type = in.type_of(made);
       if (type == to) return made;
-      if (type == &PyLong_Type) return call_literal(in, reinterpret_cast<PyObject*>(to), arguments({made}));
+      // Where another class's number stands in for this one.
+      const bool is_other = (type == &PyLong_Type && name.get() == index) || (type == &PyFloat_Type && name.get() == real);
+      if (is_other) return call_literal(in, reinterpret_cast<PyObject*>(to), arguments({made}));
       throw Break{BreakId::raises, std::string(method) + " gave something else"};
     }
     throw Break{BreakId::unknown_call, std::string(to->tp_name) + "() of an instance"};

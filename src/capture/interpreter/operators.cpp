@@ -265,6 +265,15 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
   return pure_result(*this, apply(literal.get()));
 }
 
+/// What a class's `__bool__` gives: nothing but a bool will do.
+static bool special_truth(Interpreter& in, Value* method) {
+  Value* given = in.call(method, {});
+  PyTypeObject* type = in.type_of(given);
+  if (type != &PyBool_Type)
+    in.raise(PyExc_TypeError, std::string("__bool__ should return bool, returned ") + type->tp_name);
+  return in.truth(given);
+}
+
 bool Interpreter::truth(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
@@ -277,13 +286,8 @@ bool Interpreter::truth(Value* value) {
       return result == 1;
     }
     case Kind::Tensor:
-      if (is_asked(*this, static_cast<TensorValue*>(value), "__bool__")) {
-        Value* given = call(special(*this, value, "__bool__"), {});
-        if (is_number(given)) return truth(given);
-        PyObject* answer = constant_of(given);
-        if (!answer || !PyBool_Check(answer)) throw Break{BreakId::raises, "__bool__ gave no bool"};
-        return answer == Py_True;
-      }
+      if (is_asked(*this, static_cast<TensorValue*>(value), "__bool__"))
+        return special_truth(*this, special(*this, value, "__bool__"));
       throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
     case Kind::Array:
       throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};
@@ -299,9 +303,8 @@ bool Interpreter::truth(Value* value) {
     case Kind::Set:
       return set_size(static_cast<SetValue*>(value)) > 0;
     case Kind::Object: {
-      if (Value* method = special(*this, value, "__bool__")) return truth(call(method, {}));
-      if (Value* method = special(*this, value, "__len__")) return truth(call(method, {}));
-      return true;
+      if (Value* method = special(*this, value, "__bool__")) return special_truth(*this, method);
+      return !special(*this, value, "__len__") || *length_of(value) > 0;
     }
     case Kind::Opaque:
       refuse_result(value);
@@ -498,9 +501,14 @@ static Py_ssize_t special_length(Interpreter& in, Value* value) {
   Value* method = special(in, value, "__len__");
   if (!method)
     in.raise(PyExc_TypeError, std::string("object of type '") + in.type_of(value)->tp_name + "' has no len()");
-  PyObject* number = in.constant_of(in.call(method, {}));
-  if (!number || !PyLong_Check(number)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
-  return PyLong_AsSsize_t(number);
+  PyObject* given = in.constant_of(in.call(method, {}));
+  if (!given || PyType_Check(given)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
+  Ref number = Ref::steal(PyNumber_Index(given));
+  if (!number) raise_current(in);
+  const Py_ssize_t length = PyNumber_AsSsize_t(number.get(), PyExc_OverflowError);
+  if (Py_SIZE(number.get()) < 0) in.raise(PyExc_ValueError, "__len__() should return >= 0");
+  if (length < 0) raise_current(in);
+  return length;
 }
 
 Value* tensor_length(Interpreter& in, TensorValue* tensor) {

@@ -323,3 +323,89 @@ def comparison_methods(x, n):
 
     a, c = Version(n), Version(3)
     return x * (a < c), a >= c, a > c, max([a, c]).k, sorted([c, a])[0].k
+
+
+class Answers:
+    """Its special methods give what they are told to."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __bool__(self):
+        return self.answer
+
+    def __len__(self):
+        return self.answer
+
+    def __float__(self):
+        return self.answer
+
+    def __complex__(self):
+        return self.answer
+
+
+class Sized:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __len__(self):
+        return self.answer
+
+
+@program((f(2), 1.5), (f(2), 1), (f(2), None), (f(2), True), (f(2), False))
+def truth_must_be_a_bool(x, answer):
+    return x + 1 if Answers(answer) else x - 1
+
+
+@program((f(2), 1), (f(2), -1), (f(2), 1.0), (f(2), 2**70), (f(2), "a"), (f(2), True), (f(2), 0))
+def length_must_be_an_index(x, answer):
+    return x + 1, len(Sized(answer))
+
+
+@program((f(2), 1), (f(2), -1), (f(2), 1.0), (f(2), 2**70), (f(2), "a"), (f(2), True), (f(2), 0))
+def length_as_truth(x, answer):
+    return x + 1 if Sized(answer) else x - 1
+
+
+@program((f(2), 1), (f(2), 1.5), (f(2), 2j), (f(2), True))
+def conversion_gives_another_number(x, answer):
+    try:
+        return x + 1, float(Answers(answer))
+    except TypeError as error:
+        return x - 1, str(error)
+
+
+@program((f(2), 1), (f(2), 1.5), (f(2), 2j))
+def complex_of_an_instance(x, answer):
+    try:
+        return x + 1, complex(Answers(answer))
+    except TypeError as error:
+        return x - 1, str(error)
+
+
+class Hidden:
+    """Fields that its class does not let anybody set, but for their place in the instance's dict."""
+
+    def __init__(self, value):
+        self.before = 1
+        self.__dict__["field"] = value
+        self.after = value
+        vars(self)["counted"] = 0
+
+    field = property(lambda self: self.__dict__["field"])
+
+    @property
+    def counted(self):
+        return self.__dict__["counted"]
+
+    @counted.setter
+    def counted(self, value):
+        self.__dict__["counted"] += value
+
+
+@program((f(2), 1), (f(2), 2))
+def fields_behind_properties(x, n):
+    made = Hidden(x * n)
+    made.counted = n
+    made.counted = n
+    return made.field + 1, made, list(vars(made))

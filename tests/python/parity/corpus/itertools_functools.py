@@ -6,6 +6,7 @@ import functools
 import heapq
 import inspect
 import itertools
+import operator
 import types
 
 import torch
@@ -214,3 +215,64 @@ def batched_by_hand(x, n, flag=False):
     while chunk := list(itertools.islice(it, n)):
         chunks.append(chunk)
     return x * len(chunks) if flag else x, chunks
+
+
+@program((f(2), 1), (f(3), 2))
+def iterators_are_returned(x, n):
+    sums = itertools.accumulate([x, x + 1, x * n])
+    powers = itertools.accumulate([2, 3], operator.mul, initial=n)
+    kinds = itertools.takewhile(bool, [n, 0]), itertools.dropwhile(lambda k: k < 2, [n, 2, 0])
+    sets = itertools.product([x, n], repeat=2), itertools.permutations([x, n, 3], 2), itertools.combinations("abc", n)
+    return sums, powers, kinds, sets, itertools.repeat(x, n), itertools.count(n, 0.5), itertools.cycle([n, x])
+
+
+@program((f(2), 1), (f(3), 2))
+def iterators_are_returned_half_way(x, n):
+    rows = [x, x + 1, x + 2, n, n + 1]
+    made = [
+        itertools.accumulate([1, n, 3], lambda a, b: a * 10 + b),
+        itertools.accumulate([x, x], initial=x),
+        itertools.chain(rows, [n]),
+        itertools.chain([], [n], rows),
+        itertools.chain.from_iterable([rows, [n]]),
+        itertools.count(n, -2),
+        itertools.cycle(rows),
+        itertools.repeat(x, 3),
+        itertools.islice(rows, n, None, 2),
+        itertools.islice(itertools.count(), 2, 20, n + 1),
+        itertools.takewhile(lambda row: row is not n, rows),
+        itertools.filterfalse(None, [0, n, 0, 0]),
+        itertools.starmap(torch.add, [(x, n), (x, 2), (x, 3)]),
+        itertools.compress(rows, [1, 0, 1, 1, n]),
+        itertools.zip_longest(rows, [1, 2], fillvalue=x),
+        itertools.pairwise(rows),
+        itertools.product([x, n], [1, 2]),
+        itertools.combinations(rows, 2),
+        itertools.combinations_with_replacement(rows, 2),
+        reversed(range(n, 6)),
+    ]
+    return [next(each) for each in made], made
+
+
+@program((f(2), 1), (f(3), 2))
+def iterators_that_have_ended(x, n):
+    made = [
+        itertools.accumulate([x]),
+        itertools.chain([x]),
+        itertools.repeat(n, 1),
+        itertools.islice([x, n, 3], 1),
+        itertools.takewhile(lambda row: row is x, [x, n]),
+        itertools.zip_longest([x]),
+        itertools.pairwise([x, n]),
+        itertools.permutations([n]),
+    ]
+    return [list(each) for each in made], made
+
+
+@program((f(2), 1), (f(3), 2))
+def iterators_across_a_break(x, n):
+    sums, turns = itertools.accumulate([x, x + n, x * n]), itertools.cycle([1, 2, 3])
+    pairs, every = itertools.product([n, 2], [x]), itertools.islice(itertools.count(), n, None, 3)
+    first = [next(each) for each in (sums, turns, pairs, every)]
+    print("between")
+    return first, next(sums), [next(turns) for _ in range(4)], list(pairs), next(every), next(every)

@@ -20,7 +20,8 @@ import torch
 
 ATOMS = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice)
 TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
-DRAINED = (types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice)
+DRAINED = (types.GeneratorType, map, filter, zip, enumerate, reversed)
+DRAINED += tuple(kind for kind in vars(itertools).values() if isinstance(kind, type) and hasattr(kind, "__next__"))
 DRAINED += tuple(type(iter(kind())) for kind in (list, tuple, dict, set, str))
 CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
