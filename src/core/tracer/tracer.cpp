@@ -61,6 +61,17 @@ void refuse_unknown_tangent(const c10::OperatorHandle& op, const torch::jit::Sta
   if (op == unpack && !stack.back().toTensor().defined()) refuse(op, "the tangent of an input");
 }
 
+bool is_read(const c10::OperatorHandle& op) {
+  static const auto item = c10::Dispatcher::singleton().findSchemaOrThrow("aten::item", "");
+  return op == item;
+}
+
+at::Scalar scalar_of(c10::SymNode number) {
+  if (number->is_int()) return c10::SymInt(std::move(number));
+  if (number->is_float()) return c10::SymFloat(std::move(number));
+  return c10::SymBool(std::move(number));
+}
+
 /// Known to be, whatever the data.
 bool all_same(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
@@ -97,13 +108,37 @@ struct Tracer::Impl {
     return {state, location};
   }
 
+  c10::SymNode item(const at::Tensor& fake);
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void rollback(size_t mark);
 };
 
+c10::SymNode Tracer::Impl::item(const at::Tensor& fake) {
+  const auto& op = shapes::item_op();
+  const auto id = fake.defined() ? above.find(fake) : kNoValue;
+  if (id == kNoValue) refuse(op, "a tensor that is no value of the graph");
+  if (below || !symbols) refuse(op, "data leaves torch");
+  const auto dtype = shapes::number_dtype(fake.scalar_type());
+  if (!dtype) refuse(op, "a dtype whose elements are no plain numbers");
+  if (!shapes::known(fake.sym_numel().sym_eq(1)).value_or(false)) refuse(op, "a tensor of more than one element");
+  above.set_place(current_place());
+  const auto type = *dtype == at::kLong     ? shapes::Type::Int
+                    : *dtype == at::kDouble ? shapes::Type::Float
+                                            : shapes::Type::Bool;
+  auto expr = shapes::symbol(type);
+  above.add_number(op, {graph::Argument::of_value(id)}, expr);
+  return shapes::to_node(std::move(expr));
+}
+
 void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (op.operator_name().name.starts_with("profiler::")) return op.redispatchBoxed(keys, stack);
+  // A tensor where an operator takes a plain number: torch's bindings read it.
+  if (symbols && !below && is_read(op)) {
+    const auto number = scalar_of(item(stack->back().toTensor()));
+    stack->back() = number;
+    return;
+  }
   if (shapes::has_symbols()) {
     fake::check_symbols(op, *stack);
     above.set_place(current_place());
@@ -231,22 +266,7 @@ void Tracer::add_call(const c10::OperatorHandle& op, const torch::jit::Stack& ar
   impl_->above.record(op, std::move(operands), results);
 }
 
-c10::SymNode Tracer::item(const at::Tensor& fake) {
-  const auto& op = shapes::item_op();
-  const auto id = value_of(fake);
-  if (id == kNoValue) refuse(op, "a tensor that is no value of the graph");
-  if (impl_->below || !impl_->symbols) refuse(op, "data leaves torch");
-  const auto dtype = shapes::number_dtype(fake.scalar_type());
-  if (!dtype) refuse(op, "a dtype whose elements are no plain numbers");
-  if (!shapes::known(fake.sym_numel().sym_eq(1)).value_or(false)) refuse(op, "a tensor of more than one element");
-  impl_->above.set_place(impl_->current_place());
-  const auto type = *dtype == at::kLong     ? shapes::Type::Int
-                    : *dtype == at::kDouble ? shapes::Type::Float
-                                            : shapes::Type::Bool;
-  auto expr = shapes::symbol(type);
-  impl_->above.add_number(op, {graph::Argument::of_value(id)}, expr);
-  return shapes::to_node(std::move(expr));
-}
+c10::SymNode Tracer::item(const at::Tensor& fake) { return impl_->item(fake); }
 
 at::Tensor Tracer::number(const c10::SymNodeImpl* node) {
   const auto& op = shapes::number_op();

@@ -191,3 +191,16 @@ def accuracy(logits, target):
 @program(f(5), f(6))
 def any_in_python(x):
     return x * 2 if any(v > 1.5 for v in x) else x, len([v for v in x if v > 0])
+
+
+@program((f(2, 2), torch.tensor(2.0), torch.tensor(0.5)), (f(2, 2), torch.tensor(-1.0), torch.tensor(3.0)))
+def tensors_where_plain_numbers_are_taken(x, a, c):
+    y = x.clone()
+    y.add_(x, alpha=a)
+    y.addcmul_(x, x, value=c * 2)
+    return y, torch.sub(x, y, alpha=c), torch.addmm(x, y, x, alpha=a, beta=c), torch._foreach_addcmul([x], [y], [x], a)
+
+
+@program((i(3), torch.tensor(2)), (i(3), torch.tensor(2.5)), (i(3), torch.tensor(1.0, requires_grad=True)))
+def plain_numbers_of_the_wrong_kind(x, n):
+    return x.add(x, alpha=n)

@@ -316,3 +316,24 @@ class Weird:
 @program((f(2), Weird()), (f(2), Weird()))
 def eq_with_effects(x, w):
     return x + 1 if w == 5 else x, w != 3, w in [1]
+
+
+class Sums:
+    """Says what a store does, and nothing about reading."""
+
+    def __set__(self, instance, value):
+        vars(instance)["total"] = vars(instance).get("total", 0) + value
+
+
+class Account:
+    total = Sums()
+
+
+@program((f(2), Account()), (f(2), Account()))
+def descriptor_that_only_writes(x, account):
+    empty = type(account.total).__name__
+    account.total = 2
+    account.total = x
+    made = Account()
+    made.total = 3
+    return account.total, made.total, made, empty
