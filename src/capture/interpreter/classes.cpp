@@ -110,6 +110,21 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
   return make_instance(*this, type, std::move(args));
 }
 
+/// An instance of one of torch's or the system's own named tuples, of all its fields; null for other classes and calls.
+static Value* struct_sequence(Interpreter& in, PyTypeObject* type, const CallArgs& args) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("n_sequence_fields"),
+                                    PyUnicode_InternFromString("n_fields")};
+  auto* fields = as_sequence(at_or_null(args, 0));
+  if (!fields || args.count() != 1 || !is_named_tuple(type)) return nullptr;
+  for (PyObject* name : names) {
+    PyObject* count = _PyType_Lookup(type, name);
+    if (!count || !PyLong_Check(count) || PyLong_AsSize_t(count) != fields->items.size()) return nullptr;
+  }
+  SequenceValue* made = in.tuple(in.unpack(fields));
+  made->type = type;
+  return made;
+}
+
 Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args) {
   Continuation how = std::exchange(in.continuation, Continuation::Opaque);
   static PyObject* const new_name = PyUnicode_InternFromString("__new__");
@@ -129,6 +144,8 @@ Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args) {
     if (!PyType_IsSubtype(in.type_of(made), type)) return made;
   } else if (is_exception_class(type)) {
     made = new_exception(in, type, args);
+  } else if (Value* structure = struct_sequence(in, type, args)) {
+    return structure;
   } else {
     made = new_instance(in, type);
   }

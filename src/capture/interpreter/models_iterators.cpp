@@ -50,10 +50,17 @@ Value* next(Interpreter& in, CallArgs& args) {
   raise_stop_iteration(in, generator ? std::exchange(generator->result, nullptr) : nullptr);
 }
 Value* itself(Interpreter&, CallArgs& args) { return args.positional[0]; }
+Value* over_literal(Interpreter& in, CallArgs& args) {
+  if (args.positional[0]->kind != Kind::Constant) throw Break{BreakId::unknown_object, "iteration over an instance"};
+  return in.iterate(args.positional[0]);
+}
 
 #define STATOR_ITERATOR(path) \
   {path ".__next__", next, 1, 1}, { path ".__iter__", itself, 1, 1 }
 constexpr ModelRow kRows[] = {
+    {"builtins.str.__iter__", over_literal, 1, 1},
+    {"builtins.bytes.__iter__", over_literal, 1, 1},
+    {"builtins.range.__iter__", over_literal, 1, 1},
     {"types.GeneratorType.send", send, 2, 2},
     {"types.GeneratorType.throw", throw_in, 2, 4},
     {"types.GeneratorType.close", close, 1, 1},

@@ -71,9 +71,7 @@ struct RepeatIterator final : LibraryIterator {
     if (left > 0) --left;
     return item;
   }
-  Rebuild rebuild(Interpreter& in) override {
-    return left < 0 ? again({item}) : again({item, in.integer(left)});
-  }
+  Rebuild rebuild(Interpreter& in) override { return left < 0 ? again({item}) : again({item, in.integer(left)}); }
 };
 
 struct CycleIterator final : LibraryIterator {

@@ -26,7 +26,8 @@ Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializ
       PyTypeObject* type = in.type_of(made);
       if (type == to) return made;
       // Where another class's number stands in for this one.
-      const bool is_other = (type == &PyLong_Type && name.get() == index) || (type == &PyFloat_Type && name.get() == real);
+      const bool is_other =
+          (type == &PyLong_Type && name.get() == index) || (type == &PyFloat_Type && name.get() == real);
       if (is_other) return call_literal(in, reinterpret_cast<PyObject*>(to), arguments({made}));
       throw Break{BreakId::raises, std::string(method) + " gave something else"};
     }

@@ -276,3 +276,9 @@ def iterators_across_a_break(x, n):
     first = [next(each) for each in (sums, turns, pairs, every)]
     print("between")
     return first, next(sums), [next(turns) for _ in range(4)], list(pairs), next(every), next(every)
+
+
+@program((f(2), "abc", 3), (f(2), "", 0))
+def iterators_of_literals_by_their_method(x, text, n):
+    letters, numbers = text.__iter__(), range(n).__iter__()
+    return x + sum(numbers), list(letters), numbers, list(b"xy".__iter__())

@@ -170,3 +170,14 @@ def data_and_gradient(x):
     x.grad += 1
     x.data.mul_(2)
     return x.data.sum(), x.grad.clone()
+
+
+@program(f(3, 2), f(2, 4))
+def results_with_names_are_made(x):
+    found = torch.return_types.max((x + 1, x.long()))
+    wrong = None
+    try:
+        torch.return_types.max((x,))
+    except TypeError as error:
+        wrong = str(error)
+    return found, found.values * 2, type(found).__name__, wrong, torch.return_types.qr([x, x - 1]).R
