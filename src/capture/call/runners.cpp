@@ -1,5 +1,6 @@
 #include "capture/call/runners.h"
 
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -57,6 +58,19 @@ class NativeRunner final : public GraphRunner {
   std::unique_ptr<backend::Executable> executable_;
 };
 
+/// Torch's bindings give a number of the graph to Python as a plain one.
+Ref as_tensor(PyObject* result) {
+  HANDLE_TH_ERRORS
+  if (PyFloat_CheckExact(result))
+    return Ref::steal(THPVariable_Wrap(at::scalar_tensor(PyFloat_AS_DOUBLE(result), at::kDouble)));
+  if (PyBool_Check(result)) return Ref::steal(THPVariable_Wrap(at::scalar_tensor(result == Py_True, at::kBool)));
+  if (!PyLong_CheckExact(result)) return Ref::borrow(result);
+  int64_t number = PyLong_AsLongLong(result);
+  if (number == -1 && PyErr_Occurred()) return Ref();
+  return Ref::steal(THPVariable_Wrap(at::scalar_tensor(number, at::kLong)));
+  END_HANDLE_TH_ERRORS_RET(Ref())
+}
+
 class PythonRunner final : public GraphRunner {
  public:
   PythonRunner(Ref callable, size_t outputs) : GraphRunner(outputs), callable_(std::move(callable)) {}
@@ -76,7 +90,10 @@ class PythonRunner final : public GraphRunner {
                    PySequence_Fast_GET_SIZE(sequence.get()), outputs.size());
       return false;
     }
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = Ref::borrow(PySequence_Fast_GET_ITEM(sequence.get(), i));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i] = as_tensor(PySequence_Fast_GET_ITEM(sequence.get(), i));
+      if (!outputs[i]) return false;
+    }
     return true;
   }
 

@@ -65,31 +65,52 @@ static TensorValue* tensor_behind(Interpreter& in, Value* value) {
   return number ? as<TensorValue>(in.wrap_result(number_fake(in, number))) : as<TensorValue>(value);
 }
 
-std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
+/// What a truth is called; empty for what is none.
+static std::string name_of_truth(Value* value) {
+  auto* number = as<NumberValue>(value);
+  Ref text = number && number->type == &PyBool_Type ? Ref::steal(PyObject_Str(number->symbol.get())) : Ref();
+  const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return name ? name : "";
+}
+
+bool assume(Interpreter& in, Value* value, bool truth) {
   auto* given = as<TensorValue>(value);
-  if (!allowed || in.in_transform || (given ? given->wrapped_at != 0 : value->kind != Kind::Number)) return {};
+  if (!allowed || in.in_transform || (given ? given->wrapped_at != 0 : value->kind != Kind::Number)) return false;
   // What a class or a mode makes of the question is for it to say.
-  if (is_overridden(in, value)) return {};
-  bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
-  bool next_raises = only_raises(*frame.code, frame.pc);
-  if (jump_raises == next_raises) return {};
-  bool truth = jump_raises ? !on_jump : on_jump;
+  if (is_overridden(in, value)) return false;
   TensorValue* tensor = tensor_behind(in, value);
   PyObject* fake = in.fake_of(tensor);
   Ref count = Ref::steal(PyObject_CallMethod(fake, "numel", nullptr));
   if (!count || PyLong_AsLong(count.get()) != 1) {
     PyErr_Clear();
-    return {};
+    return false;
   }
   // Other devices check later than they are asked to, and some cannot go on after that.
-  if (!has(fake, "is_cpu")) return {};
+  if (!has(fake, "is_cpu")) return false;
   Value* holds = tensor;
   if (!truth)
     holds = in.call_torch(known_object("torch.logical_not"), arguments({tensor}));
   else if (has(fake, "requires_grad"))
     holds = in.call_torch(known_object("torch.ne"), arguments({tensor, in.integer(0)}));
   in.call_torch(known_object("torch._assert_async"), arguments({holds}));
-  return truth;
+  if (std::string name = name_of_truth(value); !name.empty()) in.assumed.emplace(std::move(name), truth);
+  return true;
+}
+
+std::optional<bool> earlier_assumed(const Interpreter& in, Value* value) {
+  if (in.assumed.empty()) return {};
+  auto found = in.assumed.find(name_of_truth(value));
+  return found == in.assumed.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
+  if (auto known = earlier_assumed(in, value)) return known;
+  bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
+  bool next_raises = only_raises(*frame.code, frame.pc);
+  if (jump_raises == next_raises) return {};
+  bool truth = jump_raises ? !on_jump : on_jump;
+  return assume(in, value, truth) ? std::optional(truth) : std::nullopt;
 }
 
 }  // namespace stator::capture

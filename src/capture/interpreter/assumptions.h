@@ -23,6 +23,12 @@ class AssumptionScope {
 /// So that a number that depends on data may turn out to be one that the graph cannot compute.
 bool numbers_may_fail();
 
+/// Takes the truth of a tensor or number for granted, and records that the graph fails where it is another; false
+/// where that cannot be.
+bool assume(Interpreter& in, Value* value, bool truth);
+/// What was taken for granted of an equal number.
+std::optional<bool> earlier_assumed(const Interpreter& in, Value* value);
+
 /// The truth that a jump on it may take for granted, recorded; empty where neither or each arm raises. The frame's next
 /// instruction is the one after the jump; `on_jump`: the truth that jumps.
 std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const pycompat::Instr& jump,

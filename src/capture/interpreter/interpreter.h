@@ -297,6 +297,9 @@ class Interpreter {
   /// The step to stop before so that the graph's node is not recorded; 0: there is none.
   uint64_t step_of_node(size_t node) const;
 
+  /// Truths of numbers that the graph verifies, by the number's text.
+  std::unordered_map<std::string, bool> assumed;
+
   // ---- guards
   SourceTree& sources() { return *sources_; }
   std::unique_ptr<SourceTree> take_sources() { return std::move(sources_); }

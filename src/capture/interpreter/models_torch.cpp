@@ -187,8 +187,14 @@ Value* is_compiling(Interpreter& in, CallArgs&) {
   return in.boolean(std::none_of(std::begin(kPlain), std::end(kPlain), [&](auto s) { return caller.starts_with(s); }));
 }
 
-/// torch._check and its like on a plain truth value. The real one loads a part of torch that is for symbolic ones.
+/// torch._check and its like. The real one loads a part of torch that is for symbolic truths.
 Value* check_with(Interpreter& in, CallArgs& args) {
+  Value* truth = args.positional[1];
+  if (is_number(truth) && in.type_of(truth) == &PyBool_Type) {
+    if (!earlier_assumed(in, truth).value_or(false) && !assume(in, truth, true))
+      needs_number("is checked where the graph must not fail");
+    return in.none();
+  }
   if (in.constant_of(args.positional[1]) != Py_True) throw Break{BreakId::raises, "a check of torch's fails"};
   return in.none();
 }

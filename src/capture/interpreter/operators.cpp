@@ -1,5 +1,6 @@
 // Operators of the language on values: truth, identity, arithmetic, comparison, formatting.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
@@ -293,6 +294,7 @@ bool Interpreter::truth(Value* value) {
       throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};
     case Kind::Number:
     case Kind::Text:
+      if (auto assumed = earlier_assumed(*this, value)) return *assumed;
       needs_number("decides a branch");
     case Kind::View:
     case Kind::Dict:

@@ -9,11 +9,14 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::stri
     Interpreter& in;
     std::vector<Effect> effects;
     std::optional<size_t> frozen;
+    std::unordered_map<std::string, bool> assumed;
     ~Restore() {
+      in.assumed = std::move(assumed);  // what the part verifies holds there alone
       in.effects = std::move(effects);
       in.frozen_values = frozen;
     }
-  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count())};
+  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count()),
+            in.assumed};
   Value* result = in.call(function, std::move(args));
   if (!in.effects.empty()) throw Break{BreakId::mutation, what + " that changes something outside"};
   return result;
