@@ -74,6 +74,15 @@ def _branch(part: _C.Graph, places: Any, count: int) -> torch.fx.GraphModule:
     return torch.fx.GraphModule({"part": export_graph(part)}, graph)
 
 
+def number_tensor(number: torch.Tensor | float) -> torch.Tensor:
+    """A number of a graph as a tensor: torch gives Python the plain one."""
+    return number if isinstance(number, torch.Tensor) else _C.number_tensor(number)
+
+
+def plain_number(number: torch.Tensor | float) -> Any:
+    return number.item() if isinstance(number, torch.Tensor) else number
+
+
 def export_graph(graph: _C.Graph) -> ExportedGraphModule:
     return _Exporter(graph).run()
 
@@ -87,6 +96,7 @@ class _Exporter:
         self.traces: dict[int, str] = {}
         self.env: dict[int, torch.fx.Node] = {}
         self.plain: dict[torch.fx.Node, torch.fx.Node] = {}  # numbers, by the tensors that hold them
+        self.boxed: dict[torch.fx.Node, torch.fx.Node] = {}  # tensors that stand for numbers, by the numbers
         self.constants: dict[str, Any] = {}
         self.constant_names: dict[int, str] = {}
 
@@ -122,7 +132,7 @@ class _Exporter:
                 node.meta["stack_trace"] = self.stack_trace(location)
             self.define_results(node, results, used)
         switch.finish()
-        self.graph.output(tuple(self.env[value] for value in native.outputs))
+        self.graph.output(tuple(self.operands(native.outputs)))
         module = ExportedGraphModule(self.constants, self.graph, "GraphModule")
         module.meta[_NAME_KEY] = native.name
         return module
@@ -190,7 +200,7 @@ class _Exporter:
 
     def operand(self, arg: Any, is_number: bool = False) -> Any:
         if isinstance(arg, _C.Value):
-            return self.number(arg) if is_number else self.env[arg]
+            return self.number(arg) if is_number else self.tensor(arg)
         if isinstance(arg, list):
             return [self.operand(item, is_number) for item in arg]
         if isinstance(arg, torch.Tensor):
@@ -200,9 +210,18 @@ class _Exporter:
     def number(self, value: int) -> torch.fx.Node:
         """The plain number that a tensor without dimensions holds."""
         node = self.env[value]
-        if node not in self.plain:
-            self.plain[node] = self.graph.call_function(torch.ops.aten.item.default, (node,))
-        return self.plain[node]
+        if _gives_number(node):
+            return self.converted(node, plain_number, self.plain)
+        return self.converted(node, torch.ops.aten.item.default, self.plain)
+
+    def tensor(self, value: int) -> torch.fx.Node:
+        node = self.env[value]
+        return self.converted(node, number_tensor, self.boxed) if _gives_number(node) else node
+
+    def converted(self, node: torch.fx.Node, function: Any, known: dict[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
+        if node not in known:
+            known[node] = self.graph.call_function(function, (node,))
+        return known[node]
 
     def constant_name(self, tensor: torch.Tensor) -> str:
         name = self.constant_names.get(id(tensor))
@@ -253,6 +272,11 @@ def _is_row_major(sizes: Any, strides: Any) -> bool:
 def _resolve(name: str, overload: str) -> Any:
     namespace, _, base = name.partition("::")
     return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+
+
+def _gives_number(node: torch.fx.Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and target.namespace == "stator"
 
 
 class _StateNodes:

@@ -9,6 +9,7 @@
 #include "bindings/graph_bindings.h"
 #include "bindings/graph_convert.h"
 #include "core/fake/fake_tensor.h"
+#include "core/shapes/number_ops.h"
 #include "core/tracer/tracer.h"
 
 namespace stator::bindings {
@@ -164,11 +165,27 @@ PyType_Slot tracer_slots[] = {
 PyType_Spec tracer_spec = {"stator._C.Tracer", sizeof(TracerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                            tracer_slots};
 
+PyObject* number_tensor(PyObject*, PyObject* number) {
+  HANDLE_TH_ERRORS
+  if (PyFloat_Check(number)) return THPVariable_Wrap(shapes::number_tensor(PyFloat_AS_DOUBLE(number)));
+  if (PyBool_Check(number)) return THPVariable_Wrap(shapes::number_tensor(number == Py_True));
+  int64_t whole = PyLong_AsLongLong(number);
+  if (whole == -1 && PyErr_Occurred()) return nullptr;
+  return THPVariable_Wrap(shapes::number_tensor(whole));
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef functions[] = {
+    {"number_tensor", number_tensor, METH_O, "The tensor that stands for a number in a graph."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 }  // namespace
 
 bool add_tracer_bindings(PyObject* module) {
   auto type = Ref::steal(PyType_FromSpec(&tracer_spec));
-  return type && PyModule_AddObjectRef(module, "Tracer", type.get()) == 0;
+  return type && PyModule_AddObjectRef(module, "Tracer", type.get()) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace stator::bindings

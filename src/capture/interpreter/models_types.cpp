@@ -133,6 +133,7 @@ Value* model_super(Interpreter& in, CallArgs& args) {
   Value *cls = nullptr, *self = nullptr;
   if (args.positional.empty()) {
     Frame& f = *in.frame;
+    if (f.code->argcount == 0) in.raise(PyExc_RuntimeError, "super(): no arguments");
     static PyObject* const name = PyUnicode_InternFromString("__class__");
     for (int slot = 0; slot < f.code->nlocalsplus; ++slot)
       if ((f.code->slot_kinds[slot] & pycompat::kSlotFree) &&

@@ -7,8 +7,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "core/shapes/expression.h"
-
 namespace stator::shapes {
 namespace {
 
@@ -18,12 +16,6 @@ at::Tensor wrapped(T value, at::ScalarType dtype) {
   *made.mutable_data_ptr<T>() = value;
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
   return made;
-}
-
-at::Tensor number_tensor(const Number& number) {
-  if (const auto* whole = std::get_if<int64_t>(&number)) return wrapped(*whole, at::kLong);
-  if (const auto* truth = std::get_if<bool>(&number)) return wrapped(*truth, at::kBool);
-  return wrapped(std::get<double>(number), at::kDouble);
 }
 
 Number plain(const at::Scalar& scalar) {
@@ -52,6 +44,12 @@ c10::OperatorHandle find(const char* name) {
 }
 
 }  // namespace
+
+at::Tensor number_tensor(const Number& number) {
+  if (const auto* whole = std::get_if<int64_t>(&number)) return wrapped(*whole, at::kLong);
+  if (const auto* truth = std::get_if<bool>(&number)) return wrapped(*truth, at::kBool);
+  return wrapped(std::get<double>(number), at::kDouble);
+}
 
 void install_number_ops() {
   static std::once_flag once;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/export.h"
+#include "core/shapes/expression.h"
 
 /// The operators that graphs compute numbers with. A number is a tensor without dimensions on the CPU (int64, float64
 /// or bool) that type promotion treats as a Python number; wherever an operator takes a plain number, its value is
@@ -28,6 +29,8 @@ STATOR_API bool is_number_op(const c10::OperatorHandle& op);
 /// Of the value that such an operator gives for an element of this dtype; none for complex ones.
 STATOR_API std::optional<at::ScalarType> number_dtype(at::ScalarType dtype);
 
+/// The tensor that stands for a number in a graph.
+STATOR_API at::Tensor number_tensor(const Number& number);
 /// The plain number that a number tensor holds.
 STATOR_API c10::IValue plain_number(const at::Tensor& number);
 

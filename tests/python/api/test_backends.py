@@ -224,3 +224,28 @@ def test_a_backend_may_refer_weakly_to_its_graph():
 
     x = torch.ones(3)
     assert torch.equal(stator.compile(lambda x: x.sin(), backend=watching)(x), x.sin())
+
+
+def test_numbers_out_of_tensors_in_a_graph_that_was_looked_into():
+    def scaled(x, steps):
+        steps.add_(1)
+        count = steps.item()
+        chosen = torch.where(x > 0, x, count)
+        return x * count + torch.full((2,), count), count, count + 1, chosen, torch.zeros(x.nonzero().shape[0])
+
+    def branches(x, steps):
+        doubled = x + steps
+        return doubled * 2 if doubled.sum().item() > 2 else doubled * 3
+
+    def looks(gm, _):
+        gm.graph.lint()
+        return gm
+
+    for fn in (scaled, branches):
+        for dtype in (torch.float32, torch.float16):
+            x, mine, theirs = torch.tensor([1, 0], dtype=dtype), torch.tensor(2.5), torch.tensor(2.5)
+            expected, given = fn(x, mine), stator.compile(fn, backend=looks)(x, theirs)
+            torch.testing.assert_close(given, expected, rtol=0, atol=0)
+            assert torch.equal(mine, theirs)
+            if isinstance(expected, tuple):
+                assert [type(e) for e in expected] == [type(g) for g in given]
