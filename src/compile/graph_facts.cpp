@@ -3,8 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <unordered_set>
 
+#include "core/backend/early_checks.h"
 #include "core/backend/rewind.h"
 #include "core/graph/graph.h"
 #include "core/graph/uses.h"
@@ -13,38 +13,9 @@ namespace stator {
 
 size_t op_count(const graph::Graph& graph) { return graph.nodes.size(); }
 
-namespace {
+bool fails_after_writing(const graph::Graph& graph) { return backend::Rewind(graph).checks_late(); }
 
-using Storages = std::unordered_set<const c10::StorageImpl*>;
-
-const c10::StorageImpl* storage_of(const graph::Graph& graph, graph::ValueId value) {
-  const at::Tensor& fake = graph.values[value].fake;
-  return fake.defined() && fake.has_storage() ? fake.storage().unsafeGetStorageImpl() : nullptr;
-}
-
-/// Whether the node writes to memory that was there before the graph ran. What has no storage may be.
-bool writes_outside(const graph::Graph& graph, const graph::Node& node, const Storages& outside) {
-  bool found = false;
-  graph::for_each_written(node, [&](graph::ValueId id) {
-    const c10::StorageImpl* storage = storage_of(graph, id);
-    found = found || !storage || outside.contains(storage);
-  });
-  return found;
-}
-
-}  // namespace
-
-bool fails_after_writing(const graph::Graph& graph) {
-  Storages outside;
-  for (graph::ValueId input : graph.inputs) outside.insert(storage_of(graph, input));
-  bool written = false;
-  for (const graph::Node& node : graph.nodes) {
-    const auto& name = node.op.operator_name().name;
-    if (written && (name == "aten::_assert_async" || name == "stator::number")) return true;
-    written = written || writes_outside(graph, node, outside);
-  }
-  return false;
-}
+std::vector<uint32_t> check_early(graph::Graph& graph) { return backend::check_early(graph); }
 
 Hazard hazard_of(const graph::Graph& graph) {
   backend::Rewind::Hazard found = backend::Rewind(graph).hazard();

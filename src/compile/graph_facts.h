@@ -14,6 +14,8 @@ namespace stator {
 size_t op_count(const graph::Graph& graph);
 /// Whether an assumption about data is checked after the graph has written to something that it was given.
 bool fails_after_writing(const graph::Graph& graph);
+/// See `backend::check_early`.
+std::vector<uint32_t> check_early(graph::Graph& graph);
 /// A node that may raise for its data where there is no way back, and the effect that has been by then (the node
 /// itself: its own). Node indices; past the last: there is none.
 struct Hazard {

@@ -57,6 +57,7 @@ struct Walk {
   std::vector<uint32_t> kept;  // graph inputs that are used
   std::shared_ptr<const GlobalState> state_at_end;
   std::optional<BreakReason> broke;
+  std::vector<uint32_t> order;  // the place in the program of each node of the graph; empty: that of the graph
   bool stopped = false;
   uint64_t retry = 0;          // a step to stop before instead
   uint64_t hooked_before = 0;  // the step that gave a hook to a tensor which was written later
@@ -143,17 +144,20 @@ struct Cut {
 
 std::optional<Cut> needed_cut(const Walk& w) {
   Interpreter& in = *w.interpreter;
+  auto step_of = [&](uint32_t node) {
+    return in.step_of_node(w.order.empty() || node >= w.order.size() ? node : w.order[node]);
+  };
   // What the write makes of the view's base, and so what autograd says of either, no fake tells.
   for (const FollowedWrite& write : followed_writes(*w.graph))
     if (is_view_tensor(in.inputs[w.kept[write.input]]->real.get()))
-      return Cut{in.step_of_node(write.node), BreakId::view_write};
+      return Cut{step_of(write.node), BreakId::view_write};
   // An operator that raises must find the world as the program would: what cannot be taken back ends the plan before
   // it.
   Hazard hazard = hazard_of(*w.graph);
   if (hazard.node >= op_count(*w.graph)) return {};
   bool is_own = hazard.effect == hazard.node;
-  uint64_t before = in.step_of_node(hazard.node);
-  if (before == 0 || (!is_own && before <= in.step_of_node(hazard.effect))) return {};
+  uint64_t before = step_of(hazard.node);
+  if (before == 0 || (!is_own && before <= step_of(hazard.effect))) return {};
   return Cut{before, is_own ? BreakId::way_back : BreakId::way_back_cut};
 }
 
@@ -200,22 +204,27 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
     if (second.stopped) w = std::move(second);
     return true;
   };
+  auto attempt_early = [&](bool assuming) {
+    if (!attempt(assuming)) return false;
+    if (assuming && w.graph) w.order = check_early(*w.graph);
+    return true;
+  };
   // Where an assumption fails the program itself runs; a backend of the user's cannot take back what its graph did.
   bool assuming = !request.compiler;
   auto attempts = [&] {
-    if (!attempt(assuming)) return false;
+    if (!attempt_early(assuming)) return false;
     if (assuming && w.graph && fails_after_writing(*w.graph) && !attempt(false)) return false;
     if (request.fullgraph) {
       // Rather than give up: an integer that came in a tensor is guarded.
       manner.reads_items = w.broke && w.broke->id == BreakId::data_dependent;
-      return !manner.reads_items || attempt(assuming);
+      return !manner.reads_items || attempt_early(assuming);
     }
     if (request.compiler || config().break_after || !w.graph) return true;
     auto cut = needed_cut(w);
     if (!cut) return true;
     stop = cut->step;
     why_stopped = cut->why;
-    return attempt(assuming);
+    return attempt_early(assuming);
   };
   if (!attempts()) {
     interrupted.take();

@@ -123,8 +123,15 @@ Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name, DictV
                                      PyUnicode_InternFromString("_modules")};
   for (PyObject* table : tables) {
     Value* value = own_attr(in, module, table);
+    if (!value) continue;
     auto* dict = as<DictValue>(value);
-    if (!dict) continue;
+    if (!dict) {
+      // A class of its own may look up otherwise.
+      Value* key = in.constant(name);
+      if (!in.contains(value, key)) continue;
+      if (holder) throw Break{BreakId::mutation, "a member of a module whose tables are of a class of their own"};
+      return in.get_item(value, key);
+    }
     Value* found = dict->outside && !dict->mutated ? dict_attr(in, dict->outside.get(), dict->source, name)
                                                    : in.dict_get(dict, in.constant(name));
     if (found && holder) *holder = dict;

@@ -87,7 +87,8 @@ namespace {
 SequenceValue* self_of(Interpreter& in, CallArgs& args) {
   SequenceValue* list = in.list_part(args.positional[0]);
   // A tuple of literals may stand as one constant.
-  if (!list && args.positional[0]->kind == Kind::Constant && in.type_of(args.positional[0]) == &PyTuple_Type)
+  if (!list && args.positional[0]->kind == Kind::Constant &&
+      PyType_IsSubtype(in.type_of(args.positional[0]), &PyTuple_Type))
     list = in.tuple(in.unpack(args.positional[0]));
   if (!list) throw Break{BreakId::unknown_call, "a list method on something else"};
   for (size_t i = 0; i < list->items.size(); ++i) in.item(list, i);

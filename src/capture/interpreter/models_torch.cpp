@@ -27,6 +27,13 @@ Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
 Value* is_none(Interpreter& in, CallArgs&) { return in.none(); }
 
 /// Constructors from literal data: the tensor is made now, and each run of the graph gets a fresh copy.
+void take_data_keyword(CallArgs& args) {
+  if (!args.positional.empty() || !args.keyword("data")) return;
+  args.positional.push_back(args.keyword("data"));
+  std::erase_if(args.keywords,
+                [](const auto& keyword) { return PyUnicode_CompareWithASCIIString(keyword.first.get(), "data") == 0; });
+}
+
 Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor) {
   if (args.positional.size() != 1) throw Break{BreakId::unknown_call, constructor};
   Ref data = in.literal_of(args.positional[0]);
@@ -63,11 +70,13 @@ Value* tensor_from_array(Interpreter& in, CallArgs& args, bool copy) {
 }
 
 Value* tensor(Interpreter& in, CallArgs& args) {
+  take_data_keyword(args);
   if (Value* made = tensor_from_array(in, args, true)) return made;
   return tensor_from_data(in, args, "torch.tensor");
 }
 
 Value* as_tensor(Interpreter& in, CallArgs& args) {
+  take_data_keyword(args);
   if (!args.positional.empty() && args.positional[0]->kind == Kind::Tensor) {
     if (args.count() == 1) return args.positional[0];
     CallArgs to;
@@ -137,7 +146,6 @@ Value* einsum(Interpreter& in, CallArgs& args) {
 }
 
 /// Ranges of a profiler tell how long something took, which is not the capture's to tell.
-Value* first(Interpreter&, CallArgs& args) { return args.positional.at(0); }
 
 /// Tensor.new_tensor: a constructor with the tensor's dtype and device, unless others are given.
 Value* new_tensor(Interpreter& in, CallArgs& args) {
@@ -176,6 +184,49 @@ Value* inference_exit(Interpreter& in, CallArgs& args) {
   auto* block = as<ObjectValue>(args.positional.at(0));
   if (!block || block->object) throw Break{BreakId::unknown_call, "an inference-mode block from outside"};
   in.torch.leave_inference_mode();
+  return in.none();
+}
+
+/// What `foreach` functions are given: tensors of one device and dtype, which the first list tells.
+Value* group_tensors(Interpreter& in, CallArgs& args) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("device"), PyUnicode_InternFromString("dtype")};
+  bool with_indices = in.truth(args.positional[1]);
+  std::vector<Value*> lists = in.unpack(args.positional[0]), kinds, indices, grouped;
+  if (lists.empty()) throw Break{BreakId::raises, "no lists of tensors to group"};
+  for (Value* tensor : in.unpack(lists[0])) {
+    if (tensor->kind != Kind::Tensor) throw Break{BreakId::unknown_call, "a group of what is no tensor"};
+    for (size_t i = 0; i < std::size(names); ++i) {
+      Value* kind = in.get_attr(tensor, names[i]);
+      if (kinds.size() <= i)
+        kinds.push_back(kind);
+      else if (!literal_equal(in.constant_of(kind), in.constant_of(kinds[i])))
+        // The order of several groups is that of a hash table.
+        throw Break{BreakId::unknown_call, "tensors of several devices or dtypes are grouped"};
+    }
+    if (with_indices) indices.push_back(in.integer(static_cast<int64_t>(indices.size())));
+  }
+  DictValue* groups = in.dict();
+  if (kinds.empty()) return groups;
+  for (Value* list : lists) grouped.push_back(in.list(in.unpack(list)));
+  in.dict_set(groups, in.tuple(std::move(kinds)), in.tuple({in.list(std::move(grouped)), in.list(std::move(indices))}));
+  return groups;
+}
+
+/// A range of the profiler. It is opened for real where a plan ends inside of it.
+Value* record_enter(Interpreter& in, CallArgs& args) {
+  static PyObject* const record = PyUnicode_InternFromString("record");
+  auto* made = in.arena.make<OpaqueValue>("a range of the profiler");
+  made->callable = Ref::borrow(known_object("torch.ops.profiler._record_function_enter_new"));
+  made->number = &PyBaseObject_Type;
+  for (const char* name : {"name", "args"})
+    made->arguments.push_back(in.get_attr(args.positional[0], Ref::steal(PyUnicode_InternFromString(name)).get()));
+  in.set_attr(args.positional[0], record, made);
+  return args.positional[0];
+}
+Value* record_exit(Interpreter& in, CallArgs& args) {
+  static PyObject* const record = PyUnicode_InternFromString("record");
+  auto* opened = as<OpaqueValue>(in.get_attr(args.positional[0], record));
+  if (opened && opened->callable) in.set_attr(args.positional[0], record, in.none());
   return in.none();
 }
 
@@ -262,8 +313,9 @@ constexpr ModelRow kRows[] = {
     {"torch._C.TensorBase.requires_grad_", tensor_requires_grad, 0, ModelRow::kAny, "*"},
     {"torch._C.TensorBase.new_tensor", new_tensor, 2, 2, "dtype device requires_grad"},
     {"torch.functional.broadcast_shapes", broadcast_shapes},
-    {"torch.autograd.profiler.record_function.__enter__", first, 1, 1},
-    {"torch.autograd.profiler.record_function.__exit__", is_none, 1, 4},
+    {"torch._C._group_tensors_by_device_and_dtype", group_tensors, 2, 2},
+    {"torch.autograd.profiler.record_function.__enter__", record_enter, 1, 1},
+    {"torch.autograd.profiler.record_function.__exit__", record_exit, 1, 4},
     {"torch._C._InferenceMode", inference_block, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__enter__", inference_enter, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__exit__", inference_exit, 0, ModelRow::kAny, "*"},

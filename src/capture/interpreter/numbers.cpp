@@ -13,7 +13,7 @@ namespace {
 
 // In the order of CPython's NB_* numbers; null: not computed by a graph.
 constexpr const char* kBinary[] = {"add",   nullptr, "floordiv", nullptr, nullptr,   "mul",  "mod",
-                                   nullptr, nullptr, nullptr,    "sub",   "truediv", nullptr};
+                                   nullptr, "pow",   nullptr,    "sub",   "truediv", nullptr};
 constexpr const char* kCompare[] = {"lt", "le", "eq", "ne", "gt", "ge"};
 
 /// The object that stands for a number in calls; null for what is none.

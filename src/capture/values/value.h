@@ -230,7 +230,7 @@ struct OpaqueValue final : Value {
   // What a call gives that is made when the plan ends. Its first argument is a tensor, or all are numbers.
   Ref callable;  // null: no such
   std::vector<Value*> arguments;
-  PyTypeObject* number = nullptr;  // instead: it is computed from numbers alone, and this is its class
+  PyTypeObject* number = nullptr;  // instead: it is made of numbers and texts alone, and this is its class
   Ref grad_fn;                     // of the tensor's fake then: another one means that it was written since
   uint64_t step = 0;               // the instruction to stop before, where it was
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/backend/early_checks.h"
 #include "core/backend/probe.h"
 #include "core/graph/uses.h"
 #include "core/graph/verify.h"
@@ -75,32 +76,42 @@ bool holds_tensors(const c10::Type& type) {
 
 /// Integers overflow 64 bits, and anything may be divided by zero.
 bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
+  if (node.op == shapes::fits_op()) return true;
   if (node.op != shapes::number_op()) return false;
   const at::Tensor& result = graph.values[node.results[0].values[0]].fake;
   const std::string& op = node.args[0].constant.toStringRef();
-  return result.scalar_type() == at::kLong || op == "truediv" || op == "float";
+  constexpr std::string_view kFail[] = {"float", "floordiv", "mod", "pow", "truediv"};
+  return result.scalar_type() == at::kLong || std::find(std::begin(kFail), std::end(kFail), op) != std::end(kFail);
 }
 
 /// Whether sizes or numbers that depend on data decide if the operator can be done.
-bool takes_symbols(const graph::Graph& graph, const graph::Node& node) {
+bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const Rewind::Fitting& fitting) {
   bool found = false;
+  const std::vector<at::ScalarType> dtypes = fitting_dtypes(graph, node);
+  auto fits = [&](graph::ValueId number) {
+    auto known = [&](at::ScalarType dtype) { return fitting.contains({number, dtype}); };
+    return !dtypes.empty() && std::all_of(dtypes.begin(), dtypes.end(), known);
+  };
+  const std::vector<graph::ValueId> numbers = plain_numbers(node);
+  const bool all_fit = !numbers.empty() && std::all_of(numbers.begin(), numbers.end(), fits);
   const auto& declared = node.op.schema().arguments();
   for (size_t i = 0; i < node.args.size(); ++i) {
     graph::for_each_value(node.args[i], [&](graph::ValueId id) {
       const at::Tensor& fake = graph.values[id].fake;
       found = found || !fake.defined() || fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
     });
+    if (all_fit) continue;
     found = found || (node.args[i].kind == graph::Argument::Kind::Value && graph::is_number(*declared[i].type()));
     found = found || (node.args[i].kind == graph::Argument::Kind::List && !holds_tensors(*declared[i].type()));
   }
   return found;
 }
 
-bool may_raise(const graph::Graph& graph, const graph::Node& node) {
+bool may_raise(const graph::Graph& graph, const graph::Node& node, const Rewind::Fitting& fitting) {
   std::string_view name = node.op.operator_name().name;
   if (shapes::is_number_op(node.op)) return number_may_fail(graph, node);
   if (!name.starts_with("aten::")) return true;  // nobody knows
-  if (takes_symbols(graph, node)) return true;
+  if (takes_symbols(graph, node, fitting)) return true;
   name.remove_prefix(6);
   bool listed = std::any_of(std::begin(kMayRaise), std::end(kMayRaise), [&](std::string_view row) {
     if (row.ends_with('*')) return name.starts_with(row.substr(0, row.size() - 1));
@@ -124,19 +135,23 @@ bool may_raise(const graph::Graph& graph, const graph::Node& node) {
 
 Rewind::Rewind(const graph::Graph& graph) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
-  first_effect_ = point_of_no_return_ = first_lasting_ = count;
+  first_effect_ = first_lasting_ = count;
   hazard_ = {count, count};
   fails_inside_.assign(count, false);
   for (uint32_t i = 0; i < count; ++i) look_at(graph, i);
   // An effect that nothing comes after needs no way back, unless it may end half-way.
   bool is_over = first_effect_ + 1 >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
-  saves_ = !is_over && first_effect_ < point_of_no_return_;
+  saves_ = !is_over && first_effect_ < first_lasting_;
 }
 
 void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
   const graph::Node& node = graph.nodes[index];
   const auto& schema = node.op.schema();
-  bool raises = may_raise(graph, node);
+  bool raises = may_raise(graph, node, fitting_);
+  if (node.op == shapes::fits_op())
+    fitting_.emplace(node.args[0].value, static_cast<at::ScalarType>(node.args[1].constant.toInt()));
+  bool is_check = shapes::is_number_op(node.op) || node.op.operator_name().name == "aten::_assert_async";
+  checks_late_ = checks_late_ || (is_check && raises && first_lasting_ < index);
   bool is_late = first_lasting_ < index && hazard_.node > index;
   if (is_late && (raises || raises_on_sight(graph, node))) hazard_ = {index, first_lasting_};
   if (node.op.hasTag(at::Tag::nondeterministic_seeded)) {
@@ -148,7 +163,6 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
     bool elsewhere = std::any_of(node.args.begin(), node.args.end(), own_generator);
     for (const auto& result : node.results)
       for (graph::ValueId value : result.values) elsewhere |= !graph.values[value].fake.device().is_cpu();
-    if (elsewhere) point_of_no_return_ = std::min(point_of_no_return_, index);
     if (elsewhere) first_lasting_ = std::min(first_lasting_, index);
   }
   uint32_t effect = first_effect_;
@@ -165,14 +179,14 @@ void Rewind::writes(const graph::Graph& graph, const at::Tensor& target, uint32_
     outside = true;
     // What autograd knows of a tensor cannot be put back.
     undone &= !input.requires_grad() && input.device().is_cpu();
-    if (std::find(written_.begin(), written_.end(), i) == written_.end()) {
-      written_.push_back(i);
+    auto is_it = [&](const auto& known) { return known.first == i; };
+    if (std::none_of(written_.begin(), written_.end(), is_it)) {
+      written_.emplace_back(i, index);
       bytes_ += input.has_storage() ? input.storage().nbytes() : 0;
     }
   }
   if (!outside) return;
   first_effect_ = std::min(first_effect_, index);
-  if (!undone) point_of_no_return_ = std::min(point_of_no_return_, index);
   if (!undone || bytes_ > kMostBytes) first_lasting_ = std::min(first_lasting_, index);
 }
 
@@ -180,7 +194,8 @@ Rewind::Saved Rewind::save(const std::vector<at::Tensor>& inputs) const {
   Saved saved;
   if (!saves_) return saved;
   size_t bytes = 0;
-  for (uint32_t input : written_) {
+  for (auto [input, node] : written_) {
+    if (node >= first_lasting_) continue;
     const c10::Storage& storage = inputs[input].storage();
     bytes += storage.nbytes();
     if (bytes > kMostBytes) return {};
@@ -201,7 +216,7 @@ bool Rewind::restore(const Saved& saved, uint32_t failed_node) const {
   // The node that raised did nothing itself, unless it may end half-way.
   bool inside = failed_node < fails_inside_.size() && fails_inside_[failed_node];
   if (failed_node < first_effect_ || (failed_node == first_effect_ && !inside)) return true;
-  if (failed_node > point_of_no_return_ || (failed_node == point_of_no_return_ && inside) || !saved.is_whole)
+  if (failed_node > first_lasting_ || (failed_node == first_lasting_ && inside) || !saved.is_whole)
     return false;
   for (auto& [storage, bytes] : saved.storages) {
     if (storage.nbytes() != bytes.size()) return false;

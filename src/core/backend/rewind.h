@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,15 +37,22 @@ class STATOR_API Rewind {
     uint32_t node, effect;
   };
   Hazard hazard() const { return hazard_; }
+  /// Whether a number or an assumption may fail where there is no way back.
+  bool checks_late() const { return checks_late_; }
+
+  /// Numbers that were found to fit a dtype.
+  using Fitting = std::set<std::pair<graph::ValueId, at::ScalarType>>;
 
  private:
   void look_at(const graph::Graph& graph, uint32_t index);
   void writes(const graph::Graph& graph, const at::Tensor& target, uint32_t index);
 
-  std::vector<uint32_t> written_;  // inputs whose storages are copied first
+  std::vector<std::pair<uint32_t, uint32_t>> written_;  // inputs, and the nodes that write to them first
+  Fitting fitting_;
+  bool checks_late_ = false;
   bool random_ = false;
-  uint32_t first_effect_, point_of_no_return_;  // node indices; past the last node if there is none
-  uint32_t first_lasting_;                      // likewise: the first effect that cannot be undone, however it ends
+  // Node indices, past the last node if there is none: of the first effect, and of the first that cannot be undone.
+  uint32_t first_effect_, first_lasting_;
   Hazard hazard_;
   size_t bytes_ = 0;                // of the storages written so far
   std::vector<bool> fails_inside_;  // by node: it writes, and may raise for its data

@@ -36,6 +36,16 @@ int64_t floor_division(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
+int64_t whole_power(int64_t base, int64_t exponent) {
+  int64_t result = 1;
+  for (bool overflow = false; exponent > 0; exponent /= 2) {
+    if (exponent % 2 == 1) overflow = __builtin_mul_overflow(result, base, &result);
+    if (exponent > 1) overflow = __builtin_mul_overflow(base, base, &base) || overflow;
+    if (overflow) fail("an integer of more than 64 bits");
+  }
+  return result;
+}
+
 Number whole_result(Op op, int64_t a, int64_t b) {
   int64_t result = 0;
   bool overflow = false;
@@ -53,10 +63,39 @@ Number whole_result(Op op, int64_t a, int64_t b) {
       return floor_division(a, b);
     case Op::Mod:
       return a - floor_division(a, b) * b;
+    case Op::Pow:
+      return whole_power(a, b);
     default:
       fail("no operator of integers");
   }
   if (overflow) fail("an integer of more than 64 bits");
+  return result;
+}
+
+/// Has the sign of the divisor, as in Python.
+double float_remainder(double a, double b) {
+  if (b == 0) fail("division by zero");
+  const double rest = std::fmod(a, b);
+  if (rest == 0) return std::copysign(0.0, b);
+  return (b < 0) != (rest < 0) ? rest + b : rest;
+}
+
+double float_floor_division(double a, double b) {
+  if (b == 0) fail("division by zero");
+  const double rest = std::fmod(a, b);
+  double quotient = (a - rest) / b;
+  if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1.0;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1.0 : floor;
+}
+
+double float_power(double base, double exponent) {
+  if (base == 0 && exponent < 0) fail("zero to a negative power");
+  const bool is_finite = std::isfinite(base) && std::isfinite(exponent);
+  if (is_finite && base < 0 && exponent != std::floor(exponent)) fail("a complex number");
+  const double result = std::pow(base, exponent);
+  if (is_finite && !std::isfinite(result)) fail("a float that is too large");
   return result;
 }
 
@@ -71,6 +110,12 @@ Number float_result(Op op, double a, double b) {
     case Op::TrueDiv:
       if (b == 0) fail("division by zero");
       return a / b;
+    case Op::FloorDiv:
+      return float_floor_division(a, b);
+    case Op::Mod:
+      return float_remainder(a, b);
+    case Op::Pow:
+      return float_power(a, b);
     default:
       fail("no operator of floats");
   }
@@ -133,6 +178,10 @@ Number compute(Op op, const Number& a, const Number& b) {
     case Op::Ge:
       return compare(op, a, b);
     case Op::TrueDiv:
+      return float_result(op, to_float(a), to_float(b));
+    case Op::Pow:
+      // Of integers, a negative exponent makes a float.
+      if (!is_float(a) && !is_float(b) && to_int(b) >= 0) return whole_result(op, to_int(a), to_int(b));
       return float_result(op, to_float(a), to_float(b));
     default:
       if (is_float(a) || is_float(b)) return float_result(op, to_float(a), to_float(b));

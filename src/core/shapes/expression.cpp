@@ -55,6 +55,8 @@ bool own_failure(const Expression& expr) {
       const bool smallest = expr.op != Op::TrueDiv && by->range.low <= -1 && expr.args[0]->range.low == INT64_MIN;
       return smallest || (by->range.low <= 0 && by->range.high >= 0);
     }
+    case Op::Pow:
+      return true;
     case Op::ToInt:
       return is_float(expr.args[0]);
     case Op::ToFloat:
@@ -260,7 +262,7 @@ std::optional<Type> result_type(Op op, Type a, Type b) {
       return has_float ? Type::Float : Type::Int;
     case Op::FloorDiv:
     case Op::Mod:
-      return has_float ? std::nullopt : std::optional(Type::Int);
+      return has_float ? Type::Float : Type::Int;
     case Op::TrueDiv:
       return Type::Float;
     case Op::Min:
@@ -282,6 +284,14 @@ std::optional<Type> result_type(Op op, Type a, Type b) {
     default:
       return is_comparison(op) ? std::optional(Type::Bool) : std::nullopt;
   }
+}
+
+/// Of integers, a negative exponent makes a float.
+std::optional<Type> power_type(const Expr& base, const Expr& exponent) {
+  if (base->type == Type::Float || exponent->type == Type::Float) return Type::Float;
+  const Range& range = as_int(exponent)->range;
+  if (range.low >= 0) return Type::Int;
+  return range.high < 0 ? std::optional(Type::Float) : std::nullopt;
 }
 
 }  // namespace
@@ -319,7 +329,7 @@ Expr opaque(const std::string& name, std::vector<Expr> args, Range range) {
 
 Expr apply(Op op, const Expr& a, const Expr& b) {
   STATOR_CHECK(a && (b || is_unary(op)), "an operator without its operands");
-  const auto type = result_type(op, a->type, b ? b->type : a->type);
+  const auto type = op == Op::Pow ? power_type(a, b) : result_type(op, a->type, b ? b->type : a->type);
   if (!type) return nullptr;
   if (a->is_constant() && (!b || b->is_constant())) {
     try {

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <cmath>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -38,6 +40,15 @@ at::Tensor number(std::string_view name, const at::Scalar& a, const at::Scalar& 
   }
 }
 
+void fits(const at::Scalar& number, at::ScalarType dtype) {
+  const double value = std::fabs(number.toDouble());
+  const double most = dtype == at::kHalf       ? double{std::numeric_limits<c10::Half>::max()}
+                      : dtype == at::kBFloat16 ? double{std::numeric_limits<c10::BFloat16>::max()}
+                      : dtype == at::kFloat    ? double{std::numeric_limits<float>::max()}
+                                               : std::numeric_limits<double>::max();
+  TORCH_CHECK_VALUE(value <= most, "stator::fits: a number that the dtype does not hold");
+}
+
 c10::OperatorHandle find(const char* name) {
   install_number_ops();
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
@@ -59,11 +70,13 @@ void install_number_ops() {
     library->def("item(Tensor self) -> Tensor");
     library->def("size(Tensor self, int dim) -> Tensor");
     library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
+    library->def("fits(Scalar number, ScalarType dtype) -> ()");
+    library->impl("fits", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(fits)));
     library->impl("item", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(item)));
     library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
     library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
     // A number has no gradient.
-    for (const char* name : {"item", "size", "number"})
+    for (const char* name : {"item", "size", "number", "fits"})
       library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
   });
 }
@@ -80,8 +93,14 @@ const c10::OperatorHandle& number_op() {
   static const auto op = find("stator::number");
   return op;
 }
+const c10::OperatorHandle& fits_op() {
+  static const auto op = find("stator::fits");
+  return op;
+}
 
-bool is_number_op(const c10::OperatorHandle& op) { return op == item_op() || op == size_op() || op == number_op(); }
+bool is_number_op(const c10::OperatorHandle& op) {
+  return op == item_op() || op == size_op() || op == number_op() || op == fits_op();
+}
 
 std::optional<at::ScalarType> number_dtype(at::ScalarType dtype) {
   switch (dtype) {

@@ -15,6 +15,7 @@
 ///   stator::item(Tensor self) -> Tensor             the one element of a tensor
 ///   stator::size(Tensor self, int dim) -> Tensor
 ///   stator::number(str op, Scalar a, Scalar b=0) -> Tensor   Python's `a op b`
+///   stator::fits(Scalar number, ScalarType dtype) -> ()      raises unless it is a finite number of the dtype
 ///
 /// `number` raises where Python does, and where 64 bits do not hold the result: the program itself runs then.
 namespace stator::shapes {
@@ -24,6 +25,7 @@ STATOR_API void install_number_ops();
 STATOR_API const c10::OperatorHandle& item_op();
 STATOR_API const c10::OperatorHandle& size_op();
 STATOR_API const c10::OperatorHandle& number_op();
+STATOR_API const c10::OperatorHandle& fits_op();
 /// Whether the operator is one of those.
 STATOR_API bool is_number_op(const c10::OperatorHandle& op);
 /// Of the value that such an operator gives for an element of this dtype; none for complex ones.

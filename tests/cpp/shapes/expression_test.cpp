@@ -83,6 +83,27 @@ TEST(Expression, TellsWhetherItMayFail) {
   EXPECT_FALSE(may_fail(shapes::apply(Op::Lt, x, constant(1.0))));
 }
 
+TEST(Expression, PowersAreThoseOfPython) {
+  auto power = [](Number a, Number b) { return compute(Op::Pow, a, b); };
+  EXPECT_EQ(std::get<int64_t>(power(int64_t{-3}, int64_t{5})), -243);
+  EXPECT_EQ(std::get<int64_t>(power(int64_t{2}, int64_t{62})), int64_t{1} << 62);
+  EXPECT_EQ(std::get<double>(power(int64_t{2}, int64_t{-2})), 0.25);
+  EXPECT_EQ(std::get<double>(power(-8.0, 3.0)), -512.0);
+  EXPECT_THROW(power(int64_t{2}, int64_t{63}), std::domain_error);
+  EXPECT_THROW(power(-8.0, 0.5), std::domain_error);
+  EXPECT_THROW(power(10.0, 400.0), std::domain_error);
+  EXPECT_THROW(power(0.0, -1.0), std::domain_error);
+  EXPECT_THROW(power(int64_t{0}, int64_t{-1}), std::domain_error);
+  EXPECT_EQ(std::get<double>(compute(Op::FloorDiv, -7.0, 2.0)), -4.0);
+  EXPECT_EQ(std::get<double>(compute(Op::Mod, -7.0, 2.0)), 1.0);
+  EXPECT_EQ(std::get<double>(compute(Op::Mod, 7.0, -2.0)), -1.0);
+  EXPECT_THROW(compute(Op::Mod, 7.0, 0.0), std::domain_error);
+  // Of integers the sign of the exponent decides the type.
+  EXPECT_EQ(shapes::apply(Op::Pow, number(2), symbol(Type::Int)), nullptr);
+  EXPECT_EQ(shapes::apply(Op::Pow, number(2), symbol(Type::Int, {0, 9}))->type, Type::Int);
+  EXPECT_EQ(shapes::apply(Op::Pow, symbol(Type::Int), number(-1))->type, Type::Float);
+}
+
 TEST(Expression, StaysShortHoweverOftenItIsUsed) {
   Expr a = symbol(Type::Int), truth = shapes::apply(Op::Gt, a, number(0));
   for (int i = 0; i < 100; ++i) {

@@ -118,6 +118,8 @@ class ReferenceExecutable::Run {
     switch (list.numbers) {
       case c10::TypeKind::FloatType:
         return stack_.push_back(typed_list<double>(items));
+      case c10::TypeKind::NumberType:
+        return stack_.push_back(typed_list<at::Scalar>(items));
       case c10::TypeKind::BoolType:
         return stack_.push_back(typed_list<bool>(items));
       default:

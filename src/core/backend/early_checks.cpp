@@ -1,0 +1,120 @@
+#include "core/backend/early_checks.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "core/backend/rewind.h"
+#include "core/graph/reorder.h"
+#include "core/graph/uses.h"
+#include "core/graph/verify.h"
+#include "core/shapes/number_ops.h"
+
+namespace stator::backend {
+namespace {
+
+using graph::Argument;
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+/// Operators on floats that take any number which their dtype holds. In-place forms and those of `_foreach_` too.
+constexpr std::string_view kTakeWhatFits[] = {
+    "add", "addcdiv", "addcmul", "clamp", "clamp_max", "clamp_min", "div", "fill", "lerp", "mul", "pow", "sub",
+};
+
+bool takes_what_fits(std::string_view name) {
+  for (std::string_view prefix : {"aten::_foreach_", "aten::"}) {
+    if (!name.starts_with(prefix)) continue;
+    name.remove_prefix(prefix.size());
+    if (name.ends_with('_')) name.remove_suffix(1);
+    return std::find(std::begin(kTakeWhatFits), std::end(kTakeWhatFits), name) != std::end(kTakeWhatFits);
+  }
+  return false;
+}
+
+/// What the type of an argument is, or that of its elements.
+const c10::Type& element_of(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return element_of(*optional->getElementType());
+  if (const auto* list = type.castRaw<c10::ListType>()) return element_of(*list->getElementType());
+  return type;
+}
+
+bool is_check(const Node& node) {
+  return node.op == shapes::number_op() || node.op == shapes::fits_op() ||
+         node.op.operator_name().name == "aten::_assert_async";
+}
+
+/// Puts a check before each node that refuses numbers; the earlier index of each node.
+std::vector<uint32_t> add_fit_checks(Graph& graph) {
+  std::vector<Node> nodes;
+  std::vector<uint32_t> earlier, position(graph.nodes.size());
+  std::set<std::pair<ValueId, at::ScalarType>> checked;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    Node& node = graph.nodes[n];
+    for (at::ScalarType dtype : fitting_dtypes(graph, node))
+      for (ValueId number : plain_numbers(node)) {
+        if (!checked.emplace(number, dtype).second) continue;
+        Node check{shapes::fits_op(), {Argument::of_value(number), Argument::of_constant(dtype)}, {}};
+        check.state = node.state;
+        check.location = node.location;
+        nodes.push_back(std::move(check));
+        earlier.push_back(n);
+      }
+    position[n] = static_cast<uint32_t>(nodes.size());
+    nodes.push_back(std::move(node));
+    earlier.push_back(n);
+  }
+  graph.nodes = std::move(nodes);
+  for (graph::ValueInfo& value : graph.values)
+    if (value.producer != UINT32_MAX) value.producer = position[value.producer];
+  return earlier;
+}
+
+}  // namespace
+
+std::vector<ValueId> plain_numbers(const Node& node) {
+  std::vector<ValueId> found;
+  const auto& declared = node.op.schema().arguments();
+  for (size_t i = 0; i < node.args.size(); ++i)
+    if (graph::is_number(element_of(*declared[i].type())))
+      graph::for_each_value(node.args[i], [&](ValueId id) { found.push_back(id); });
+  return found;
+}
+
+std::vector<at::ScalarType> fitting_dtypes(const Graph& graph, const Node& node) {
+  if (!takes_what_fits(node.op.operator_name().name)) return {};
+  for (ValueId number : plain_numbers(node)) {
+    const at::Tensor& fake = graph.values[number].fake;
+    if (!fake.defined() || fake.scalar_type() == at::kBool) return {};
+  }
+  std::vector<at::ScalarType> dtypes;
+  const auto& declared = node.op.schema().arguments();
+  bool all_known = true;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    if (graph::is_number(element_of(*declared[i].type()))) continue;
+    graph::for_each_value(node.args[i], [&](ValueId id) {
+      const at::Tensor& fake = graph.values[id].fake;
+      const bool known = fake.defined() && fake.device().is_cpu() && c10::isFloatingType(fake.scalar_type()) &&
+                         fake.scalar_type() <= at::kBFloat16;
+      all_known = all_known && known;
+      if (known && std::find(dtypes.begin(), dtypes.end(), fake.scalar_type()) == dtypes.end())
+        dtypes.push_back(fake.scalar_type());
+    });
+  }
+  return all_known ? dtypes : std::vector<at::ScalarType>();
+}
+
+std::vector<uint32_t> check_early(Graph& graph) {
+  if (graph.below || Rewind(graph).hazard().node >= graph.nodes.size()) return {};
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_check)) return {};
+  std::vector<uint32_t> earlier = add_fit_checks(graph);
+  std::vector<bool> marked(graph.nodes.size());
+  for (size_t n = 0; n < graph.nodes.size(); ++n) marked[n] = is_check(graph.nodes[n]);
+  std::vector<uint32_t> order = graph::move_to_front(graph, marked);
+  if (order.empty()) return earlier;
+  for (uint32_t& index : order) index = earlier[index];
+  return order;
+}
+
+}  // namespace stator::backend

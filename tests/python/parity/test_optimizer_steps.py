@@ -1,0 +1,176 @@
+"""Steps of optimizers: numbers that come out of tensors (`beta ** step`) after writes, captured whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import stator
+from tests.python.helpers import assert_same, captures
+
+LARGE = 30_000  # elements: more than is copied to be put back
+
+WHOLE = {
+    "Adam": {},
+    "AdamW": {"weight_decay": 0.1, "amsgrad": True},
+    "Adamax": {},
+    "NAdam": {},
+    "Adagrad": {"lr_decay": 0.1},
+    "Adadelta": {},
+    "RMSprop": {"momentum": 0.9, "centered": True},
+    "SGD": {"lr": 0.1, "momentum": 0.9, "nesterov": True},
+}
+# They branch on, or index by, what depends on data, or multiply lists by numbers that do.
+BROKEN = {"RAdam": {}, "ASGD": {}, "Rprop": {}, "Adagrad": {"lr_decay": 0.1}}
+
+
+def parameters(sizes):
+    return [torch.nn.Parameter(torch.linspace(-1, 1, size)) for size in sizes]
+
+
+def check_steps(name, options, sizes, fullgraph, steps=4):
+    mine, theirs = parameters(sizes), parameters(sizes)
+    ours, plain = (getattr(torch.optim, name)(p, **options) for p in (mine, theirs))
+
+    def step(optimizer):
+        optimizer.step()
+
+    # The first step makes the state.
+    compiled = stator.compile(step, fullgraph=fullgraph)
+    for index in range(steps):
+        for a, b in zip(mine, theirs, strict=True):
+            a.grad, b.grad = a.detach().cos() * (index + 1), b.detach().cos() * (index + 1)
+        compiled(ours)
+        step(plain)
+        assert_same([p.detach() for p in mine], [p.detach() for p in theirs], f"step {index}")
+    assert_same(list(ours.state.values()), list(plain.state.values()), "state")
+    assert captures() > 0
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (LARGE, 4, LARGE)], ids=["small", "large"])
+@pytest.mark.parametrize("foreach", [False, True], ids=["one by one", "foreach"])
+@pytest.mark.parametrize("name", WHOLE)
+def test_captured_whole(name, foreach, sizes):
+    check_steps(name, {**WHOLE[name], "foreach": foreach}, sizes, fullgraph=not (foreach and name in BROKEN))
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("foreach", [False, True], ids=["one by one", "foreach"])
+def test_with_breaks(name, foreach):
+    check_steps(name, {**BROKEN[name], "foreach": foreach}, (3, LARGE), fullgraph=False)
+
+
+def test_parameters_of_two_dtypes():
+    def both():
+        return [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2, dtype=torch.float64))]
+
+    mine, theirs = both(), both()
+    ours, plain = torch.optim.Adam(mine, foreach=True), torch.optim.Adam(theirs, foreach=True)
+    compiled = stator.compile(lambda optimizer: optimizer.step())
+    for _ in range(3):
+        for parameter in (*mine, *theirs):
+            parameter.grad = parameter.detach().sin()
+        compiled(ours)
+        plain.step()
+    assert_same([p.detach() for p in mine], [p.detach() for p in theirs])
+
+
+@pytest.mark.parametrize("size", [3, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "update",
+    [
+        lambda count: 1 / (count - 3),
+        lambda count: (count - 3) ** -1.0,
+        lambda count: (2.5 - count) ** 0.5,
+        lambda count: 10.0 ** (count * 150),
+        lambda count: 3.0 // (count - 2),
+        lambda count: 3.0 % (count - 2),
+        lambda count: 1e38 * count,
+        lambda count: int(count) ** 40,
+    ],
+)
+def test_a_number_that_python_refuses_leaves_the_state_of_the_plain_program(update, size):
+    def step(count, momentum, weight):
+        momentum.mul_(0.5)
+        count.add_(1)
+        number = update(count.item())
+        momentum.add_(1)
+        weight.add_(momentum, alpha=number)
+        weight.mul_(2)
+        return number
+
+    def state():
+        return torch.tensor(0.0), torch.ones(size), torch.ones(size)
+
+    compiled = stator.compile(step)
+    mine, theirs = state(), state()
+    for index in range(5):
+        outcomes = []
+        for runner, args in ((compiled, mine), (step, theirs)):
+            try:
+                outcomes.append(runner(*args))
+            except (ArithmeticError, RuntimeError, TypeError) as error:
+                outcomes.append((type(error), str(error)))
+        assert_same(outcomes[0], outcomes[1], f"call {index}")
+        assert_same(list(mine), list(theirs), f"call {index}: state")
+    assert captures() > 0
+
+
+@pytest.mark.parametrize("size", [3, LARGE], ids=["small", "large"])
+def test_a_number_out_of_what_is_written_comes_after_the_write(size):
+    def step(total, other):
+        total.add_(1)
+        first = total.sum().item()
+        other.div_(first)
+        total.mul_(other)
+        second = 1 / total.sum().item()
+        other.add_(second)
+        return first, second
+
+    compiled = stator.compile(step)
+    mine, theirs = (torch.ones(size), torch.full((size,), 2.0)), (torch.ones(size), torch.full((size,), 2.0))
+    for _ in range(3):
+        assert_same(compiled(*mine), step(*theirs))
+        assert_same(list(mine), list(theirs))
+
+
+def test_random_draws_keep_their_order():
+    def step(count, weight):
+        weight.add_(torch.rand_like(weight))
+        count.add_(torch.rand(()))
+        weight.mul_(1 / count.item())
+        return weight + torch.rand(())
+
+    compiled = stator.compile(step)
+    mine, theirs = (torch.zeros(()), torch.ones(LARGE)), (torch.zeros(()), torch.ones(LARGE))
+    for seed in range(3):
+        torch.manual_seed(seed)
+        given = compiled(*mine)
+        torch.manual_seed(seed)
+        assert_same(given, step(*theirs))
+        assert_same(list(mine), list(theirs))
+
+
+def test_an_error_inside_of_a_range_of_the_profiler(capsys):
+    def fn(x):
+        with torch.autograd.profiler.record_function("range"):
+            y = x + 1
+            print("inside")
+            return y.view(7)
+
+    with pytest.raises(RuntimeError, match="invalid for input"):
+        stator.compile(fn)(torch.ones(3))
+    assert torch.equal(stator.compile(fn)(torch.ones(7)), torch.full((7,), 2.0))
+    assert capsys.readouterr().out == "inside\n" * 2
+
+
+def test_a_check_of_a_number():
+    @stator.compile(fullgraph=True)
+    def fn(x):
+        count = x.item()
+        torch._check(count >= 0)
+        return x * 2 if count >= 0 else x * 3
+
+    assert torch.equal(fn(torch.tensor([3])), torch.tensor([6]))
+    with pytest.raises(RuntimeError, match="Expected cond to be True"):
+        fn(torch.tensor([-2]))
