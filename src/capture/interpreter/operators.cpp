@@ -1,7 +1,7 @@
 // Operators of the language on values: truth, identity, arithmetic, comparison, formatting.
 #include "capture/guards/literals.h"
-#include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/arrays.h"
+#include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"

@@ -15,8 +15,7 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::stri
       in.effects = std::move(effects);
       in.frozen_values = frozen;
     }
-  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count()),
-            in.assumed};
+  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count()), in.assumed};
   Value* result = in.call(function, std::move(args));
   if (!in.effects.empty()) throw Break{BreakId::mutation, what + " that changes something outside"};
   return result;

@@ -216,8 +216,7 @@ bool Rewind::restore(const Saved& saved, uint32_t failed_node) const {
   // The node that raised did nothing itself, unless it may end half-way.
   bool inside = failed_node < fails_inside_.size() && fails_inside_[failed_node];
   if (failed_node < first_effect_ || (failed_node == first_effect_ && !inside)) return true;
-  if (failed_node > first_lasting_ || (failed_node == first_lasting_ && inside) || !saved.is_whole)
-    return false;
+  if (failed_node > first_lasting_ || (failed_node == first_lasting_ && inside) || !saved.is_whole) return false;
   for (auto& [storage, bytes] : saved.storages) {
     if (storage.nbytes() != bytes.size()) return false;
     std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
