@@ -128,18 +128,19 @@ def gradients(
     return tuple(torch.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(made, inputs, strict=True))
 
 
-class DefaultDtype:
-    """`torch.set_default_dtype` where it stands in the program."""
+class Setting:
+    """A setting of torch's (the default dtype, attention's kernels) where it is changed in the program."""
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        self.dtype = dtype
+    def __init__(self, setter: Any, value: Any) -> None:
+        self.setter = setter
+        self.value = value
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        torch.set_default_dtype(self.dtype)
+        self.setter(self.value)
         return ()
 
     def __str__(self) -> str:
-        return f"set_default_dtype({self.dtype})"
+        return f"{self.setter.__name__.lstrip('_')}({self.value})"
 
 
 class Checkpoint:

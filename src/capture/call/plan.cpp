@@ -324,6 +324,8 @@ bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& und
   if (has_subclasses) set_overriding(Overriding::Enabled);
   // A program that ran again would not meet it again.
   if (undone && is_raised_by_signal()) undone = false;
+  // Settings that the graph was to change and to put back.
+  if (!done) guards.globals().restore();
   return done;
 }
 

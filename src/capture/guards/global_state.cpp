@@ -17,19 +17,43 @@
 namespace stator::capture {
 namespace {
 
-/// Flags of the process that change which kernel or metadata an op has.
+/// Flags of the process that change which kernel or metadata an op has: the lower bits are what a program can set
+/// within a graph, and the order of attention's kernels stands above all others.
+constexpr uint32_t kAttentionFlags = 5, kOrderShift = 10, kBitsOfKernel = 3;
+constexpr uint32_t kSettable = ((1u << kAttentionFlags) - 1) | ~((1u << kOrderShift) - 1);
+
 uint32_t context_flags() {
   auto& context = at::globalContext();
   uint32_t flags = 0;
-  flags |= context.deterministicAlgorithms() << 0;
-  flags |= context.deterministicAlgorithmsWarnOnly() << 1;
-  flags |= context.userEnabledFlashSDP() << 2;
-  flags |= context.userEnabledMathSDP() << 3;
-  flags |= context.userEnabledMemEfficientSDP() << 4;
-  flags |= context.userEnabledMkldnn() << 5;
-  flags |= context.userEnabledCuDNN() << 6;
-  flags |= context.deterministicFillUninitializedMemory() << 7;
+  flags |= context.userEnabledFlashSDP() << 0;
+  flags |= context.userEnabledMathSDP() << 1;
+  flags |= context.userEnabledMemEfficientSDP() << 2;
+  flags |= context.userEnabledCuDNNSDP() << 3;
+  flags |= context.userEnabledOverrideableSDP() << 4;
+  flags |= context.deterministicAlgorithms() << 5;
+  flags |= context.deterministicAlgorithmsWarnOnly() << 6;
+  flags |= context.userEnabledMkldnn() << 7;
+  flags |= context.userEnabledCuDNN() << 8;
+  flags |= context.deterministicFillUninitializedMemory() << 9;
+  uint32_t shift = kOrderShift;
+  for (at::SDPBackend kernel : context.sDPPriorityOrder()) {
+    flags |= static_cast<uint32_t>(kernel) << shift;
+    shift += kBitsOfKernel;
+  }
   return flags;
+}
+
+void set_attention_flags(uint32_t flags) {
+  auto& context = at::globalContext();
+  context.setSDPUseFlash((flags >> 0 & 1) != 0);
+  context.setSDPUseMath((flags >> 1 & 1) != 0);
+  context.setSDPUseMemEfficient((flags >> 2 & 1) != 0);
+  context.setSDPUseCuDNN((flags >> 3 & 1) != 0);
+  context.setSDPUseOverrideable((flags >> 4 & 1) != 0);
+  std::vector<int64_t> order;
+  for (uint32_t rest = flags >> kOrderShift; order.size() < at::num_sdp_backends; rest >>= kBitsOfKernel)
+    order.push_back(rest & ((1u << kBitsOfKernel) - 1));
+  context.setSDPPriorityOrder(order);
 }
 
 class Snapshot final : public GlobalState {
@@ -83,12 +107,13 @@ class Snapshot final : public GlobalState {
 
   bool has_same_levels() const override { return TransformState::current() == transforms_; }
 
-  bool can_be_restored() const override { return has_same_levels() && context_flags() == flags_; }
+  bool can_be_restored() const override { return has_same_levels() && ((context_flags() ^ flags_) & ~kSettable) == 0; }
 
   void restore() const override {
     transforms_.restore();
     c10::AutogradState::set_tls_state(autograd_);
     if (c10::get_default_dtype() != default_dtype_) c10::set_default_dtype(default_dtype_);
+    if (((context_flags() ^ flags_) & kSettable) != 0) set_attention_flags(flags_);
     c10::impl::PODLocalDispatchKeySet keys;
     keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, included_));
     keys.set_excluded(c10::DispatchKeySet(c10::DispatchKeySet::RAW, excluded_));

@@ -250,16 +250,24 @@ Value* check_with(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 
+enum class Setting : uint8_t { Dtype, Flash, Math, MemEfficient, CuDNN, Overrideable, Order };
+constexpr const char* kSetters[] = {
+    "torch._C._set_default_dtype",         "torch._C._set_sdp_use_flash", "torch._C._set_sdp_use_math",
+    "torch._C._set_sdp_use_mem_efficient", "torch._C._set_sdp_use_cudnn", "torch._C._set_sdp_use_overrideable",
+    "torch._C._set_sdp_priority_order",
+};
+
 /// What operators make of it is seen by those behind it only, so it is a node among them.
-Value* set_default_dtype(Interpreter& in, CallArgs& args) {
-  static PyObject* const set = known_object("torch._C._set_default_dtype");
+template <Setting kWhich>
+Value* set_setting(Interpreter& in, CallArgs& args) {
+  static PyObject* const set = known_object(kSetters[static_cast<size_t>(kWhich)]);
   // A backend of the user's may drop a node that nothing is made by.
-  if (!numbers_may_fail()) throw Break{BreakId::global_state, "the default dtype is changed"};
+  if (!numbers_may_fail()) throw Break{BreakId::global_state, "a setting of torch's is changed"};
   Ref module = Ref::steal(PyImport_ImportModule("stator.functions"));
-  Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "DefaultDtype")) : Ref();
-  PyObject* dtype = in.constant_of(args.positional[0]);
-  Ref node = maker && dtype ? Ref::steal(PyObject_CallOneArg(maker.get(), dtype)) : Ref();
-  Ref done = node ? Ref::steal(PyObject_CallOneArg(set, dtype)) : Ref(), nothing = Ref::steal(PyTuple_New(0));
+  Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Setting")) : Ref();
+  Ref value = in.literal_of(args.positional[0]);
+  Ref node = maker && value ? Ref::steal(PyObject_CallFunctionObjArgs(maker.get(), set, value.get(), nullptr)) : Ref();
+  Ref done = node ? Ref::steal(PyObject_CallOneArg(set, value.get())) : Ref(), nothing = Ref::steal(PyTuple_New(0));
   if (!done) throw Break{BreakId::raises, take_error_text()};
   in.locate();
   if (!in.torch.add_call(node.get(), {}, nothing.get(), true)) throw Break{BreakId::torch_refused, in.torch.failure()};
@@ -277,7 +285,13 @@ Value* storage_offset(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
-    {"torch._C._set_default_dtype", set_default_dtype, 1, 1},
+    {kSetters[0], set_setting<Setting::Dtype>, 1, 1},
+    {kSetters[1], set_setting<Setting::Flash>, 1, 1},
+    {kSetters[2], set_setting<Setting::Math>, 1, 1},
+    {kSetters[3], set_setting<Setting::MemEfficient>, 1, 1},
+    {kSetters[4], set_setting<Setting::CuDNN>, 1, 1},
+    {kSetters[5], set_setting<Setting::Overrideable>, 1, 1},
+    {kSetters[6], set_setting<Setting::Order>, 1, 1},
     {"torch._C.TensorBase.storage_offset", storage_offset, 1, 1},
     {"torch._C.TensorBase.stride", tensor_stride, 1, 2, "dim"},
     {"torch._C.TensorBase.item", item, 1, 1},

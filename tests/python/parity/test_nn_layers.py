@@ -1,5 +1,7 @@
 """Layers of torch.nn that reach torch by other ways than plain functions."""
 
+import collections
+
 import pytest
 import torch
 from torch import nn
@@ -61,3 +63,53 @@ def test_layer(name, training):
             results.append((result, {n: p.grad.clone() for n, p in layer.named_parameters()}))
         assert_same(results[1], results[0])
     assert stator.counters()["cache"]["hits"] >= 1
+
+
+class Table(collections.OrderedDict):
+    """A table of parameters that looks up in its own way."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)
+
+
+class Measured(torch.nn.Module):
+    def __init__(self, data):
+        super().__init__()
+        self.data, self.act = data, torch.nn.functional.gelu
+        self.width = 10 * self.columns
+
+    @property
+    def columns(self):
+        return self.data.shape[1]
+
+    def forward(self, x):
+        return self.act(x) * self.width + self.data.sum()
+
+
+def test_modules_that_are_made_inside():
+    def fn(x):
+        loss = torch.nn.CrossEntropyLoss()(x, torch.tensor([0, 1]))
+        y = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())(x)
+        made = Measured(torch.ones(2, 5))
+        return loss, made(y), made.width, isinstance(made, torch.nn.Parameter), torch.tensor(data=[1, 2])
+
+    x = torch.linspace(-1, 1, 6).reshape(2, 3)
+    assert_same(stator.compile(fn, fullgraph=True)(x), fn(x))
+
+
+def test_tables_of_a_class_of_their_own():
+    layer = torch.nn.Linear(3, 2)
+    layer._parameters = Table(layer._parameters)
+    x = torch.ones(4, 3)
+    assert_same(stator.compile(lambda x: layer(x), fullgraph=True)(x), layer(x))
+    assert stator.compile(lambda: hasattr(layer, "weight") and not hasattr(layer, "gain"))()
+
+
+def test_super_without_arguments():
+    class Base:
+        @staticmethod
+        def make():
+            return super().__init__()
+
+    with pytest.raises(RuntimeError, match="no arguments"):
+        stator.compile(lambda x: (x + 1, Base.make()))(torch.ones(2))

@@ -261,3 +261,37 @@ def test_default_dtype_after_an_error():
                 outcomes.append(str(error))
             assert torch.get_default_dtype() == torch.float32
         assert_same(*outcomes)
+
+
+def kernels():
+    return torch.nn.attention._cur_sdpa_kernel_backends(with_priority=True)
+
+
+def attention_of_chosen_kernels(q, index):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    before = kernels()
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+        inside = kernels()
+        a = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        rows = q[index]
+    with sdpa_kernel(SDPBackend.MATH):
+        b = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    return a, b, rows, before, inside, kernels()
+
+
+def test_kernels_of_attention():
+    compiled = stator.compile(attention_of_chosen_kernels, fullgraph=True)
+    q, before = torch.linspace(-1, 1, 48).reshape(1, 2, 6, 4), kernels()
+    for index in (torch.tensor([0]), torch.tensor([9]), torch.tensor([0])):
+        outcomes = []
+        for fn in (attention_of_chosen_kernels, compiled):
+            try:
+                outcomes.append(fn(q, index))
+            except IndexError as error:
+                outcomes.append(str(error))
+            assert kernels() == before
+        assert_same(*outcomes)
+    # Which ones there are is guarded.
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert_same(compiled(q, torch.tensor([0])), attention_of_chosen_kernels(q, torch.tensor([0])))
