@@ -26,6 +26,7 @@ constexpr KindRow kKinds[] = {
     {"builtins.str.maketrans", CallableKind::Pure},
     {"builtins.bytes.maketrans", CallableKind::Pure},
     {"sys.intern", CallableKind::Pure},
+    {"os.fspath", CallableKind::Pure},
     {"re.compile", CallableKind::Pure},
     {"re.search", CallableKind::Pure},
     {"re.match", CallableKind::Pure},

@@ -75,6 +75,17 @@ Value* tensor(Interpreter& in, CallArgs& args) {
   return tensor_from_data(in, args, "torch.tensor");
 }
 
+/// torch.Tensor: of sizes, or of the default dtype and data.
+Value* plain_tensor(Interpreter& in, CallArgs& args) {
+  auto is_size = [&](Value* value) { return in.type_of(value) == &PyLong_Type; };
+  if (std::all_of(args.positional.begin(), args.positional.end(), is_size))
+    return in.call_torch(known_object("torch.empty"),
+                         args.positional.empty() ? arguments({in.integer(0)}) : arguments(args.positional));
+  bool is_list = args.positional[0]->kind == Kind::List || args.positional[0]->kind == Kind::Tuple;
+  if (!is_list || !args.keywords.empty()) throw Break{BreakId::unknown_call, "an instance is made: Tensor"};
+  return tensor_from_data(in, args, "torch.Tensor");
+}
+
 Value* as_tensor(Interpreter& in, CallArgs& args) {
   take_data_keyword(args);
   if (!args.positional.empty() && args.positional[0]->kind == Kind::Tensor) {
@@ -318,6 +329,7 @@ constexpr ModelRow kRows[] = {
     {"torch._C._log_api_usage_once", is_none, 0, ModelRow::kAny, "*"},
     {"torch._C._log_api_usage_metadata", is_none, 0, ModelRow::kAny, "*"},
     {"torch.tensor", tensor, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor", plain_tensor, 0, ModelRow::kAny},
     {"torch.as_tensor", as_tensor, 0, ModelRow::kAny, "*"},
     {"torch.asarray", asarray, 1, 1, "dtype device copy requires_grad"},
     {"torch.Size", torch_value<kSize>, 0, ModelRow::kAny, "*"},
