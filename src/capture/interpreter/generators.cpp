@@ -159,9 +159,29 @@ void check_unfinished(Interpreter& in) {
     if (generator->has_cleanup()) throw Break{BreakId::generator, "a generator is dropped before its cleanup ran"};
 }
 
+/// The next item of an instance; null at its end, which must be one without a value.
+static Value* next_of_instance(Interpreter& in, Value* iterator) {
+  static PyObject* const name = PyUnicode_InternFromString("__next__");
+  static PyObject* const value = PyUnicode_InternFromString("value");
+  in.refuse_frozen(iterator);
+  Frame* current = in.frame;
+  const int level = in.depth;
+  try {
+    return in.call(type_method(in, iterator, name), {});
+  } catch (const Raise& raised) {
+    if (!is_exception(in, raised.exception, PyExc_StopIteration)) throw;
+    in.frame = current;
+    in.depth = level;
+    if (!in.is_same(in.get_attr(raised.exception, value), in.none()))
+      throw Break{BreakId::generator, "an iterator that ends with a value"};
+    return nullptr;
+  }
+}
+
 Value* send_to(Interpreter& in, Value* iterator, Value* sent) {
   if (auto* generator = dynamic_cast<GeneratorValue*>(iterator)) return generator->send(in, sent);
-  if (in.is_same(sent, in.none())) return in.next(iterator);
+  if (in.is_same(sent, in.none()))
+    return iterator->kind == Kind::Object ? next_of_instance(in, iterator) : in.next(iterator);
   throw Break{BreakId::opcode, "send of a value into an iterator that is no generator"};
 }
 

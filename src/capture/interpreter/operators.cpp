@@ -126,11 +126,12 @@ Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_pl
   PyObject* count = in.constant_of(times);
   if (!count || !PyLong_Check(count))
     throw Break{BreakId::unknown_object, "a sequence times something else than an int"};
-  long n = PyLong_AsLong(count);
+  const Py_ssize_t n = PyNumber_AsSsize_t(count, PyExc_OverflowError);
+  if (n == -1 && PyErr_Occurred()) raise_current(in);
   std::vector<Value*> once;
   for (size_t i = 0; i < sequence->items.size(); ++i) once.push_back(in.item(sequence, i));
   std::vector<Value*> items;
-  for (long k = 0; k < n; ++k) items.insert(items.end(), once.begin(), once.end());
+  for (Py_ssize_t k = 0; k < n; ++k) items.insert(items.end(), once.begin(), once.end());
   if (in_place && sequence->kind == Kind::List) {
     sequence->items = std::move(items);
     in.mutated(sequence);

@@ -184,3 +184,8 @@ def iterator_by_hand(x, ns):
     first = next(it)
     rest = list(it)
     return x * first, rest, next(it, -1)
+
+
+@program((f(2), 2), (f(2), -1), (f(2), 2**70), (f(2), True))
+def repeated_so_often(x, n):
+    return x + 1, [x, 1] * n, n * (2, 3)

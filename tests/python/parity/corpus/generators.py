@@ -281,3 +281,27 @@ def iterator_class(x, n):
             return x * self.k
 
     return sum(Countdown(n)), list(Countdown(2))
+
+
+class EndsWith:
+    """Three numbers, and a value at the end."""
+
+    def __init__(self, value):
+        self.left, self.value = 3, value
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.left == 0:
+            raise StopIteration(self.value)
+        self.left -= 1
+        return self.left
+
+
+@program((f(2), 7), (f(2), None), (f(2), "end"))
+def yield_from_an_instance_that_ends_with_a_value(x, value):
+    def items():
+        yield (yield from EndsWith(value))
+
+    return x + 1, list(items()), list(EndsWith(value))
