@@ -1,6 +1,7 @@
 #include "core/backend/early_checks.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -71,6 +72,46 @@ std::vector<uint32_t> add_fit_checks(Graph& graph) {
   return earlier;
 }
 
+/// Which storages from outside a group of nodes reads or writes, each by one value that lies there.
+struct Touched {
+  std::map<const void*, ValueId> all, written;
+
+  void add(const Graph& graph, const Node& node) {
+    for (const Argument& argument : node.args)
+      graph::for_each_value(argument, [&](ValueId id) { add(graph, id, all); });
+    graph::for_each_written(node, [&](ValueId id) { add(graph, id, written); });
+  }
+  static void add(const Graph& graph, ValueId id, std::map<const void*, ValueId>& to) {
+    const at::Tensor& fake = graph.values[id].fake;
+    if (fake.defined() && fake.has_storage()) to.emplace(fake.storage().unsafeGetStorageImpl(), id);
+  }
+};
+
+/// Two tensors from outside that were not in one storage at capture may be in a later call: what moved past a write, or
+/// wrote itself, is right only where they are not. Puts a check of that in front of all; `order` becomes longer by it.
+void add_distinct_check(Graph& graph, std::vector<uint32_t>& order) {
+  const size_t moved = std::is_sorted_until(order.begin(), order.end()) - order.begin();
+  Touched early, passed;
+  for (size_t n = 0; n < moved; ++n) early.add(graph, graph.nodes[n]);
+  for (size_t n = moved; n < order.size() && order[n] < order[moved - 1]; ++n) passed.add(graph, graph.nodes[n]);
+  std::map<const void*, ValueId> inputs;
+  for (ValueId input : graph.inputs) Touched::add(graph, input, inputs);
+  std::vector<Argument> tensors;
+  for (auto& [storage, input] : inputs) {
+    const bool by_early = early.all.contains(storage) && !passed.written.empty();
+    const bool by_passed = passed.written.contains(storage) || (passed.all.contains(storage) && !early.written.empty());
+    if (by_early || by_passed) tensors.push_back(Argument::of_value(input));
+  }
+  if (tensors.size() < 2) return;
+  Node check{shapes::distinct_op(), {Argument::of_list(std::move(tensors))}, {}};
+  check.state = graph.nodes.front().state;
+  check.location = graph.nodes.front().location;
+  graph.nodes.insert(graph.nodes.begin(), std::move(check));
+  for (graph::ValueInfo& value : graph.values)
+    if (value.producer != UINT32_MAX) ++value.producer;
+  order.insert(order.begin(), order.front());
+}
+
 }  // namespace
 
 std::vector<ValueId> plain_numbers(const Node& node) {
@@ -113,6 +154,7 @@ std::vector<uint32_t> check_early(Graph& graph) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) marked[n] = is_check(graph.nodes[n]);
   std::vector<uint32_t> order = graph::move_to_front(graph, marked);
   if (order.empty()) return earlier;
+  add_distinct_check(graph, order);
   for (uint32_t& index : order) index = earlier[index];
   return order;
 }

@@ -76,7 +76,7 @@ bool holds_tensors(const c10::Type& type) {
 
 /// Integers overflow 64 bits, and anything may be divided by zero.
 bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
-  if (node.op == shapes::fits_op()) return true;
+  if (node.op == shapes::fits_op() || node.op == shapes::distinct_op()) return true;
   if (node.op != shapes::number_op()) return false;
   const at::Tensor& result = graph.values[node.results[0].values[0]].fake;
   const std::string& op = node.args[0].constant.toStringRef();

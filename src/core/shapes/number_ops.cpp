@@ -49,6 +49,18 @@ void fits(const at::Scalar& number, at::ScalarType dtype) {
   TORCH_CHECK_VALUE(value <= most, "stator::fits: a number that the dtype does not hold");
 }
 
+void distinct(at::TensorList tensors) {
+  std::vector<std::pair<const char*, const char*>> ranges;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Storage& storage = tensor.storage();
+    const auto* first = static_cast<const char*>(storage.data());
+    if (storage.nbytes() > 0) ranges.emplace_back(first, first + storage.nbytes());
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i)
+    TORCH_CHECK_VALUE(ranges[i - 1].second <= ranges[i].first, "stator::distinct: two tensors share memory");
+}
+
 c10::OperatorHandle find(const char* name) {
   install_number_ops();
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
@@ -72,11 +84,13 @@ void install_number_ops() {
     library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
     library->def("fits(Scalar number, ScalarType dtype) -> ()");
     library->impl("fits", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(fits)));
+    library->def("distinct(Tensor[] tensors) -> ()");
+    library->impl("distinct", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(distinct)));
     library->impl("item", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(item)));
     library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
     library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
     // A number has no gradient.
-    for (const char* name : {"item", "size", "number", "fits"})
+    for (const char* name : {"item", "size", "number", "fits", "distinct"})
       library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
   });
 }
@@ -97,9 +111,13 @@ const c10::OperatorHandle& fits_op() {
   static const auto op = find("stator::fits");
   return op;
 }
+const c10::OperatorHandle& distinct_op() {
+  static const auto op = find("stator::distinct");
+  return op;
+}
 
 bool is_number_op(const c10::OperatorHandle& op) {
-  return op == item_op() || op == size_op() || op == number_op() || op == fits_op();
+  return op == item_op() || op == size_op() || op == number_op() || op == fits_op() || op == distinct_op();
 }
 
 std::optional<at::ScalarType> number_dtype(at::ScalarType dtype) {

@@ -16,6 +16,7 @@
 ///   stator::size(Tensor self, int dim) -> Tensor
 ///   stator::number(str op, Scalar a, Scalar b=0) -> Tensor   Python's `a op b`
 ///   stator::fits(Scalar number, ScalarType dtype) -> ()      raises unless it is a finite number of the dtype
+///   stator::distinct(Tensor[] tensors) -> ()        raises where two of them share memory
 ///
 /// `number` raises where Python does, and where 64 bits do not hold the result: the program itself runs then.
 namespace stator::shapes {
@@ -26,6 +27,7 @@ STATOR_API const c10::OperatorHandle& item_op();
 STATOR_API const c10::OperatorHandle& size_op();
 STATOR_API const c10::OperatorHandle& number_op();
 STATOR_API const c10::OperatorHandle& fits_op();
+STATOR_API const c10::OperatorHandle& distinct_op();
 /// Whether the operator is one of those.
 STATOR_API bool is_number_op(const c10::OperatorHandle& op);
 /// Of the value that such an operator gives for an element of this dtype; none for complex ones.

@@ -201,3 +201,20 @@ class TestViewsOfTensorsThatAreNotSeen:
 
         check(fn, lambda i: (torch.ones(3), torch.arange(6.0)[::2]))
         assert captures() == 1
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["apart first", "shared first"])
+def test_checks_done_early_see_no_memory_that_is_written_before(first):
+    """A number is read before a write that cannot be taken back, unless a call brings both in one memory."""
+
+    def fn(large, one):
+        large.add_(1)
+        return large * 0 + 1 / one.item()
+
+    def arguments(shared):
+        large = torch.ones(300_000)
+        return large, large[0] if shared else torch.tensor(1.0)
+
+    compiled = stator.compile(fn)
+    for shared in (first, not first, True, False):
+        assert_same(compiled(*arguments(shared)), fn(*arguments(shared)))
