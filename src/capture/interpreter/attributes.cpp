@@ -235,7 +235,7 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     if (is_exception_class(type))
       if (Value* field = exception_field(in, object, name)) return field;
     if (object->object) return native_field(in, object, on_class, name);
-    if (kind == &PyMemberDescr_Type && !is_exception_class(type)) return nullptr;
+    if (kind == &PyMemberDescr_Type && !is_exception_class(type) && type != &PyTraceBack_Type) return nullptr;
     unknown_attribute(type, name, "a field that its class computes");
   }
   if (Value* own = own_attr(in, object, name)) return own;

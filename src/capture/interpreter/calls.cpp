@@ -7,6 +7,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_code.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/misfits.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/overrides.h"
 #include "capture/interpreter/tensor_attributes.h"
@@ -49,10 +50,19 @@ Value* keyword_default(Interpreter& in, FunctionValue* function, PyObject* name)
   return in.wrap(object, in.sources().child(function->source, SourceKind::KwDefault, 0, name, object));
 }
 
-/// CPython tells exactly what is wrong; the program itself asks it.
-[[noreturn]] void bad_call(const pycompat::Code& code) {
-  throw Break{BreakId::raises,
-              std::string(PyUnicode_AsUTF8(code.code->co_qualname)) + "() is called with wrong arguments"};
+[[noreturn]] void bad_call(Interpreter& in, FunctionValue* function, const pycompat::Code& code, const CallArgs& args) {
+  std::vector<PyObject*> keyword_defaults;
+  for (int i = code.argcount; i < code.argcount + code.kwonlyargcount; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(code.localsplus_names, i);
+    const bool has_one = keyword_default(in, function, name) != nullptr;
+    if (has_one) keyword_defaults.push_back(name);
+    // That an outside function has none is not guarded.
+    const bool is_given = std::any_of(args.keywords.begin(), args.keywords.end(),
+                                      [&](auto& keyword) { return PyUnicode_Compare(keyword.first.get(), name) == 0; });
+    if (!has_one && !is_given && function->function)
+      throw Break{BreakId::raises, name_of(function->function.get()) + "() is called with wrong arguments"};
+  }
+  raise_unbound(in, code, default_count(in, function), keyword_defaults, args);
 }
 
 void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, CallArgs& args, Frame& frame) {
@@ -63,7 +73,7 @@ void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, 
   if (code.has_varargs()) {
     frame.locals[next_slot++] = in.tuple({args.positional.begin() + given, args.positional.end()});
   } else if (args.positional.size() > positional) {
-    bad_call(code);
+    bad_call(in, function, code, args);
   }
   DictValue* rest = code.has_varkeywords() ? in.dict() : nullptr;
   if (rest) frame.locals[next_slot] = rest;
@@ -74,12 +84,12 @@ void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, 
       if (parameter == name.get() || PyUnicode_Compare(parameter, name.get()) == 0) break;
     }
     if (slot < total) {
-      if (frame.locals[slot]) bad_call(code);
+      if (frame.locals[slot]) bad_call(in, function, code, args);
       frame.locals[slot] = value;
     } else if (rest) {
       in.dict_set(rest, in.constant(name), value);
     } else {
-      bad_call(code);
+      bad_call(in, function, code, args);
     }
   }
   size_t defaults = 0;
@@ -90,13 +100,13 @@ void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, 
       defaults = default_count(in, function);
       counted = true;
     }
-    if (slot + defaults < positional) bad_call(code);
+    if (slot + defaults < positional) bad_call(in, function, code, args);
     frame.locals[slot] = default_at(in, function, slot + defaults - positional);
   }
   for (size_t slot = positional; slot < total; ++slot) {
     if (frame.locals[slot]) continue;
     frame.locals[slot] = keyword_default(in, function, PyTuple_GET_ITEM(code.localsplus_names, slot));
-    if (!frame.locals[slot]) bad_call(code);
+    if (!frame.locals[slot]) bad_call(in, function, code, args);
   }
 }
 

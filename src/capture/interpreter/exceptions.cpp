@@ -100,15 +100,16 @@ void raise_exception(Interpreter& in, Value* exception, Value* cause) {
   auto instance = [&](Value* given) {
     PyObject* type = given->kind == Kind::Constant ? in.constant_of(given) : nullptr;
     Value* made = type && PyExceptionClass_Check(type) ? in.call(given, {}) : given;
-    if (!is_exception(in, made, PyExc_BaseException)) throw Break{BreakId::raises, "something that is no exception"};
-    return made;
+    return is_exception(in, made, PyExc_BaseException) ? made : nullptr;
   };
   exception = instance(exception);
+  if (!exception) in.raise(PyExc_TypeError, "exceptions must derive from BaseException");
   auto* object = as<ObjectValue>(exception);
   if (!object || object->object) throw Break{BreakId::raises, "an exception from outside is raised"};
   if (cause) {
     bool none = in.is_same(cause, in.none());
     object->cause = none ? in.none() : instance(cause);
+    if (!object->cause) in.raise(PyExc_TypeError, "exception causes must derive from BaseException");
     object->suppress_context = true;
   }
   Value* handled = handled_exception(*in.frame);
@@ -119,6 +120,7 @@ void raise_exception(Interpreter& in, Value* exception, Value* cause) {
     object->context = handled;
   }
   object->raised = true;
+  std::erase_if(object->attributes, [](auto& written) { return is_name(written.name.get(), "__traceback__"); });
   throw Raise{exception};
 }
 
@@ -135,19 +137,37 @@ Value* exception_field(Interpreter& in, ObjectValue* exception, PyObject* name) 
   return field_of_args(in, exception, name);
 }
 
+/// Until it is raised again.
+static void set_traceback(Interpreter& in, ObjectValue* exception, PyObject* name, Value* to) {
+  if (!in.is_same(to, in.none()) && in.type_of(to) != &PyTraceBack_Type)
+    in.raise(PyExc_TypeError, "__traceback__ must be a traceback or None");
+  if (Value** written = exception->find(name))
+    *written = to;
+  else
+    exception->attributes.push_back({Ref::borrow(name), to});
+}
+
 bool set_exception_field(Interpreter& in, ObjectValue* exception, PyObject* name, Value* to) {
   if (exception->object) return false;
+  auto check_link = [&](const char* which) {
+    if (!in.is_same(to, in.none()) && !is_exception(in, to, PyExc_BaseException))
+      in.raise(PyExc_TypeError, std::string("exception ") + which + " must be None or derive from BaseException");
+  };
   if (is_name(name, "args")) {
     exception->base = in.tuple(in.unpack(to));
   } else if (is_name(name, "__cause__")) {
+    check_link("cause");
     exception->cause = to;
     exception->suppress_context = true;
   } else if (is_name(name, "__context__")) {
+    check_link("context");
     exception->context = to;
   } else if (is_name(name, "__suppress_context__")) {
     exception->suppress_context = in.truth(to);
+  } else if (is_name(name, "__traceback__")) {
+    set_traceback(in, exception, name, to);
   } else {
-    return is_name(name, "__traceback__");
+    return false;
   }
   return true;
 }

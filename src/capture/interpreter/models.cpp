@@ -8,6 +8,7 @@
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/misfits.h"
 #include "capture/interpreter/model.h"
 
 #include "capture/interpreter/numbers.h"
@@ -253,7 +254,10 @@ Value* call_model(Interpreter& in, const ModelRow& row, CallArgs& args) {
   int given = static_cast<int>(args.positional.size());
   bool fits = given <= row.most && given + static_cast<int>(args.keywords.size()) >= row.least;
   for (auto& [name, unused] : args.keywords) fits = fits && takes_keyword(row, name.get());
-  if (!fits) throw Break{BreakId::raises, std::string(row.path) + " is called with wrong arguments"};
+  if (!fits) {
+    raise_misfit(in, known_object(row.path), args);
+    throw Break{BreakId::raises, std::string(row.path) + " is called with wrong arguments"};
+  }
   return row.model(in, args);
 }
 

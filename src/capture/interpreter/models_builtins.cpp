@@ -200,7 +200,9 @@ Value* model_sorted(Interpreter& in, CallArgs& args) {
 
 Value* model_vars(Interpreter& in, CallArgs& args) {
   static PyObject* const name = PyUnicode_InternFromString("__dict__");
-  return in.get_attr(args.positional[0], name);
+  Value* found = in.find_attr(args.positional[0], name);
+  if (!found) in.raise(PyExc_TypeError, "vars() argument must have __dict__ attribute");
+  return found;
 }
 Value* model_locals(Interpreter& in, CallArgs&) {
   Frame& f = *in.frame;

@@ -15,9 +15,20 @@ Value* partial(Interpreter& in, CallArgs& args) {
   static PyObject* const bound = PyUnicode_InternFromString("args");
   static PyObject* const keywords = PyUnicode_InternFromString("keywords");
   DictValue* named = in.dict();
+  std::vector<Value*> given;
+  // What is given to a partial that holds nothing else is added to what that one has.
+  if (auto* inner = as<ObjectValue>(function); inner && inner->type == partial_type()) {
+    PyObject** slot = inner->object ? _PyObject_GetDictPtr(inner->object.get()) : nullptr;
+    if (!inner->own && !(slot && *slot)) {
+      function = in.get_attr(inner, func);
+      given = in.unpack(in.get_attr(inner, bound));
+      for (auto& [key, value] : mapping_items(in, in.get_attr(inner, keywords))) in.dict_set(named, key, value);
+    }
+  }
+  given.insert(given.end(), args.positional.begin() + 1, args.positional.end());
   for (auto& [name, value] : args.keywords) in.dict_set(named, in.constant(name), value);
   made->attributes.push_back({Ref::borrow(func), function});
-  made->attributes.push_back({Ref::borrow(bound), in.tuple({args.positional.begin() + 1, args.positional.end()})});
+  made->attributes.push_back({Ref::borrow(bound), in.tuple(std::move(given))});
   made->attributes.push_back({Ref::borrow(keywords), named});
   return made;
 }
@@ -73,6 +84,14 @@ Value* exc_info(Interpreter& in, CallArgs&) {
   if (!handled) return in.tuple({in.none(), in.none(), in.none()});
   return in.tuple({in.constant(reinterpret_cast<PyObject*>(in.type_of(handled))), handled, unseen_traceback(in)});
 }
+/// The frames behind a traceback of this capture hold nothing that outlives it.
+Value* clear_frames(Interpreter& in, CallArgs& args) {
+  auto* trace = as<ObjectValue>(args.positional[0]);
+  bool is_unseen = trace && !trace->object && trace->type == &PyTraceBack_Type;
+  if (!is_unseen && !in.is_same(args.positional[0], in.none()))
+    throw Break{BreakId::unknown_call, "traceback.clear_frames"};
+  return in.none();
+}
 Value* current_exception(Interpreter& in, CallArgs&) {
   Value* handled = visible_exception(in);
   return handled ? handled : in.none();
@@ -113,6 +132,7 @@ constexpr ModelRow kRows[] = {
     {"inspect.signature", signature, 1, 1},
     {"weakref.ReferenceType.__call__", referent, 1, 1},
     {"sys.exc_info", exc_info, 0, 0},
+    {"traceback.clear_frames", clear_frames, 1, 1},
     {"sys.exception", current_exception, 0, 0},
 };
 

@@ -72,7 +72,13 @@ Value* new_base_exception(Interpreter& in, CallArgs& args) {
   if (!is_exception_class(type)) throw Break{BreakId::raises, "BaseException.__new__ of another class"};
   return new_exception(in, type, arguments({args.positional.begin() + 1, args.positional.end()}));
 }
-Value* with_traceback(Interpreter&, CallArgs& args) { return args.positional[0]; }
+Value* with_traceback(Interpreter& in, CallArgs& args) {
+  auto* exception = as<ObjectValue>(args.positional[0]);
+  if (!exception || exception->object) throw Break{BreakId::mutation, "the traceback of an exception from outside"};
+  static PyObject* const name = PyUnicode_InternFromString("__traceback__");
+  plain_set_attr(in, exception, name, args.positional[1]);
+  return exception;
+}
 Value* add_note(Interpreter& in, CallArgs& args) {
   static PyObject* const notes = PyUnicode_InternFromString("__notes__");
   auto* exception = as<ObjectValue>(args.positional[0]);
@@ -149,6 +155,7 @@ constexpr ModelRow kRows[] = {
     {"builtins.BaseException.add_note", add_note, 2, 2},
     {"builtins.dict.__new__", make, 1, ModelRow::kAny, "*"},
     {"builtins.list.__new__", make, 1, ModelRow::kAny, "*"},
+    {"builtins.set.__new__", make, 1, ModelRow::kAny, "*"},
     {"builtins.object.__eq__", equal, 2, 2},
     {"types.MethodType", bound_method, 2, 2},
     {"builtins.type.__call__", call_class, 1, ModelRow::kAny, "*"},

@@ -1,5 +1,7 @@
 """raise, try, except, else, finally, causes and contexts, errors of Python and of torch."""
 
+import unittest
+
 import torch
 
 from tests.python.parity.corpus.registry import f, i, program
@@ -297,3 +299,62 @@ def except_star_ends(x, kind):
     except ExceptionGroup as rest:
         seen.append([type(error).__name__ for error in rest.exceptions])
     return y * 2, seen
+
+
+@program((f(2), None), (f(2), 3), (f(2), "raised"))
+def a_traceback_is_set(x, to):
+    other = ValueError("a")
+    try:
+        try:
+            raise other
+        except ValueError as error:
+            x = x + (error.__traceback__ is None)
+            error.__traceback__ = error.__traceback__ if to == "raised" else to
+            x = x + (error.__traceback__ is None) * 2
+            x = x + (error.with_traceback(None) is other) * 4
+            x = x + (error.__traceback__ is None) * 8
+            raise
+    except ValueError as error:
+        return x + (error.__traceback__ is None) * 16
+    except TypeError as error:
+        return x * 100, str(error)
+
+
+@program((f(2), 0), (f(2), 1), (f(2), 2), (f(2), 3), (f(2), 4))
+def links_to_no_exception(x, kind):
+    try:
+        try:
+            raise ValueError("a")
+        except ValueError as error:
+            if kind == 0:
+                error.__cause__ = 2
+            elif kind == 1:
+                error.__context__ = "b"
+            elif kind == 2:
+                raise error from 3
+            elif kind == 3:
+                raise 5  # noqa: B904
+            error.__cause__ = KeyError
+    except TypeError as error:
+        return x * 2, str(error), repr(error.__context__)
+
+
+@program((f(2), 42), (f(2), "text"))
+def variables_of_what_has_none(x, value):
+    try:
+        return x, vars(value)
+    except TypeError as error:
+        return x * 3, str(error)
+
+
+@program((f(2), 0), (f(2), 1))
+def expected_errors_of_a_test_case(x, which):
+    case = unittest.TestCase()
+    with case.assertRaises(ZeroDivisionError) as caught:
+        if which:
+            x = x / (which - 1)
+            which // 0
+        which % 0
+    with case.assertRaisesRegex(KeyError, "missing"):
+        {}["missing"]
+    return x * 2, str(caught.exception), caught.exception.__traceback__ is None

@@ -282,3 +282,13 @@ def iterators_across_a_break(x, n):
 def iterators_of_literals_by_their_method(x, text, n):
     letters, numbers = text.__iter__(), range(n).__iter__()
     return x + sum(numbers), list(letters), numbers, list(b"xy".__iter__())
+
+
+@program((f(2), 2), (f(2), 3))
+def partial_of_a_partial(x, n):
+    inner = functools.partial(lambda a, b, *rest, k=1: (a * b, rest, k), x, k=4)
+    outer = functools.partial(inner, n, k=5)
+    marked = functools.partial(inner)
+    marked.note = "kept"
+    around = functools.partial(marked, 7)
+    return outer(3), len(outer.args), outer.keywords, around(1), around.args, around.func is marked
