@@ -3,12 +3,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "capture/guards/literals.h"
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/sets.h"
 #include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
@@ -255,6 +257,15 @@ class Assembler {
     return add(std::move(step));
   }
 
+  /// By the built-in method, whatever a subclass makes of it.
+  static Step call_on_set(int32_t set, const char* method, std::vector<int32_t> arguments) {
+    Step step{StepKind::Call, 0, -1,
+              Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PySet_Type), method))};
+    step.items = {set};
+    step.items.insert(step.items.end(), arguments.begin(), arguments.end());
+    return step;
+  }
+
   int32_t emit_iterator(IteratorValue* iterator) {
     Rebuild how = iterator->rebuild(in_);
     if (!how.callable) throw Break{BreakId::reconstruct, std::string("a ") + iterator->type()->tp_name};
@@ -352,8 +363,18 @@ class Assembler {
       step.items = {emit(object->base), emit(object->attributes[0].value)};
       return add(std::move(step));
     }
-    bool bare = native == &PyBaseObject_Type || native == &PyDict_Type || native == &PyODict_Type ||
-                native == &PyList_Type || native == namespace_type();
+    if (native == &PyDictProxy_Type) {
+      Step step{StepKind::Call, -1, -1, std::move(type)};
+      step.items = {emit(object->base)};
+      return add(std::move(step));
+    }
+    if (native == &PyFrozenSet_Type) {
+      Step step{StepKind::NewObject, -1, -1, std::move(type)};
+      step.items = {emit(object->base)};
+      return add(std::move(step));
+    }
+    bool bare = native == &PyBaseObject_Type || native == &PySet_Type || native == &PyDict_Type ||
+                native == &PyODict_Type || native == &PyList_Type || native == namespace_type();
     if (!bare) throw Break{BreakId::reconstruct, std::string("a ") + object->type->tp_name};
     return add({StepKind::NewObject, -1, -1, std::move(type)});
   }
@@ -402,6 +423,8 @@ class Assembler {
       Step step{StepKind::FillList, made};
       for (size_t i = 0; i < list->items.size(); ++i) step.items.push_back(emit(in_.item(list, i)));
       add(std::move(step));
+    } else if (auto* set = as<SetValue>(object->base); set && set->type == &PySet_Type) {
+      add(call_on_set(made, "update", {emit(set)}));
     }
     return made;
   }
@@ -426,6 +449,37 @@ class Assembler {
         add({StepKind::SetAttribute, made, value, static_cast<ConstantValue*>(name)->object});
       }
     return made;
+  }
+
+  /// Only what is other than it was, so that every place of the dict's table stays what it is to those who iterate it;
+  /// false where it must be filled anew.
+  bool emit_changes(DictValue* dict, int32_t target) {
+    PyObject* before = dict->outside.get();
+    if (!before || !PyDict_CheckExact(before)) return false;
+    std::vector<PyObject*> keys;
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(before, &position, &key, &value)) keys.push_back(key);
+    bool is_fixed = keys.size() <= dict->entries.size() && std::all_of(keys.begin(), keys.end(), is_literal);
+    for (auto& entry : dict->entries) {
+      auto* name = as<ConstantValue>(entry.key);
+      is_fixed = is_fixed && (!entry.key || (name && name->literal));
+    }
+    if (!is_fixed) return false;
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (!dict->entries[i].key) add({StepKind::SetItem, target, -1, Ref::borrow(keys[i])});
+    for (size_t i = 0; i < dict->entries.size(); ++i) {
+      DictValue::Entry& entry = dict->entries[i];
+      if (!entry.key) continue;
+      const Ref& name = static_cast<ConstantValue*>(entry.key)->object;
+      const Source* from = entry.value->source;
+      bool is_there = i < keys.size() && from && from->kind == SourceKind::DictItem && from->parent == dict->source &&
+                      literal_equal(from->key.get(), name.get());
+      if (is_there) continue;
+      int32_t stored = emit(entry.value);
+      add({StepKind::SetItem, target, stored, name});
+    }
+    return true;
   }
 
   void emit_effect(const Effect& effect) {
@@ -464,14 +518,20 @@ class Assembler {
       }
       case EffectKind::DictReplace: {
         auto* dict = as<DictValue>(effect.target);
+        if (emit_changes(dict, target)) return;
         Step step{StepKind::FillDict, target};
         step.items = dict_items(dict);
         add(std::move(step));
         return;
       }
       case EffectKind::CallMethod: {
+        std::vector<int32_t> arguments;
+        for (Value* argument : as_sequence(effect.value)->items) arguments.push_back(emit(argument));
         Step step{StepKind::CallMethod, target, -1, name()};
-        for (Value* argument : as_sequence(effect.value)->items) step.items.push_back(emit(argument));
+        if (effect.target->kind == Kind::Set)
+          step = call_on_set(target, PyUnicode_AsUTF8(name().get()), std::move(arguments));
+        else
+          step.items = std::move(arguments);
         add(std::move(step));
         return;
       }

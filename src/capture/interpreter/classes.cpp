@@ -2,8 +2,10 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/sets.h"
 
 namespace stator::capture {
 namespace {
@@ -199,6 +201,7 @@ Value* new_instance(Interpreter& in, PyTypeObject* type) {
     return over(in.arena.make<DictValue>(native));
   if (native == &PyList_Type) return over(in.list({}));
   if (native == &PyTuple_Type) return over(in.tuple({}));
+  if (native == &PySet_Type || native == &PyFrozenSet_Type) return over(make_set(in, {}, native));
   if (native == &PyProperty_Type && type != native) return in.arena.make<ObjectValue>(type);
   throw Break{BreakId::unknown_call, std::string("an instance is made: ") + type->tp_name};
 }

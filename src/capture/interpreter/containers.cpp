@@ -4,6 +4,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/merging.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
@@ -142,6 +143,7 @@ bool Interpreter::dict_delete(DictValue* dict, Value* key) {
 DictValue* Interpreter::dict_part(Value* value) {
   if (auto* dict = as<DictValue>(value)) return dict;
   if (auto* object = as<ObjectValue>(value)) {
+    if (object->type == &PyDictProxy_Type) return nullptr;  // what it shows is no part of it
     if (!object->base && object->object && PyDict_Check(object->object.get())) {
       // The instance's own dict storage, read like a dict.
       auto* dict = arena.make<DictValue>(&PyDict_Type);
@@ -210,28 +212,9 @@ bool has_keys(Interpreter& in, Value* mapping) {
   return in.find_attr(mapping, name) != nullptr;
 }
 
-std::vector<std::pair<Value*, Value*>> mapping_items_by_keys(Interpreter& in, Value* mapping) {
-  std::vector<std::pair<Value*, Value*>> items;
-  for (Value* key : in.unpack(in.call_method(mapping, "keys", {}))) items.emplace_back(key, in.get_item(mapping, key));
-  return items;
-}
-
 std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* mapping) {
   std::vector<std::pair<Value*, Value*>> items;
-  // An instance of a subclass is taken for the dict that it is only while nothing iterates it in another way.
-  const bool is_other = mapping->kind == Kind::Object && in.type_of(mapping)->tp_iter != PyDict_Type.tp_iter;
-  if (is_other && has_keys(in, mapping)) return mapping_items_by_keys(in, mapping);
-  if (DictValue* dict = in.dict_part(mapping)) {
-    in.realise(dict);
-    for (size_t i = 0; i < dict->entries.size(); ++i)
-      if (dict->entries[i].key) items.emplace_back(dict->entries[i].key, in.entry_value(dict, i));
-    return items;
-  }
-  for (Value* pair : in.unpack(mapping)) {
-    std::vector<Value*> parts = in.unpack(pair);
-    if (parts.size() != 2) throw Break{BreakId::raises, "dictionary update sequence element has a wrong length"};
-    items.emplace_back(parts[0], parts[1]);
-  }
+  each_item(in, mapping, [&](Value* key, Value* value) { items.emplace_back(key, value); });
   return items;
 }
 

@@ -24,8 +24,6 @@ void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse)
 std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* mapping);
 /// Whether it is a mapping and not a sequence of pairs.
 bool has_keys(Interpreter& in, Value* mapping);
-/// The same by its `keys` and `__getitem__`.
-std::vector<std::pair<Value*, Value*>> mapping_items_by_keys(Interpreter& in, Value* mapping);
 
 /// Lets an outside dict stand for the attributes of the instance whose `__dict__` it is.
 void adopt_dict(Interpreter& in, ObjectValue* object, DictValue* dict);

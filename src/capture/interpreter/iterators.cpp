@@ -287,47 +287,57 @@ Value* Interpreter::next(Value* iterator) {
   }
 }
 
-std::vector<Value*> unpack_hinted(Interpreter& in, Value* iterable) {
-  // list() and tuple() ask an instance, or a tensor, how long it is before they iterate it; that is the program's own
-  // code.
+Value* hinted_iterator(Interpreter& in, Value* iterable) {
   auto* tensor = as<TensorValue>(iterable);
   bool is_seen = tensor && is_asked(in, tensor, "__len__");
-  if (is_seen || (iterable->kind == Kind::Object && !in.list_part(iterable) && !in.dict_part(iterable))) {
-    static PyObject* const names[] = {PyUnicode_InternFromString("__len__"),
-                                      PyUnicode_InternFromString("__length_hint__")};
-    Value* iterator = in.iterate(iterable);
-    Value* asked = iterable;
-    for (PyObject* name : names) {
-      PyObject* found = _PyType_Lookup(in.type_of(asked), name);
-      if (!found || !PyFunction_Check(found)) continue;
-      try {
-        Value* hint = in.call(type_method(in, asked, name), {});
-        PyObject* number = in.constant_of(hint);
-        if (!number || (number != Py_NotImplemented && !PyLong_Check(number)))
-          throw Break{BreakId::raises, "a length that is no int"};
-        if (PyLong_Check(number) && PyLong_AsLong(number) < 0) throw Break{BreakId::raises, "a length below 0"};
-        if (number != Py_NotImplemented) break;
-      } catch (const Raise& raised) {
-        if (!is_exception(in, raised.exception, PyExc_TypeError)) throw;
-      }
+  bool is_instance = iterable->kind == Kind::Object && !in.list_part(iterable) && !in.dict_part(iterable);
+  if (!is_seen && !is_instance) return nullptr;
+  static PyObject* const names[] = {PyUnicode_InternFromString("__len__"),
+                                    PyUnicode_InternFromString("__length_hint__")};
+  Value* iterator = in.iterate(iterable);
+  for (PyObject* name : names) {
+    PyObject* found = _PyType_Lookup(in.type_of(iterable), name);
+    if (!found || !PyFunction_Check(found)) continue;
+    Frame* frame = in.frame;
+    const int depth = in.depth;
+    try {
+      Value* hint = in.call(type_method(in, iterable, name), {});
+      PyObject* number = in.constant_of(hint);
+      if (!number || (number != Py_NotImplemented && !PyLong_Check(number)))
+        throw Break{BreakId::raises, "a length that is no int"};
+      if (PyLong_Check(number) && PyLong_AsLong(number) < 0) throw Break{BreakId::raises, "a length below 0"};
+      if (number != Py_NotImplemented) break;
+    } catch (const Raise& raised) {
+      if (!is_exception(in, raised.exception, PyExc_TypeError)) throw;
+      in.frame = frame;
+      in.depth = depth;
     }
-    return in.unpack(iterator);
   }
-  return in.unpack(iterable);
+  return iterator;
+}
+
+constexpr size_t kMostItems = 1000000;
+
+/// All that is left of an iterator, which is not asked for another one.
+static std::vector<Value*> drained(Interpreter& in, Value* iterator) {
+  std::vector<Value*> items;
+  while (Value* item = in.next(iterator)) {
+    items.push_back(item);
+    if (items.size() > kMostItems) throw Break{BreakId::internal, "an iterator without an end"};
+  }
+  return items;
+}
+
+std::vector<Value*> unpack_hinted(Interpreter& in, Value* iterable) {
+  Value* iterator = hinted_iterator(in, iterable);
+  return iterator ? drained(in, iterator) : in.unpack(iterable);
 }
 
 std::vector<Value*> Interpreter::unpack(Value* iterable) {
+  auto* sequence = as_sequence(iterable);
+  if (!sequence) return drained(*this, iterate(iterable));
   std::vector<Value*> items;
-  if (auto* sequence = as_sequence(iterable)) {
-    for (size_t i = 0; i < sequence->items.size(); ++i) items.push_back(item(sequence, i));
-    return items;
-  }
-  constexpr size_t kLimit = 1000000;
-  Value* iterator = iterate(iterable);
-  while (Value* item = next(iterator)) {
-    items.push_back(item);
-    if (items.size() > kLimit) throw Break{BreakId::internal, "an iterator without an end"};
-  }
+  for (size_t i = 0; i < sequence->items.size(); ++i) items.push_back(item(sequence, i));
   return items;
 }
 

@@ -130,4 +130,8 @@ struct ItemIterator final : TypedIterator {
   Rebuild rebuild(Interpreter& in) override;
 };
 
+/// What list() and tuple() iterate, once they have asked an instance, or a tensor, how long it is; that is the
+/// program's own code. Null where they do not ask.
+Value* hinted_iterator(Interpreter& in, Value* iterable);
+
 }  // namespace stator::capture

@@ -13,13 +13,18 @@ namespace {
 /// Stops with an error when the deque has changed, as CPython's does.
 struct DequeIterator final : TypedIterator {
   SequenceValue* sequence;
-  std::vector<Value*> items;
+  std::vector<Value*> items, before;  // in its order, and in the deque's
   size_t index = 0;
+  std::optional<uint64_t> looked_at;  // changes of any container so far, when the two were compared last
   explicit DequeIterator(SequenceValue* s, std::vector<Value*> i, PyTypeObject* t)
-      : TypedIterator(t), sequence(s), items(std::move(i)) {}
+      : TypedIterator(t), sequence(s), items(std::move(i)), before(s->items) {}
   Value* next(Interpreter& in) override {
     if (index >= items.size()) return nullptr;
     if (sequence->items.size() != items.size()) in.raise(PyExc_RuntimeError, "deque mutated during iteration");
+    // An item may be stored anew, but nothing may move.
+    if (looked_at != in.mutations && sequence->items != before)
+      throw Break{BreakId::raises, "a deque that changes while it is iterated"};
+    looked_at = in.mutations;
     return items[index++];
   }
 };
@@ -87,17 +92,23 @@ Value* append_left(Interpreter& in, CallArgs& args) {
   deque.push_left(args.positional[1]);
   return deque.changed("appendleft", {args.positional[1]});
 }
-Value* extend(Interpreter& in, CallArgs& args) {
+/// One after the other: what came before an error stays.
+void extend_by(Interpreter& in, CallArgs& args, const char* method, void (Deque::*push)(Value*)) {
   Deque deque(in, args);
-  std::vector<Value*> more = in.unpack(args.positional[1]);
-  for (Value* item : more) deque.push(item);
-  return deque.changed("extend", {in.list(more)});
+  Value *more = args.positional[1], *itself = args.positional[0];
+  Value* iterator = in.iterate(in.is_same(more, itself) ? in.list(deque.items()) : more);
+  while (Value* item = in.next(iterator)) {
+    (deque.*push)(item);
+    deque.changed(method, {item});
+  }
+}
+Value* extend(Interpreter& in, CallArgs& args) {
+  extend_by(in, args, "append", &Deque::push);
+  return in.none();
 }
 Value* extend_left(Interpreter& in, CallArgs& args) {
-  Deque deque(in, args);
-  std::vector<Value*> more = in.unpack(args.positional[1]);
-  for (Value* item : more) deque.push_left(item);
-  return deque.changed("extendleft", {in.list(more)});
+  extend_by(in, args, "appendleft", &Deque::push_left);
+  return in.none();
 }
 Value* take(Interpreter& in, CallArgs& args, bool left) {
   Deque deque(in, args);
@@ -226,14 +237,18 @@ Value* on_literals(Interpreter& in, CallArgs& args, const char* path) {
   LiteralArgs literals = literal_args(in, rest);
   if (!real || !literals.positional)
     throw Break{BreakId::unknown_call, std::string(path) + " on other things than literals"};
+  Ref before = Ref::steal(PyList_GetSlice(real.get(), 0, PyList_GET_SIZE(real.get())));
   Ref all = Ref::steal(PyTuple_New(1 + PyTuple_GET_SIZE(literals.positional.get())));
   PyTuple_SET_ITEM(all.get(), 0, Ref(real).release());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(literals.positional.get()); ++i)
     PyTuple_SET_ITEM(all.get(), i + 1, Ref::borrow(PyTuple_GET_ITEM(literals.positional.get(), i)).release());
   Ref result = Ref::steal(PyObject_Call(known_object(path), all.get(), literals.keywords.get()));
   if (!result) raise_current(in);
-  Ref before = in.literal_of(list);
-  if (PyObject_RichCompareBool(before.get(), real.get(), Py_EQ) != 1) {
+  // By who they are: equal ones may have changed places.
+  bool same = PyList_GET_SIZE(before.get()) == PyList_GET_SIZE(real.get());
+  for (Py_ssize_t i = 0; same && i < PyList_GET_SIZE(real.get()); ++i)
+    same = PyList_GET_ITEM(before.get(), i) == PyList_GET_ITEM(real.get(), i);
+  if (!same) {
     list->items.clear();
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(real.get()); ++i)
       list->items.push_back(in.wrap_result(PyList_GET_ITEM(real.get(), i)));

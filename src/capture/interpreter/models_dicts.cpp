@@ -1,7 +1,9 @@
-// Methods of dict, OrderedDict and defaultdict, on values of that kind and on instances of their subclasses.
+// Methods of dict, OrderedDict, defaultdict and read-only views of mappings, on values of that kind and on instances of
+// their subclasses.
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/merging.h"
 #include "capture/interpreter/model.h"
 
 namespace stator::capture {
@@ -73,23 +75,12 @@ Value* set_default(Interpreter& in, CallArgs& args) {
   in.mutated(dict);
   return fallback;
 }
-/// OrderedDict takes only an exact dict for what it is.
-std::vector<std::pair<Value*, Value*>> items_for_ordered(Interpreter& in, Value* mapping) {
-  bool by_keys = mapping->kind == Kind::Object && has_keys(in, mapping);
-  return by_keys ? mapping_items_by_keys(in, mapping) : mapping_items(in, mapping);
-}
-template <auto items_of>
+template <auto each>
 Value* update(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
-  bool changed = false;
-  auto put = [&](Value* key, Value* value) {
-    in.dict_set(dict, key, value);
-    changed = true;
-  };
-  if (args.positional.size() > 1)
-    for (auto& [key, value] : items_of(in, args.positional[1])) put(key, value);
-  for (auto& [name, value] : args.keywords) put(in.constant(name), value);
-  if (changed) in.mutated(dict);
+  if (args.positional.size() > 1) merge_items(in, dict, args.positional[1], each);
+  for (auto& [name, value] : args.keywords) in.dict_set(dict, in.constant(name), value);
+  if (!args.keywords.empty()) in.mutated(dict);
   return in.none();
 }
 Value* copy(Interpreter& in, CallArgs& args) {
@@ -162,8 +153,9 @@ Value* merged(Interpreter& in, Value* left, Value* right) {
 }
 Value* merge(Interpreter& in, CallArgs& args) { return merged(in, args.positional[0], args.positional[1]); }
 Value* merge_reflected(Interpreter& in, CallArgs& args) { return merged(in, args.positional[1], args.positional[0]); }
+template <auto each>
 Value* merge_in_place(Interpreter& in, CallArgs& args) {
-  update<mapping_items>(in, args);
+  update<each>(in, args);
   return args.positional[0];
 }
 template <int op>
@@ -190,6 +182,54 @@ Value* count_elements(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 
+// ---- types.MappingProxyType: everything is asked of the mapping that it shows
+
+constexpr int kOr = 7;  // CPython's NB_* number
+
+/// The mapping itself, of a proxy; any other value as it is.
+Value* shown(Value* value) {
+  auto* proxy = as<ObjectValue>(value);
+  return proxy && proxy->type == &PyDictProxy_Type ? proxy->base : value;
+}
+Value* shown_by(CallArgs& args) {
+  Value* mapping = shown(args.positional[0]);
+  if (mapping == args.positional[0]) throw Break{BreakId::unknown_call, "a mappingproxy's method on something else"};
+  return mapping;
+}
+
+Value* make_proxy(Interpreter& in, CallArgs& args) {
+  Value* mapping = argument(args, 0, "mapping");
+  if (mapping->kind != Kind::Dict && !in.dict_part(mapping))
+    throw Break{BreakId::unknown_call, std::string("a mappingproxy of a ") + in.type_of(mapping)->tp_name};
+  auto* proxy = in.arena.make<ObjectValue>(&PyDictProxy_Type);
+  proxy->base = mapping;
+  return proxy;
+}
+
+constexpr char kGet[] = "get", kAskKeys[] = "keys", kAskValues[] = "values", kAskItems[] = "items", kCopy[] = "copy",
+               kReversed[] = "__reversed__";
+template <const char* method>
+Value* ask(Interpreter& in, CallArgs& args) {
+  Value* mapping = shown_by(args);
+  return in.call_method(mapping, method, {args.positional.begin() + 1, args.positional.end()});
+}
+Value* proxied_item(Interpreter& in, CallArgs& args) { return in.get_item(shown_by(args), args.positional[1]); }
+Value* proxied_contains(Interpreter& in, CallArgs& args) {
+  return in.boolean(in.contains(shown_by(args), args.positional[1]));
+}
+Value* proxied_length(Interpreter& in, CallArgs& args) { return in.integer(*in.length_of(shown_by(args))); }
+Value* proxied_iterate(Interpreter& in, CallArgs& args) { return in.iterate(shown_by(args)); }
+Value* proxied_merge(Interpreter& in, CallArgs& args) {
+  return in.binary(kOr, shown_by(args), shown(args.positional[1]));
+}
+Value* proxied_merge_reflected(Interpreter& in, CallArgs& args) {
+  return in.binary(kOr, shown(args.positional[1]), shown_by(args));
+}
+template <int op>
+Value* proxied_compare(Interpreter& in, CallArgs& args) {
+  return in.compare(op, shown_by(args), args.positional[1]);
+}
+
 constexpr auto kKeys = ViewValue::Part::Keys, kValues = ViewValue::Part::Values, kItems = ViewValue::Part::Items;
 
 constexpr ModelRow kRows[] = {
@@ -203,17 +243,17 @@ constexpr ModelRow kRows[] = {
     {"builtins.dict.pop", pop, 2, 3},
     {"builtins.dict.popitem", pop_item, 1, 1},
     {"builtins.dict.setdefault", set_default, 2, 3},
-    {"builtins.dict.update", update<mapping_items>, 1, 2, "*"},
+    {"builtins.dict.update", update<each_item>, 1, 2, "*"},
     {"builtins.dict.copy", copy, 1, 1},
     {"builtins.dict.clear", clear, 1, 1},
     {"builtins.dict.__len__", length, 1, 1},
     {"builtins.dict.__contains__", contains, 2, 2},
     {"builtins.dict.__iter__", iterate, 1, 1},
     {"builtins.dict.__reversed__", reversed, 1, 1},
-    {"builtins.dict.__init__", update<mapping_items>, 1, 2, "*"},
+    {"builtins.dict.__init__", update<each_item>, 1, 2, "*"},
     {"builtins.dict.__or__", merge, 2, 2},
     {"builtins.dict.__ror__", merge_reflected, 2, 2},
-    {"builtins.dict.__ior__", merge_in_place, 2, 2},
+    {"builtins.dict.__ior__", merge_in_place<each_item>, 2, 2},
     {"builtins.dict.__eq__", compare<Py_EQ>, 2, 2},
     {"builtins.dict.__ne__", compare<Py_NE>, 2, 2},
     {"builtins.dict.fromkeys", from_keys, 2, 3},
@@ -225,19 +265,36 @@ constexpr ModelRow kRows[] = {
     {"collections.OrderedDict.pop", pop, 2, 3, "default"},
     {"collections.OrderedDict.popitem", pop_item, 1, 2, "last"},
     {"collections.OrderedDict.setdefault", set_default, 2, 3, "default"},
-    {"collections.OrderedDict.update", update<items_for_ordered>, 1, 2, "*"},
+    {"collections.OrderedDict.update", update<each_item_for_ordered>, 1, 2, "*"},
     {"collections.OrderedDict.copy", copy, 1, 1},
     {"collections.OrderedDict.clear", clear, 1, 1},
     {"collections.OrderedDict.__iter__", iterate, 1, 1},
     {"collections.OrderedDict.__reversed__", reversed, 1, 1},
-    {"collections.OrderedDict.__init__", update<items_for_ordered>, 1, 2, "*"},
+    {"collections.OrderedDict.__init__", update<each_item_for_ordered>, 1, 2, "*"},
     {"collections.OrderedDict.__eq__", compare<Py_EQ>, 2, 2},
     {"collections.OrderedDict.__ne__", compare<Py_NE>, 2, 2},
+    {"collections.OrderedDict.__ior__", merge_in_place<each_item_for_ordered>, 2, 2},
+    {"collections.OrderedDict.fromkeys", from_keys, 2, 3, "value"},
     {"collections.OrderedDict.move_to_end", move_to_end, 2, 3, "last"},
     {"collections.defaultdict.__missing__", missing, 2, 2},
     {"_collections._count_elements", count_elements, 2, 2},
     {"collections.defaultdict.copy", copy, 1, 1},
     {"collections.defaultdict.__copy__", copy, 1, 1},
+    {"types.MappingProxyType", make_proxy, 1, 1, "mapping"},
+    {"types.MappingProxyType.get", ask<kGet>, 2, 3},
+    {"types.MappingProxyType.keys", ask<kAskKeys>, 1, 1},
+    {"types.MappingProxyType.values", ask<kAskValues>, 1, 1},
+    {"types.MappingProxyType.items", ask<kAskItems>, 1, 1},
+    {"types.MappingProxyType.copy", ask<kCopy>, 1, 1},
+    {"types.MappingProxyType.__reversed__", ask<kReversed>, 1, 1},
+    {"types.MappingProxyType.__getitem__", proxied_item, 2, 2},
+    {"types.MappingProxyType.__contains__", proxied_contains, 2, 2},
+    {"types.MappingProxyType.__len__", proxied_length, 1, 1},
+    {"types.MappingProxyType.__iter__", proxied_iterate, 1, 1},
+    {"types.MappingProxyType.__or__", proxied_merge, 2, 2},
+    {"types.MappingProxyType.__ror__", proxied_merge_reflected, 2, 2},
+    {"types.MappingProxyType.__eq__", proxied_compare<Py_EQ>, 2, 2},
+    {"types.MappingProxyType.__ne__", proxied_compare<Py_NE>, 2, 2},
 };
 
 }  // namespace

@@ -4,14 +4,15 @@
 #include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/merging.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/varying_numbers.h"
 
 namespace stator::capture {
 namespace {
 
-/// Where CPython's own sort of real ranks puts each item; it also raises what CPython raises.
-std::vector<size_t> literal_order(Interpreter& in, PyObject* ranks, bool descending) {
+/// Where CPython's own sort of real ranks puts each item; with an error set, how far it came.
+std::vector<size_t> literal_order(PyObject* ranks, bool descending) {
   Ref range =
       Ref::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", PyList_GET_SIZE(ranks)));
   Ref indices = Ref::steal(PySequence_List(range.get()));
@@ -20,7 +21,7 @@ std::vector<size_t> literal_order(Interpreter& in, PyObject* ranks, bool descend
   Ref none = Ref::steal(PyTuple_New(0)), options = Ref::steal(PyDict_New());
   PyDict_SetItemString(options.get(), "key", key.get());
   PyDict_SetItemString(options.get(), "reverse", descending ? Py_True : Py_False);
-  if (!Ref::steal(PyObject_Call(sort.get(), none.get(), options.get()))) raise_current(in);
+  Ref done = Ref::steal(PyObject_Call(sort.get(), none.get(), options.get()));
   std::vector<size_t> order;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(indices.get()); ++i)
     order.push_back(PyLong_AsSize_t(PyList_GET_ITEM(indices.get(), i)));
@@ -72,14 +73,24 @@ void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse)
   bool descending = reverse && in.truth(reverse);
   std::vector<Value*> sorted;
   if (ranks) {
-    for (size_t index : literal_order(in, ranks.get(), descending)) sorted.push_back(ranked[index].second);
-  } else {
-    if (descending) std::reverse(ranked.begin(), ranked.end());
-    sort_by_program(in, ranked);
+    for (size_t index : literal_order(ranks.get(), descending)) sorted.push_back(ranked[index].second);
+    list->items = std::move(sorted);
+    if (PyErr_Occurred()) raise_current(in);
+    return;
+  }
+  auto put = [&] {
     if (descending) std::reverse(ranked.begin(), ranked.end());
     for (auto& [rank, item] : ranked) sorted.push_back(item);
+    list->items = std::move(sorted);
+  };
+  if (descending) std::reverse(ranked.begin(), ranked.end());
+  try {
+    sort_by_program(in, ranked);
+  } catch (const Raise&) {
+    put();
+    throw;
   }
-  list->items = std::move(sorted);
+  put();
 }
 
 namespace {
@@ -114,10 +125,8 @@ Value* append(Interpreter& in, CallArgs& args) {
   return changed(in, list);
 }
 Value* extend(Interpreter& in, CallArgs& args) {
-  SequenceValue* list = self_of(in, args);
-  std::vector<Value*> more = unpack_hinted(in, args.positional[1]);
-  list->items.insert(list->items.end(), more.begin(), more.end());
-  return changed(in, list);
+  extend_list(in, self_of(in, args), args.positional[1]);
+  return in.none();
 }
 Value* insert(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
@@ -173,8 +182,20 @@ Value* reverse(Interpreter& in, CallArgs& args) {
 }
 Value* sort(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
-  sort_list(in, list, args.keyword("key"), args.keyword("reverse"));
-  return changed(in, list);
+  // Whoever looks at the list meanwhile finds it empty.
+  SequenceValue* apart = in.list(std::exchange(list->items, {}));
+  try {
+    sort_list(in, apart, args.keyword("key"), args.keyword("reverse"));
+  } catch (const Raise&) {
+    list->items = apart->items;
+    in.mutated(list);
+    throw;
+  }
+  const bool was_touched = !list->items.empty();
+  list->items = apart->items;
+  in.mutated(list);
+  if (was_touched) in.raise(PyExc_ValueError, "list modified during sort");
+  return in.none();
 }
 Value* clear(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
@@ -214,6 +235,15 @@ Value* compare(Interpreter& in, CallArgs& args) {
   if (!b || a->kind != b->kind) return in.constant(Py_NotImplemented);
   return in.compare(op, a, b);
 }
+Value* add_in_place(Interpreter& in, CallArgs& args) {
+  extend_list(in, self_of(in, args), args.positional[1]);
+  return args.positional[0];
+}
+Value* repeat_in_place(Interpreter& in, CallArgs& args) {
+  constexpr int kInPlaceMultiply = 18;
+  in.binary(kInPlaceMultiply, self_of(in, args), args.positional[1]);
+  return args.positional[0];
+}
 Value* tuple_new(Interpreter& in, CallArgs& args) {
   PyObject* cls = in.constant_of(args.positional[0]);
   if (!cls || !PyType_Check(cls)) throw Break{BreakId::unknown_call, "tuple.__new__"};
@@ -251,6 +281,8 @@ constexpr ModelRow kRows[] = {
     {"builtins.list.__contains__", contains, 2, 2},
     {"builtins.list.__init__", init, 1, 2},
     {"builtins.list.__add__", binary<0>, 2, 2},
+    {"builtins.list.__iadd__", add_in_place, 2, 2},
+    {"builtins.list.__imul__", repeat_in_place, 2, 2},
     {"builtins.list.__mul__", binary<5>, 2, 2},
     {"builtins.list.__rmul__", binary<5>, 2, 2},
     {"builtins.list.__eq__", compare<Py_EQ>, 2, 2},

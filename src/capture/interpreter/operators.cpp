@@ -6,6 +6,8 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/merging.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
 #include "capture/interpreter/varying_numbers.h"
@@ -131,7 +133,7 @@ Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_pl
   std::vector<Value*> once;
   for (size_t i = 0; i < sequence->items.size(); ++i) once.push_back(in.item(sequence, i));
   std::vector<Value*> items;
-  for (Py_ssize_t k = 0; k < n; ++k) items.insert(items.end(), once.begin(), once.end());
+  for (Py_ssize_t k = 0; k < n && !once.empty(); ++k) items.insert(items.end(), once.begin(), once.end());
   if (in_place && sequence->kind == Kind::List) {
     sequence->items = std::move(items);
     in.mutated(sequence);
@@ -144,10 +146,7 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
   constexpr int kAdd = 0, kMultiply = 5, kInPlaceAdd = 13, kInPlaceMultiply = 18;
   SequenceValue *x = as_sequence(a), *y = as_sequence(b);
   if (op == kInPlaceAdd && x && x->kind == Kind::List) {
-    std::vector<Value*> more = in.unpack(b);
-    for (size_t i = 0; i < x->items.size(); ++i) in.item(x, i);
-    x->items.insert(x->items.end(), more.begin(), more.end());
-    in.mutated(x);
+    extend_list(in, x, b);
     return x;
   }
   if ((op == kAdd || op == kInPlaceAdd) && (x || y)) {
@@ -217,9 +216,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   if (a->kind == Kind::Object || b->kind == Kind::Object) return object_binary(*this, row, a, b);
   if (Value* result = sequence_binary(*this, op, a, b)) return result;
   if (a->kind == Kind::Dict && op == 20) {
-    auto items = mapping_items(*this, b);
-    for (auto& [key, value] : items) dict_set(static_cast<DictValue*>(a), key, value);
-    if (!items.empty()) mutated(a);
+    merge_items(*this, static_cast<DictValue*>(a), b);
     return a;
   }
   if (Value* result = set_binary(*this, op, a, b)) return result;
@@ -439,6 +436,7 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
   auto opened = [&](Value* value) {
     return value->kind == Kind::Constant && type_of(value) == &PyTuple_Type ? tuple(unpack(value)) : as_sequence(value);
   };
+  const Nesting level;
   SequenceValue *x = opened(a), *y = opened(b);
   if (x && y && x->kind == y->kind) return sequence_compare(*this, op, x, y);
   if (auto* c = as<DictValue>(a), *d = as<DictValue>(b); c && d && (op == Py_EQ || op == Py_NE))

@@ -116,6 +116,9 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
   bool data = to->kind != Kind::Function && to->kind != Kind::Method && to->kind != Kind::Object &&
               !(present && Py_TYPE(present)->tp_descr_get) && text_of(name).rfind("__", 0) != 0;
   if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
+  for (const Source* root : in.sources().roots())
+    if (root->kind == SourceKind::Pinned && root->object.get() == type->tp_dict)
+      throw Break{BreakId::mutation, "a class that was looked through is written to"};
   ConstantValue* key = in.constant(name);
   auto& written = in.classes_written[type];
   written.insert(written.begin(), {key->object.get(), to});

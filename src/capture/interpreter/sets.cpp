@@ -1,5 +1,6 @@
 // Sets. As long as all elements are literals or known by identity a real set stands for them, so that the order of
 // iteration is CPython's own; otherwise a table of values does, whose order nobody may see.
+#include "capture/interpreter/sets.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
@@ -43,7 +44,7 @@ void log_change(Interpreter& in, SetValue* set, const char* method, std::vector<
 
 /// What CPython would make a set of in one go, as a real object; null if it takes one element after the other.
 Ref whole(Interpreter& in, Value* iterable) {
-  if (auto* set = as<SetValue>(iterable)) {
+  if (SetValue* set = set_part(in, iterable)) {
     if (set->table) return {};
     set_items(in, set);
     return set->elements;
@@ -53,6 +54,48 @@ Ref whole(Interpreter& in, Value* iterable) {
 }
 
 }  // namespace
+
+/// Equal sets can differ in order, so the guard holds the elements in theirs.
+SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) {
+  auto in_order = [](PyObject* set) {
+    // Whatever a subclass makes of iteration.
+    Ref items = Ref::steal(PyList_New(0));
+    Py_ssize_t position = 0;
+    PyObject* element;
+    Py_hash_t hash;
+    while (_PySet_NextEntry(set, &position, &element, &hash)) PyList_Append(items.get(), element);
+    return Ref::steal(PyList_AsTuple(items.get()));
+  };
+  in.guard_type(source, Py_TYPE(object));
+  Ref order = in_order(object);
+  in.guard(source, FactKind::Elements, order.get(), set_layout(object));
+  PyTypeObject* type = PyFrozenSet_Check(object) ? &PyFrozenSet_Type : &PySet_Type;
+  auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(object)), type);
+  set->source = source;
+  set->exact = set_layout(set->elements.get()) == set_layout(object);
+  Ref copied = in_order(set->elements.get());
+  bool same_order = PyTuple_GET_SIZE(copied.get()) == PyTuple_GET_SIZE(order.get()), fixed = true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i) {
+    PyObject* element = PyTuple_GET_ITEM(order.get(), i);
+    same_order = same_order && element == PyTuple_GET_ITEM(copied.get(), i);
+    fixed = fixed && (is_literal(element) || is_known_by_identity(element));
+  }
+  if (fixed && same_order) return set;
+  set->elements = Ref();
+  set->table = in.dict();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i)
+    in.dict_set(set->table, outside_element(in, PyTuple_GET_ITEM(order.get(), i)), in.none());
+  return set;
+}
+
+SetValue* set_part(Interpreter& in, Value* value) {
+  if (auto* set = as<SetValue>(value)) return set;
+  auto* object = as<ObjectValue>(value);
+  if (!object) return nullptr;
+  if (!object->base && object->object && PyAnySet_Check(object->object.get()))
+    object->base = outside_set(in, object->object.get(), object->source);
+  return as<SetValue>(object->base);
+}
 
 SetValue* make_set(Interpreter& in, const std::vector<Value*>& items, PyTypeObject* type) {
   auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(nullptr)), type);
@@ -66,7 +109,7 @@ SetValue* set_from(Interpreter& in, Value* iterable, PyTypeObject* type) {
     if (!made) raise_current(in);
     return in.arena.make<SetValue>(std::move(made), type);
   }
-  if (auto* set = as<SetValue>(iterable)) return set_copy(in, set, type);
+  if (SetValue* set = set_part(in, iterable)) return set_copy(in, set, type);
   return make_set(in, in.unpack(iterable), type);
 }
 
@@ -75,16 +118,18 @@ void set_merge(Interpreter& in, SetValue* set, Value* iterable) {
   if (object) {
     Ref done = Ref::steal(PyObject_CallMethod(set->elements.get(), "update", "O", object.get()));
     if (!done) raise_current(in);
-    log_change(in, set, "update",
-               {as<SetValue>(iterable) ? set_copy(in, as<SetValue>(iterable), &PySet_Type) : iterable});
+    SetValue* other = set_part(in, iterable);
+    log_change(in, set, "update", {other ? set_copy(in, other, &PySet_Type) : iterable});
     return;
   }
-  if (auto* other = as<SetValue>(iterable); other && other->table) {
+  if (SetValue* other = set_part(in, iterable); other && other->table) {
     for (auto& entry : std::vector<DictValue::Entry>(other->table->entries))
       if (entry.key) set_insert(in, set, entry.key);
     return;
   }
-  for (Value* item : in.unpack(iterable)) set_insert(in, set, item);
+  // One after the other: what came before an error stays.
+  Value* iterator = in.iterate(iterable);
+  while (Value* item = in.next(iterator)) set_insert(in, set, item);
 }
 
 size_t set_size(const SetValue* set) { return set->table ? set->table->live : PySet_GET_SIZE(set->elements.get()); }
@@ -162,7 +207,7 @@ SetValue* set_copy(Interpreter& in, SetValue* set, PyTypeObject* type) {
 }
 
 SetValue* as_set(Interpreter& in, Value* value) {
-  if (auto* set = as<SetValue>(value)) return set;
+  if (SetValue* set = set_part(in, value)) return set;
   return set_from(in, value, &PySet_Type);
 }
 

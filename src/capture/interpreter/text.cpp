@@ -3,6 +3,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
 
@@ -24,6 +25,37 @@ Ref str_result(Interpreter& in, Value* result, const char* method) {
   return Ref::borrow(text);
 }
 
+/// The repr that a subclass of a built-in container inherits; null for others.
+Ref inherited_text(Interpreter& in, ObjectValue* object, PyObject* found) {
+  static PyObject* const plain[] = {known_object("builtins.dict.__repr__"), known_object("builtins.list.__repr__"),
+                                    known_object("builtins.tuple.__repr__")};
+  if (found == plain[0])
+    if (DictValue* dict = in.dict_part(object)) return text_of(in, dict, kRepr);
+  if (found == plain[1] || found == plain[2])
+    if (SequenceValue* sequence = in.list_part(object)) return text_of(in, sequence, kRepr);
+  return {};
+}
+
+/// Of an OrderedDict or a defaultdict of literals, as the real one shows itself.
+Ref real_text(Interpreter& in, DictValue* dict) {
+  Ref items = Ref::steal(PyDict_New());
+  for (auto& [name, item] : mapping_items(in, dict)) {
+    Ref key = in.literal_of(name), part = key ? in.literal_of(item) : Ref();
+    if (!part || PyDict_SetItem(items.get(), key.get(), part.get()) < 0) {
+      PyErr_Clear();
+      return {};
+    }
+  }
+  auto* type = reinterpret_cast<PyObject*>(dict->type);
+  Ref factory = dict->type == default_dict_type() ? in.literal_of(default_factory(in, dict)) : Ref();
+  if (!factory && dict->type == default_dict_type()) return {};
+  Ref made = Ref::steal(factory ? PyObject_CallFunctionObjArgs(type, factory.get(), items.get(), nullptr)
+                                : PyObject_CallOneArg(type, items.get()));
+  Ref text = made ? Ref::steal(PyObject_Repr(made.get())) : Ref();
+  PyErr_Clear();
+  return text;
+}
+
 /// By the class's own __str__ or __repr__; the built-in ones of exceptions through a real exception.
 Ref object_text(Interpreter& in, ObjectValue* object, int conversion) {
   static PyObject* const names[] = {nullptr, PyUnicode_InternFromString("__str__"),
@@ -34,6 +66,7 @@ Ref object_text(Interpreter& in, ObjectValue* object, int conversion) {
   if (found && PyFunction_Check(found))
     return str_result(in, in.call(in.bind_descriptor(found, object->type, object, names[conversion]), {}), "__str__");
   if (conversion == kStr && found == object_str) return object_text(in, object, kRepr);
+  if (Ref text = inherited_text(in, object, found)) return text;
   // One from outside is another one on the next call.
   if (is_exception_class(object->type) && !object->object) {
     Ref real = real_exception(in, object);
@@ -50,6 +83,8 @@ void append(Ref& text, const Ref& more) { text = Ref::steal(PyUnicode_Concat(tex
 /// repr of a list, tuple or dict that holds more than literals.
 Ref container_text(Interpreter& in, Value* value) {
   Ref text = Ref::steal(PyUnicode_FromString(""));
+  if (auto* dict = as<DictValue>(value); dict && dict->type != &PyDict_Type)
+    if (Ref shown = real_text(in, dict)) return shown;
   if (auto* dict = as<DictValue>(value); dict && dict->type == &PyDict_Type) {
     const char* between = "{";
     for (auto& [key, item] : mapping_items(in, dict)) {
@@ -75,6 +110,7 @@ Ref container_text(Interpreter& in, Value* value) {
 }
 
 Ref text_of(Interpreter& in, Value* value, int conversion) {
+  const Nesting level;
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
   if (value->kind == Kind::Number || value->kind == Kind::Text) needs_number("in the text of something else");
   if (Ref literal = in.literal_of(value)) {

@@ -3,12 +3,14 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 
 Ref Interpreter::to_torch(Value* value) {
+  const Nesting level;
   switch (value->kind) {
     case Kind::Tensor: {
       auto* tensor = static_cast<TensorValue*>(value);

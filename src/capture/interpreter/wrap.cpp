@@ -6,7 +6,9 @@
 #include "capture/interpreter/iterators.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
+#include "capture/interpreter/sets.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -36,28 +38,6 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
   return made;
 }
 
-/// Equal sets can differ in order, so the guard holds the elements in theirs.
-static SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) {
-  in.guard_type(source, Py_TYPE(object));
-  Ref order = Ref::steal(PySequence_Tuple(object));
-  in.guard(source, FactKind::Elements, order.get(), set_layout(object));
-  auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(object)), Py_TYPE(object));
-  set->exact = set_layout(set->elements.get()) == set_layout(object);
-  Ref copied = Ref::steal(PySequence_Tuple(set->elements.get()));
-  bool same_order = PyTuple_GET_SIZE(copied.get()) == PyTuple_GET_SIZE(order.get()), fixed = true;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i) {
-    PyObject* element = PyTuple_GET_ITEM(order.get(), i);
-    same_order = same_order && element == PyTuple_GET_ITEM(copied.get(), i);
-    fixed = fixed && (is_literal(element) || is_known_by_identity(element));
-  }
-  if (fixed && same_order) return set;
-  set->elements = Ref();
-  set->table = in.dict();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i)
-    in.dict_set(set->table, outside_element(in, PyTuple_GET_ITEM(order.get(), i)), in.none());
-  return set;
-}
-
 /// Whether another call may well bring another object: then it is known by its class, not by who it is.
 static bool is_per_call(const Source* source) {
   switch (source->kind) {
@@ -74,6 +54,16 @@ static bool is_per_call(const Source* source) {
     default:
       return false;
   }
+}
+
+static PyObject* proxied_mapping(PyObject* proxy) {
+  auto take = [](PyObject* object, void* into) {
+    *static_cast<PyObject**>(into) = object;
+    return 1;
+  };
+  PyObject* mapping = nullptr;
+  PyDictProxy_Type.tp_traverse(proxy, take, &mapping);
+  return mapping;
 }
 
 Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
@@ -116,21 +106,19 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   }
 
   if (type == &PyDictProxy_Type) {
-    // Proxies stand over class dicts (whose version is guarded) and signatures (which never change).
-    Ref copy = Ref::steal(PyDict_New());
-    PyDict_Update(copy.get(), object);
-    DictValue* made = dict();
-    Py_ssize_t position = 0;
-    PyObject *key, *item;
-    while (PyDict_Next(copy.get(), &position, &key, &item)) {
-      if (!is_literal(key)) throw Break{BreakId::unknown_object, "a mappingproxy with keys that are no literals"};
-      dict_set(made, constant(key), wrap(item, sources_->pinned(item, "mappingproxy item")));
-    }
-    return made;
+    // It shows one mapping as long as it lives.
+    PyObject* mapping = proxied_mapping(object);
+    for (auto& [written, unused] : classes_written)
+      if (written->tp_dict == mapping) throw Break{BreakId::mutation, "a class that was written to is looked through"};
+    guard(source, FactKind::Identity, object);
+    auto* proxy = arena.make<ObjectValue>(type);
+    proxy->object = Ref::borrow(object);
+    proxy->base = wrap(mapping, sources_->pinned(mapping, source->describe().c_str()));
+    return from_outside(proxy);
   }
 
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {
-    return from_outside(outside_set(*this, object, source));
+    return outside_set(*this, object, source);
   }
 
   if (type == &PySlice_Type) {
@@ -282,6 +270,7 @@ PyObject* Interpreter::constant_of(Value* value) {
 }
 
 Ref Interpreter::literal_of(Value* value) {
+  const Nesting level;
   switch (value->kind) {
     case Kind::Constant: {
       PyObject* object = constant_of(value);

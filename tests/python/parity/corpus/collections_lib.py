@@ -1,6 +1,7 @@
 """deque, OrderedDict, defaultdict, Counter, ChainMap, namedtuple, UserDict."""
 
 import collections
+import heapq
 from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, deque, namedtuple
 from typing import NamedTuple
 
@@ -181,3 +182,64 @@ def torch_size_is_a_tuple(x, n):
 def window_of_tensors(x, window):
     window.append(x)
     return torch.stack(list(window)).mean(0)
+
+
+def told(items):
+    yield from items
+    raise KeyError("told")
+
+
+@program((f(2), deque([1], maxlen=3)), (f(2), deque([7])))
+def deque_items_before_an_error_stay(x, outside):
+    for target in (outside, deque([0])):
+        for extend in (target.extend, target.extendleft):
+            try:
+                extend(told([2, 3]))
+            except KeyError:
+                x = x * len(target)
+        target.extend(target)
+    return x, outside
+
+
+@program((f(2), [3, 1, 2]), (f(2), [True, 1.0, 1]))
+def equal_items_of_a_heap(x, items):
+    heapq.heapify(items)
+    heapq.heappush(items, 1)
+    return x, items, [type(k) for k in items], heapq.heappop(items)
+
+
+@program((f(2), deque([1, 2, 3], maxlen=3)), (f(2), deque([4, 5, 6], maxlen=3)))
+def a_deque_changes_while_it_is_iterated(x, d):
+    seen = []
+    for k, item in enumerate(d):
+        seen.append(item)
+        if k + 1 < len(d):
+            d[k + 1] = item * 10
+    try:
+        for item in d:
+            seen.append(item)
+            d.append(0)
+    except RuntimeError as error:
+        seen.append(str(error))
+    return x * seen[1], seen, d
+
+
+class Plain(dict):
+    pass
+
+
+class Stack(list):
+    pass
+
+
+@program((f(2), {"a": 1}), (f(2), {}))
+def texts_of_containers(x, d):
+    shown = [
+        str(OrderedDict(d, z=2)),
+        f"{defaultdict(list, d)!r:>30}",
+        repr(Plain(d)),
+        str(Stack(d)),
+        f"{Stack([1, 'b'])}",
+        repr([OrderedDict(), Plain()]),
+    ]
+    return x * len(shown), shown

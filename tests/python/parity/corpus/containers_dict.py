@@ -1,8 +1,10 @@
 """Dicts: methods, views, order, mutation of inputs, keys of many kinds."""
 
+from types import MappingProxyType
+
 import torch
 
-from tests.python.parity.corpus.registry import f, program
+from tests.python.parity.corpus.registry import call, f, program
 
 cache = {}
 NAMES = {"a": 1, "b": 2}
@@ -174,3 +176,76 @@ def functions_as_values(x, wanted):
 def missing_key_error(x, d):
     y = x * d["a"]
     return y + d["b"]
+
+
+def failing_pairs(pairs):
+    yield from pairs
+    raise RuntimeError("no more")
+
+
+@program((f(2), {"a": 1}), (f(2), {}))
+def entries_before_an_error_stay(x, outside):
+    own = {}
+    for target in (outside, own):
+        try:
+            target.update(failing_pairs([("k", 2), ("a", 3)]))
+        except RuntimeError:
+            x = x * target["k"]
+    for wrong in ([("p", 1), ("q",)], [("r", 1), ("s", 2, 3)]):
+        try:
+            own.update(wrong)
+        except ValueError as error:
+            own[str(error)] = 0
+    return x, own, outside
+
+
+class Settings:
+    scale = 3
+    shift = 1
+
+
+view = MappingProxyType({"a": 2.0, "b": 3.0})
+behind = {"k": 1}
+shown = MappingProxyType(behind)
+
+
+@program((f(2), view), (f(2), MappingProxyType({"a": 5.0})), (f(2), {"a": 7.0}))
+def a_read_only_view(x, mapping):
+    total = x * mapping["a"]
+    for key, value in mapping.items():
+        total = total + value * len(key)
+    read_only = isinstance(mapping, MappingProxyType)
+    try:
+        mapping["new"] = 1
+    except TypeError as error:
+        return total, read_only, str(error), isinstance(mapping, dict), "b" in mapping, mapping.get("z", 4)
+    return total, read_only, mapping
+
+
+@program(f(2), f(3), call(f(2), before=lambda _: behind.update(k=10)), call(f(2), before=lambda _: behind.clear()))
+def a_view_shows_what_changes(x):
+    before = dict(shown)
+    behind["n"] = behind.get("n", 0) + 1
+    return x * shown["n"], before, len(shown), list(shown), shown == behind, {**shown}
+
+
+@program((f(2), {"a": 1}), (f(2), {"b": 2}))
+def a_view_is_made(x, d):
+    mine = MappingProxyType(d)
+    d["c"] = 3
+    return x * mine["c"], mine, mine | {"z": 1}, list(reversed(mine)), mine.copy() == d
+
+
+@program(f(2), f(3), call(f(2), before=lambda _: setattr(Settings, "scale", 9)))
+def the_dict_of_a_class(x):
+    found = {k: v for k, v in vars(Settings).items() if not k.startswith("__")}
+    return x * Settings.__dict__["scale"], found, "shift" in Settings.__dict__, type(Settings.__dict__)
+
+
+@program(f(2), f(3))
+def a_class_is_written_and_looked_through(x):
+    before = "late" in Settings.__dict__
+    Settings.late = 5
+    after = Settings.__dict__["late"]
+    del Settings.late
+    return x * after, before

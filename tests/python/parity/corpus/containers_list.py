@@ -189,3 +189,132 @@ def iterator_by_hand(x, ns):
 @program((f(2), 2), (f(2), -1), (f(2), 2**70), (f(2), True))
 def repeated_so_often(x, n):
     return x + 1, [x, 1] * n, n * (2, 3)
+
+
+def looking(into, items):
+    for item in items:
+        yield item + len(into)
+    raise KeyError(len(into))
+
+
+@program((f(2), [1.0]), (f(2), [1.0, 2.0]))
+def items_before_an_error_stay(x, outside):
+    own = [0.5]
+    for target in (outside, own):
+        try:
+            target.extend(looking(target, [1, 2, 3]))
+        except KeyError as error:
+            x = x * error.args[0]
+    try:
+        own += looking(own, [4])
+    except KeyError:
+        x = x + sum(own)
+    return x, own, outside
+
+
+@program((f(2), 3), (f(2), 1))
+def an_empty_list_many_times(x, n):
+    return x * n, [] * 10**15, [n] * 0, () * 10**15
+
+
+@program((f(2), [1, 2]), (f(2), [3]))
+def calls_that_do_not_fit(x, items):
+    def inner(a, b=1, *, c, d=2):
+        return a
+
+    wrong = [
+        lambda: items.append(),
+        lambda: items.insert(1),
+        lambda: items.index(),
+        lambda: items.__contains__(1, 2),
+        lambda: items.sort(1),
+        lambda: {}.get(),
+        lambda: {}.setdefault(1, 2, 3),
+        lambda: dict.fromkeys(),
+        lambda: {1}.add(),
+        lambda: {1}.isdisjoint(1, 2),
+        lambda: items.pop(key=1),
+        lambda: inner(),
+        lambda: inner(1, 2, 3),
+        lambda: inner(1),
+        lambda: inner(1, c=1, e=3),
+        lambda: inner(1, a=2, c=3),
+        lambda: (lambda: 0)(1),
+    ]
+    texts = []
+    for attempt in wrong:
+        try:
+            attempt()
+        except TypeError as error:
+            texts.append(str(error))
+            x = x + 1
+    return x, texts
+
+
+class Tired:
+    """Says how long it is, and is its own iterator."""
+
+    def __init__(self, n):
+        self.n = n
+        self.log = []
+
+    def __iter__(self):
+        self.log.append("iter")
+        return self
+
+    def __next__(self):
+        self.log.append("next")
+        if self.n == 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+    def __length_hint__(self):
+        self.log.append("hint")
+        return 4
+
+
+@program((f(2), Tired(2)), (f(2), Tired(0)))
+def an_iterator_is_asked_once(x, source):
+    whole = list(source)
+    source.n = 1
+    more = [5]
+    more.extend(source)
+    source.n = 2
+    return x * len(whole), whole, more, tuple(source), source.log
+
+
+@program((f(2), [3, 1, 2]), (f(2), [1, 3, 2, 5]))
+def what_a_sort_shows(x, items):
+    seen = []
+
+    def key(item):
+        seen.append(list(items))
+        return -item
+
+    def adding(item):
+        items.append(item)
+        return item
+
+    items.sort(key=key)
+    errors = []
+    mixed = [3, 1, 2, "a", 0]
+    for attempt in (lambda: mixed.sort(), lambda: mixed.sort(reverse=True), lambda: items.sort(key=adding)):
+        try:
+            attempt()
+        except (TypeError, ValueError) as error:
+            errors.append(str(error))
+    return x * items[0], items, seen, mixed, errors
+
+
+@program((f(2), [1, "a"]), (f(2), []))
+def a_list_that_holds_itself(x, items):
+    items.append(items)
+    text = repr(items)
+    try:
+        items == [*items[:-1], items]  # noqa: B015
+        same = True
+    except RecursionError:
+        same = None
+    items.pop()
+    return x * len(text), text, same

@@ -146,3 +146,92 @@ def tuples_in_a_set(x, s):
 @program((f(2), {1, 2}), (f(2), {2, 1}), (f(2), {1}))
 def equal_sets_hit(x, s):
     return x * (10 if s == {1, 2} else 20)
+
+
+class Tagged(set):
+    def __init__(self, items=(), tag=""):
+        super().__init__(items)
+        self.tag = tag
+
+    def add(self, item):
+        super().add((self.tag, item))
+
+
+class Names(frozenset):
+    def __contains__(self, item):
+        return super().__contains__(item.lower())
+
+
+def counted(items, seen):
+    for item in items:
+        seen.append(item)
+        yield item
+
+
+def failing(items):
+    yield from items
+    raise ValueError("no more")
+
+
+@program((f(2), [1, 2, 3]), (f(2), [9, 4, 1]))
+def questions_stop_early(x, items):
+    seen = []
+    s = {1, 2, 4}
+    answers = [
+        s.isdisjoint(counted(items, seen)),
+        s.issuperset(counted(items, seen)),
+        s.issubset(counted(items, seen)),
+        s.isdisjoint([10, *items]),
+    ]
+    return x * len(seen), seen, answers
+
+
+@program((f(2), {5}), (f(2), {1, 7}))
+def elements_before_an_error_stay(x, outside):
+    for s in (outside, set()):
+        try:
+            s.update([1, 2], failing([3, 4]), [5])
+        except ValueError as error:
+            x = x + len(s)
+            s.add(str(error))
+    return x, outside
+
+
+@program((f(2), [1, 2]), (f(2), [3]))
+def instances_of_a_subclass(x, items):
+    s = Tagged(items, tag="t")
+    s.add(7)
+    s |= {10}
+    s.discard(1)
+    both = s | {20}
+    return x * len(s), s, type(s), s.tag, type(both), len(both), ("t", 7) in s, s == {*items, 10, ("t", 7)} - {1}
+
+
+@program((f(2), Tagged([1, 2], "a")), (f(2), Tagged([1, 2], "b")), (f(2), Tagged([1, 2, 3], "a")))
+def an_outside_instance_of_a_subclass(x, s):
+    s.add(5)
+    s.update({9: 1}, [8])
+    for item in sorted(k for k in s if isinstance(k, int)):
+        x = x * item
+    return x + len(s), s.tag
+
+
+@program((f(2), ["a", "b"]), (f(2), ["c"]))
+def a_frozen_subclass(x, names):
+    s = Names(names)
+    return x * len(s), "A" in s, "C" in s, s, type(s | {"d"}), type(s.copy()), s <= {"a", "b"}, s.isdisjoint({"c"})
+
+
+@program((f(2), {1, 2}), (f(2), {3}))
+def operators_as_methods(x, s):
+    found = [
+        set.__or__(s, {5}) == {5, *s},
+        s.__and__([1]) is NotImplemented,
+        frozenset(s).__xor__({1}),
+        set.__le__(s, {1, 2, 3}),
+        s.__rsub__({1, 9}),
+        s.__eq__(3) is NotImplemented,
+    ]
+    s.__ior__({11})
+    s.__isub__({1})
+    return x * len(s), found, s
