@@ -456,6 +456,11 @@ class Assembler {
   bool emit_changes(DictValue* dict, int32_t target) {
     PyObject* before = dict->outside.get();
     if (!before || !PyDict_CheckExact(before)) return false;
+    // Attributes that were stored or deleted before the dict stood for them are changed already.
+    for (const Effect& effect : in_.effects) {
+      auto* owner = as<ObjectValue>(effect.target);
+      if (owner && owner->own == dict) return false;
+    }
     std::vector<PyObject*> keys;
     Py_ssize_t position = 0;
     PyObject *key, *value;
