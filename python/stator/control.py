@@ -1,4 +1,4 @@
-"""Nodes of captured graphs for control flow: `torch.cond`, `while_loop`, `map`.
+"""Nodes of captured graphs for control flow: `torch.cond`, `while_loop`, `map`, `scan`.
 
 Branches and bodies are graphs of their own. A node knows which of its tensors each of them takes (`places`), and runs
 the one that the data chooses.
@@ -34,9 +34,17 @@ class _Joined(torch.autograd.Function):  # type: ignore[misc]
         return (None, *gradients, *zeros)
 
 
-def join(made: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Tensors:
-    """The results of a branch, as results of all that was given to the choice."""
-    joined: Tensors = _Joined.apply(len(made), *made, *tensors)
+def _joined_as(name: str) -> Any:
+    """The same under the name by which torch's own nodes of autograd go."""
+    return type(_Joined)(name, (_Joined,), {})
+
+
+_JOINED = {"cond": _joined_as("CondAutogradOp"), "scan": _joined_as("ScanAutogradOp")}
+
+
+def join(what: str, made: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Tensors:
+    """The results of a branch, as results of all that was given to the choice, or to the loop."""
+    joined: Tensors = _JOINED[what].apply(len(made), *made, *tensors)
     return joined
 
 
@@ -56,7 +64,7 @@ class Cond:
     def __call__(self, predicate: torch.Tensor, *tensors: torch.Tensor) -> Tensors:
         part, places = (self.yes, self.yes_places) if bool(predicate) else (self.no, self.no_places)
         made: Tensors = tuple(part(*[tensors[place] for place in places]))
-        return join(made, tensors) if self.joined else made
+        return join("cond", made, tensors) if self.joined else made
 
     def __str__(self) -> str:
         return f"cond of {len(self.yes.nodes())} and {len(self.no.nodes())} operators"
@@ -103,3 +111,25 @@ class Map:
 
     def __str__(self) -> str:
         return f"map of {len(self.body.nodes())} operators"
+
+
+class Scan:
+    """`scan`: the first `carried` tensors go from one turn to the next, of the following `rows` each turn gets a row.
+    `joined`: gradients follow."""
+
+    def __init__(self, body: Any, places: Sequence[int], carried: int, rows: int, joined: bool) -> None:
+        self.body, self.places, self.carried, self.rows, self.joined = body, places, carried, rows, joined
+
+    def __call__(self, *tensors: torch.Tensor) -> Tensors:
+        carried, others = tensors[: self.carried], tensors[self.carried + self.rows :]
+        made = []
+        for row in zip(*(tensor.unbind(0) for tensor in tensors[self.carried :][: self.rows]), strict=True):
+            known = carried + row + others
+            results = tuple(self.body(*[known[place] for place in self.places]))
+            carried = results[: self.carried]
+            made.append(results[self.carried :])
+        results = carried + tuple(torch.stack(column) for column in zip(*made, strict=True))
+        return join("scan", results, tensors) if self.joined else results
+
+    def __str__(self) -> str:
+        return f"scan of {len(self.body.nodes())} operators"

@@ -41,8 +41,10 @@ class Slot:
 def fill(template: Any, tensors: tuple[torch.Tensor, ...]) -> Any:
     if type(template) is Slot:
         return tensors[template.index]
-    if type(template) is tuple:
-        return tuple(fill(item, tensors) for item in template)
+    if type(template) in (tuple, list):
+        return type(template)(fill(item, tensors) for item in template)
+    if type(template) is dict:
+        return {key: fill(item, tensors) for key, item in template.items()}
     return template
 
 

@@ -226,7 +226,7 @@ class Assembler {
       case Kind::Opaque: {
         auto* opaque = static_cast<OpaqueValue*>(value);
         if (!opaque->callable) throw Break{BreakId::reconstruct, opaque->what};
-        if (!opaque->number && !is_as_deferred(in_, opaque))
+        if (opaque->grad_fn && !is_as_deferred(in_, opaque))
           throw StopEarlier{opaque->step, BreakId::mutation, "a tensor is written after it got a hook"};
         Step step{StepKind::Call, 0, -1, opaque->callable};
         emit_all(opaque->arguments, step.items);

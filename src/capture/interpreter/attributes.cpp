@@ -146,6 +146,8 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   PyObject* on_class = _PyType_Lookup(type, name);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
+  if (value->kind == Kind::Opaque && !(on_class && model_of(on_class)))
+    unknown_attribute(type, name, "of an object that is made when the plan ends");
   if (auto* dict = as<DictValue>(value);
       dict && type == default_dict_type() && PyUnicode_CompareWithASCIIString(name, "default_factory") == 0)
     return default_factory(in, dict);

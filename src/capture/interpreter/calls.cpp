@@ -381,7 +381,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   Continuation how = std::exchange(continuation, Continuation::Opaque);
   if (function->function) {
     if (const ModelRow* row = model_of(function->function.get()); row && !(row->asks && is_overridden(*this, args)))
-      return call_model(*this, *row, args);
+      if (Value* result = call_model(*this, *row, args)) return result;
     CallableKind kind = kind_of_callable(function->function.get());
     if (kind == CallableKind::Torch) return call_torch(function->function.get(), args);
     if (kind == CallableKind::Pure) return call_literal(*this, function->function.get(), args);

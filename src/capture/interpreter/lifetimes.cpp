@@ -1,3 +1,5 @@
+#include "capture/interpreter/lifetimes.h"
+
 #include <unordered_set>
 
 #include "capture/interpreter/generators.h"
@@ -107,6 +109,19 @@ class Reach {
     }
   }
   bool has(const Source* source) const { return sources_.contains(source); }
+  bool has(const Value* value) const { return seen_.contains(value); }
+  /// What the program wrote to globals, classes and other outside objects, after all else.
+  void add_written(const Interpreter& in) {
+    for (auto& [dict, names] : in.globals_written)
+      for (auto& [name, value] : names) add(value);
+    for (auto& [type, names] : in.classes_written)
+      for (auto& [name, value] : names) add(value);
+    close();
+    // What is written to an object lives as long as that one.
+    for (const Effect& effect : in.effects)
+      if (holds_root_of(effect.target)) add(effect.key), add(effect.value);
+    close();
+  }
   /// Whether the program still has what an outside object was reached by.
   bool holds_root_of(const Value* value) const {
     const Source* root = value->source;
@@ -181,17 +196,17 @@ void Interpreter::find_watched(const Frame& current) const {
   else
     reach.add(current);
   for (const Frame* f = current.caller; f; f = f->caller) reach.add(*f);
-  for (auto& [dict, names] : globals_written)
-    for (auto& [name, value] : names) reach.add(value);
-  for (auto& [type, names] : classes_written)
-    for (auto& [name, value] : names) reach.add(value);
-  reach.close();
-  // What is written to an object lives as long as that one.
-  for (const Effect& effect : effects)
-    if (reach.holds_root_of(effect.target)) reach.add(effect.key), reach.add(effect.value);
-  reach.close();
+  reach.add_written(*this);
   for (const Source* source : watched_)
     if (!reach.has(source)) throw Break{BreakId::lifetime, Py_TYPE(source->object.get())->tp_name};
+}
+
+bool is_reachable(const Interpreter& in, const Value* value, const Value* result) {
+  Reach reach;
+  for (const Frame* f = in.frame; f; f = f->caller) reach.add(*f);
+  reach.add(result);
+  reach.add_written(in);
+  return reach.has(value);
 }
 
 }  // namespace stator::capture

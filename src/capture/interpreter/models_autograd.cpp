@@ -1,14 +1,15 @@
 // Autograd's own features. torch.autograd.Function: its forward is interpreted like any call; a node gives the results
-// its backward. Hooks on tensors: called by the plan when it ends. Checkpoints: a part of the graph on its own.
+// its backward.
 #include <algorithm>
+#include <unordered_set>
 
-#include "capture/call/python_node.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/hooks.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/lifetimes.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/overrides.h"
 #include "capture/interpreter/parts.h"
-#include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
 namespace {
@@ -34,12 +35,13 @@ PyObject* name(const char* text) { return PyUnicode_InternFromString(text); }
 /// What is handed to the node: each tensor once, by the place where it stands.
 class Template {
  public:
-  explicit Template(Interpreter& in) : in_(in) {}
+  Template(Interpreter& in, const Value* output) : in_(in), output_(output) {}
 
-  /// The value with slots for its tensors. Only what cannot be changed is taken, so that it can be shared by calls.
+  /// The value with slots for its tensors. What can be changed each call gets anew: it must be out of reach by then.
   Ref of(Value* value, const std::string& what) {
     if (auto* tensor = as<TensorValue>(value)) return slot(tensor);
     if (PyObject* constant = in_.constant_of(value)) return Ref::borrow(constant);
+    if (value->kind == Kind::List || value->kind == Kind::Dict) return container(value, what);
     auto* sequence = value->kind == Kind::Tuple ? static_cast<SequenceValue*>(value) : nullptr;
     if (sequence && sequence->type == &PyTuple_Type) {
       Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(sequence->items.size())));
@@ -63,18 +65,46 @@ class Template {
     return Ref::steal(PyObject_CallFunction(known_object("stator.functions.Slot"), "n", index));
   }
 
+  /// The results of forward: of those that are no tensors, torch only counts how many there are.
+  Ref of_outputs(Value* output) {
+    if (auto* tensor = as<TensorValue>(output)) return slot(tensor);
+    std::vector<Value*> items = in_.unpack(output);
+    Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+    for (size_t i = 0; i < items.size(); ++i) {
+      auto* tensor = as<TensorValue>(items[i]);
+      Ref item = tensor ? slot(tensor) : Ref::borrow(Py_None);
+      PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), item.release());
+    }
+    return made;
+  }
+
   const std::vector<PyObject*>& tensors() const { return tensors_; }
 
  private:
+  Ref container(Value* value, const std::string& what) {
+    const PyTypeObject* type = in_.type_of(value);
+    const bool is_own = !value->source && (type == &PyList_Type || type == &PyDict_Type) &&
+                        !is_reachable(in_, value, output_) && containers_.insert(value).second;
+    if (!is_own) throw Break{BreakId::unknown_object, what + ": a " + type->tp_name + " that others may see"};
+    if (value->kind == Kind::List) {
+      Ref made = Ref::steal(PyList_New(0));
+      for (Value* item : in_.unpack(value)) PyList_Append(made.get(), of(item, what).get());
+      return made;
+    }
+    Ref made = Ref::steal(PyDict_New());
+    for (auto& [key, item] : mapping_items(in_, value)) {
+      PyObject* constant = in_.constant_of(key);
+      if (!constant) throw Break{BreakId::unknown_object, what + ": a dict with keys that are no constants"};
+      PyDict_SetItem(made.get(), constant, of(item, what).get());
+    }
+    return made;
+  }
+
   Interpreter& in_;
+  const Value* output_;
+  std::unordered_set<const Value*> containers_;
   std::vector<PyObject*> tensors_;  // fakes
 };
-
-bool requires_grad(Interpreter& in, Value* value) {
-  auto* tensor = as<TensorValue>(value);
-  Plainly inside(in);
-  return tensor && in.truth(in.get_attr(tensor, name("requires_grad")));
-}
 
 ObjectValue* new_context(Interpreter& in, const std::vector<Value*>& inputs) {
   auto* type = reinterpret_cast<PyTypeObject*>(known_object("stator.functions.TracedContext"));
@@ -85,22 +115,59 @@ ObjectValue* new_context(Interpreter& in, const std::vector<Value*>& inputs) {
   return context;
 }
 
-/// Runs the function's forward, in either of its two forms.
-Value* run_forward(Interpreter& in, Value* function, ObjectValue* context, const std::vector<Value*>& inputs) {
+/// Whether the function has a setup_context of its own, and a forward without context.
+bool has_setup(Interpreter& in, Value* function) {
   static PyObject* const no_setup = known_object("torch.autograd.function._SingleLevelFunction.setup_context");
+  auto* setup = as<FunctionValue>(in.get_attr(function, name("setup_context")));
+  return !setup || setup->function.get() != no_setup;
+}
+
+/// The arguments as torch hands them to forward: keywords take their places, by the names in its code. With a
+/// setup_context, defaults are filled in.
+std::vector<Value*> bound_inputs(Interpreter& in, Value* function, const CallArgs& args, bool with_setup) {
+  std::vector<Value*> inputs(args.positional.begin() + 1, args.positional.end());
+  auto* forward = as<FunctionValue>(in.get_attr(function, name("forward")));
+  if (args.keywords.empty() && !with_setup) return inputs;
+  if (!forward || forward->code->co_argcount < 1 || forward->code->co_kwonlyargcount ||
+      (with_setup && in.find_attr(forward, name("__wrapped__"))) ||
+      (with_setup && in.find_attr(forward, name("__signature__"))))
+    throw Break{BreakId::unknown_call, "a function of autograd whose forward has keywords of its own"};
+  const size_t skipped = with_setup ? 0 : 1, count = static_cast<size_t>(forward->code->co_argcount) - skipped;
+  const bool takes_more = forward->code->co_flags & CO_VARARGS;
+  if (inputs.size() > count && !(takes_more && args.keywords.empty()))
+    throw Break{BreakId::raises, "a function of autograd is called with too many arguments"};
+  const size_t given = inputs.size();
+  if (inputs.size() < count) inputs.resize(count, nullptr);
+  Ref names = Ref::steal(PyCode_GetVarnames(forward->code));
+  for (auto& [key, value] : args.keywords) {
+    size_t place = given;
+    while (place < count && PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), place + skipped), key.get()) != 0) ++place;
+    if (place == count) throw Break{BreakId::raises, "a function of autograd is called with an unknown keyword"};
+    inputs[place] = value;
+  }
+  if (with_setup && std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end()) {
+    Value* defaults = in.get_attr(forward, name("__defaults__"));
+    std::vector<Value*> values = in.is_same(defaults, in.none()) ? std::vector<Value*>{} : in.unpack(defaults);
+    for (size_t i = 0; i < count; ++i)
+      if (!inputs[i] && i + values.size() >= count) inputs[i] = values[i + values.size() - count];
+  }
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  if (std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end() || (with_setup && inputs.size() < count))
+    throw Break{BreakId::unknown_call, "a function of autograd is called with gaps between its arguments"};
+  return inputs;
+}
+
+/// Runs the function's forward, in either of its two forms.
+Value* run_forward(Interpreter& in, Value* function, ObjectValue* context, const std::vector<Value*>& inputs,
+                   bool with_setup) {
   Value* forward = in.get_attr(function, name("forward"));
-  Value* setup = in.get_attr(function, name("setup_context"));
-  auto* setup_function = as<FunctionValue>(setup);
-  if (setup_function && setup_function->function.get() == no_setup) {
+  if (!with_setup) {
     CallArgs args = arguments({context});
     args.positional.insert(args.positional.end(), inputs.begin(), inputs.end());
     return in.call(forward, std::move(args));
   }
-  auto* code = as<FunctionValue>(forward);
-  if (!code || static_cast<size_t>(code->code->co_argcount) != inputs.size() || code->code->co_kwonlyargcount)
-    throw Break{BreakId::unknown_call, "a function of autograd whose forward has defaults"};
   Value* output = in.call(forward, arguments(inputs));
-  in.call(setup, arguments({context, in.tuple(inputs), output}));
+  in.call(in.get_attr(function, name("setup_context")), arguments({context, in.tuple(inputs), output}));
   return output;
 }
 
@@ -154,26 +221,27 @@ Value* apply(Interpreter& in, CallArgs& args) {
   Value* function = args.positional.at(0);
   PyObject* type = in.constant_of(function);
   if (in.in_transform) throw Break{BreakId::unknown_call, "a function of autograd inside of a transform"};
-  if (!type || !args.keywords.empty()) throw Break{BreakId::unknown_call, "a function of autograd with keywords"};
+  if (!type) throw Break{BreakId::unknown_call, "a function of autograd that is not known"};
   if (!has_plain_subclasses(type))
     throw Break{BreakId::unknown_call, "a function of autograd with a metaclass of its own"};
-  std::vector<Value*> inputs(args.positional.begin() + 1, args.positional.end());
+  const bool with_setup = has_setup(in, function);
+  const std::vector<Value*> inputs = bound_inputs(in, function, args, with_setup);
   ObjectValue* context = new_context(in, inputs);
   Value* output = nullptr;
   {
     GradModeOff off;
-    output = run_forward(in, function, context, inputs);
+    output = run_forward(in, function, context, inputs, with_setup);
   }
   if (output->kind != Kind::Tensor && !(output->kind == Kind::Tuple && in.type_of(output) == &PyTuple_Type))
     throw Break{BreakId::unknown_call, "a function of autograd that gives something else than tensors"};
-  Template made(in);
+  Template made(in, output);
   Ref given = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
   for (size_t i = 0; i < inputs.size(); ++i) {
     auto* tensor = as<TensorValue>(inputs[i]);
     Ref part = tensor ? made.slot(tensor) : Ref::borrow(Py_None);
     PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i), part.release());
   }
-  Ref outputs = made.of(output, "a result of a function of autograd");
+  Ref outputs = made.of_outputs(output);
   Ref kept = context_template(in, context, made);
   Ref call = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.FunctionCall"), type, given.get(),
                                                      outputs.get(), kept.get(), nullptr));
@@ -187,98 +255,13 @@ Value* apply(Interpreter& in, CallArgs& args) {
   return replaced(in, output, results.get());
 }
 
-// ---- hooks on tensors
-
-void require_function(const CallArgs& args, const char* method) {
-  const bool known = args.positional.size() == 2 &&
-                     (args.positional[1]->kind == Kind::Function || args.positional[1]->kind == Kind::Method);
-  if (!known) throw Break{BreakId::unknown_call, std::string(method) + " of something that is no Python function"};
-}
-
-const char* const kRegisterHook = "torch.Tensor.register_hook";
-const char* const kPostAccumulate = "torch.Tensor.register_post_accumulate_grad_hook";
-
-template <const char* const& method>
-Value* register_hook(Interpreter& in, CallArgs& args) {
-  require_function(args, method);
-  const auto& steps = in.manner.hooks_of_copies;
-  bool is_written = std::find(steps.begin(), steps.end(), in.resumable_step()) != steps.end();
-  auto* tensor = as<TensorValue>(args.positional[0]);
-  Ref history = tensor ? Ref::steal(PyObject_GetAttrString(in.fake_of(tensor), "grad_fn")) : Ref();
-  if (method != kRegisterHook || !is_written || !history || history.get() == Py_None)
-    return defer_on_tensor(in, method, "the handle of a hook", args);
-  // The hook belongs to what the tensor is now. A copy made here still tells that when the plan ends.
-  CallArgs of_copy = arguments({in.call_method(tensor, "clone", {}), args.positional[1]});
-  return defer_on_tensor(in, "stator.functions.hook_behind", "the handle of a hook", of_copy);
-}
-
-Value* retain_grad(Interpreter& in, CallArgs& args) {
-  defer_on_tensor(in, "torch._C.TensorBase.retain_grad", "nothing", args);
-  return in.none();
-}
-
-// ---- checkpoints
-
-/// torch.utils.checkpoint.checkpoint, in the form that is not reentrant: the part becomes a graph of its own, and a
-/// node that has torch checkpoint it.
-Value* checkpoint(Interpreter& in, CallArgs& args) {
-  static constexpr const char* kOptions[] = {"determinism_check", "early_stop", "preserve_rng_state"};
-  if (in.in_transform) throw Break{BreakId::unknown_call, "torch.utils.checkpoint inside of a transform"};
-  Value* reentrant = args.keyword("use_reentrant");
-  if (!reentrant || in.constant_of(reentrant) != Py_False || args.keyword("context_fn") || args.keyword("debug"))
-    throw Break{BreakId::unknown_call, "torch.utils.checkpoint that is reentrant or has a context of its own"};
-  CallArgs inner = arguments({args.positional.begin() + 1, args.positional.end()});
-  Ref options = Ref::steal(PyDict_New());
-  for (auto& [key, value] : args.keywords) {
-    auto is = [&](const char* option) { return PyUnicode_CompareWithASCIIString(key.get(), option) == 0; };
-    PyObject* constant = in.constant_of(value);
-    if (is("use_reentrant")) continue;
-    if (std::none_of(std::begin(kOptions), std::end(kOptions), is)) {
-      inner.keywords.emplace_back(key, value);
-    } else if (!constant) {
-      throw Break{BreakId::unknown_call, "torch.utils.checkpoint with options that are no constants"};
-    } else {
-      PyDict_SetItem(options.get(), key.get(), constant);
-    }
-  }
-  // A second run of the part, by a backward pass, has other modes.
-  if (has_active_mode(in)) throw Break{BreakId::unknown_call, "torch.utils.checkpoint under a torch-function mode"};
-  const std::vector<Value*> given = inner.positional;
-  const size_t first = in.torch.node_count();
-  const char* const what = "a checkpointed part";
-  Value* result = run_part(in, args.positional.at(0), std::move(inner), what);
-  std::vector<TensorValue*> tensors;
-  collect_tensors(in, result, what, tensors);
-  // What no backward pass follows is not kept for one.
-  if (std::none_of(tensors.begin(), tensors.end(), [&](TensorValue* tensor) { return requires_grad(in, tensor); }))
-    return result;
-  std::vector<PyObject*> outputs, inputs;
-  for (TensorValue* tensor : tensors) {
-    PyObject* fake = in.fake_of(tensor);
-    if (std::find(outputs.begin(), outputs.end(), fake) == outputs.end()) outputs.push_back(fake);
-  }
-  TorchTracer::Part part = in.torch.cut(first, outputs);
-  if (!part.graph) in.torch_failed("checkpoint");
-  for (const Ref& input : part.inputs) inputs.push_back(input.get());
-  Ref graph = graph_object(part.graph), places = Ref::steal(PyList_New(0));
-  for (Value* value : given) {
-    auto* tensor = as<TensorValue>(value);
-    auto place = tensor ? std::find(inputs.begin(), inputs.end(), in.fake_of(tensor)) : inputs.end();
-    if (place == inputs.end()) continue;
-    Ref number = Ref::steal(PyLong_FromSsize_t(place - inputs.begin()));
-    PyList_Append(places.get(), number.get());
-  }
-  Ref call = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.Checkpoint"), graph.get(),
-                                                     places.get(), options.get(), nullptr));
-  in.locate();
-  if (!in.torch.add_call(call.get(), inputs, part.made.get(), true)) in.torch_failed("checkpoint");
-  return result;
-}
-
 constexpr ModelRow kRows[] = {
-    {"torch.Tensor.register_hook", register_hook<kRegisterHook>, 2, 2, "", true},
-    {"torch.Tensor.register_post_accumulate_grad_hook", register_hook<kPostAccumulate>, 2, 2, "", true},
+    {"torch.Tensor.register_hook", register_hook, 2, 2, "", true},
+    {"torch.Tensor.register_post_accumulate_grad_hook", register_post_accumulate_hook, 2, 2, "", true},
     {"torch._C.TensorBase.retain_grad", retain_grad, 1, 1},
+    {"torch.utils.hooks.RemovableHandle.remove", remove_hook, 1, 1},
+    {"torch.utils.hooks.RemovableHandle.__enter__", enter_handle, 1, 1},
+    {"torch.utils.hooks.RemovableHandle.__exit__", remove_hook, 4, 4},
     {"torch.utils.checkpoint.checkpoint", checkpoint, 1, ModelRow::kAny, "*"},
     {"torch.autograd.function.Function.apply.__func__", apply, 1, ModelRow::kAny, "*"},
 };

@@ -2,6 +2,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/hooks.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
 
@@ -105,6 +106,8 @@ Value* referent(Interpreter& in, CallArgs& args) {
   PyObject* object = PyWeakref_GET_OBJECT(reference->object.get());
   // The frame keeps its variables until the plan has run, also those that the program dropped on the way.
   if (in.is_variable(object)) throw Break{BreakId::unknown_call, "a weak reference to what a variable holds"};
+  if (PyDict_Check(object) && has_deferred_hooks(in))
+    throw Break{BreakId::unknown_call, "a weak reference to what may be the hooks of a tensor"};
   return in.wrap(object, in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
 }
 

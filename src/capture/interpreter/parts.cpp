@@ -1,6 +1,7 @@
 #include "capture/interpreter/parts.h"
 
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
 
@@ -35,6 +36,12 @@ void collect_tensors(Interpreter& in, Value* value, const std::string& what, std
   } else if (value->kind != Kind::Constant) {
     throw Break{BreakId::unknown_object, "the result of " + what + ": a " + in.type_of(value)->tp_name};
   }
+}
+
+bool requires_grad(Interpreter& in, Value* value) {
+  auto* tensor = as<TensorValue>(value);
+  Plainly inside(in);
+  return tensor && in.truth(in.get_attr(tensor, PyUnicode_InternFromString("requires_grad")));
 }
 
 }  // namespace stator::capture

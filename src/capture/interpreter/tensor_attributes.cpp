@@ -22,6 +22,7 @@ constexpr RefusedRow kRefused[] = {
     {"_version", "the version counter"},
     {"output_nr", "autograd's graph"},
     {"_backward_hooks", "hooks"},
+    {"_post_accumulate_grad_hooks", "hooks"},
     {"retains_grad", "autograd's graph"},
     {"data_ptr", "an address"},
     {"const_data_ptr", "an address"},

@@ -3,6 +3,7 @@
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/hooks.h"
 #include "capture/interpreter/iterators.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
@@ -378,6 +379,7 @@ PyTypeObject* Interpreter::type_of(Value* value) {
     case Kind::Array:
       return array_type(*this, static_cast<ArrayValue*>(value));
     case Kind::Opaque:
+      if (PyTypeObject* known = deferred_class(static_cast<OpaqueValue*>(value))) return known;
       throw Break{BreakId::unknown_object, std::string("the class of ") + static_cast<OpaqueValue*>(value)->what};
     case Kind::Null:
     case Kind::Unread:

@@ -1,11 +1,13 @@
-"""Control flow as operators: torch.cond, while_loop, map. All branches are in the graph; each run chooses."""
+"""Control flow as operators: torch.cond, while_loop, map, scan. All branches are in the graph; each run chooses."""
 
 import copy
 
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import stator
@@ -262,6 +264,21 @@ def test_fx_form():
         assert_same(gradients(compiled, p, inputs), gradients(fn, p, inputs))
 
 
+def test_node_of_autograd():
+    def fn(p, a):
+        made = torch.cond(p, torch.sin, torch.cos, (a,))
+        return type(made.grad_fn).__name__
+
+    def outside(call):
+        return [type(made.grad_fn).__name__ for made in (call(yes), call(no))]
+
+    def choose(p):
+        return torch.cond(p, torch.sin, lambda t: t * 2, (vector(grad=True),))
+
+    assert outside(stator.compile(choose)) == outside(choose)
+    assert stator.compile(fn)(yes, vector(grad=True)) == fn(yes, vector(grad=True))
+
+
 # ---- loops
 
 
@@ -270,6 +287,14 @@ def test_while_loop():
         return while_loop(lambda k, t: k < 5, lambda k, t: (k + 1, t * 2 + b), (n, a * 1))
 
     check_whole(fn, *[(torch.tensor(n), vector(), vector(2.0)) for n in (0, 3, 5, 7)])
+
+
+def test_body_that_knows_what_it_is_given():
+    # The tensor in the closure stays what it is, while the one that is carried changes.
+    def fn(n, a):
+        return while_loop(lambda k, t, u: k < 3, lambda k, t, u: (k + 1, t + a * u, u + 1), (n, a, a))
+
+    check_whole(fn, (torch.tensor(0), vector()), (torch.tensor(2), vector(2.0)))
 
 
 def test_while_loop_with_data():
@@ -315,3 +340,101 @@ def test_map_over_several():
         return map_rows(lambda rows: rows[0] * rows[1], [a, b])
 
     check_whole(fn, (torch.arange(6.0).reshape(3, 2), torch.ones(3, 2)))
+
+
+def test_map_over_what_its_body_knows_is_left_to_torch():
+    def fn(a):
+        try:
+            return map_rows(lambda rows: rows[0] * rows[1] + a.sum(0), [a, a])
+        except Exception as error:
+            return type(error).__name__
+
+    rows = torch.arange(6.0).reshape(3, 2)
+    assert_same(stator.compile(fn)(rows), fn(rows))
+
+
+def row_gradients(call, *tensors):
+    given = [tensor.clone().requires_grad_() for tensor in tensors]
+    made = torch.utils._pytree.tree_leaves(call(*given))
+    sum((tensor * tensor).sum() for tensor in made).backward()
+    return [tensor.detach() for tensor in made], [tensor.grad for tensor in given]
+
+
+# ---- scans
+
+
+def running(carry, row):
+    return carry + row, (carry * row).sin()
+
+
+@pytest.mark.parametrize("how", [{}, {"reverse": True}, {"dim": 1}, {"dim": -1, "reverse": True}])
+def test_scan(how):
+    def fn(init, xs):
+        carry, out = scan(running, init, xs, **how)
+        return carry, out * 2
+
+    xs = torch.arange(9.0).reshape(3, 3) / 5
+    check_whole(fn, (vector(), xs), (vector(2.0), xs.T), graphs=2)
+
+
+def test_scan_over_structures():
+    def step(carry, rows):
+        total = carry["total"] + rows[0] * rows[1]["b"]
+        return {"total": total, "count": carry["count"] + 1}, [total * 2, (carry["count"] * 1.0, rows[0].cos())]
+
+    def fn(a, b):
+        return scan(step, {"total": torch.zeros(3), "count": torch.tensor(0)}, (a, {"b": b}))
+
+    rows = torch.arange(6.0).reshape(2, 3)
+    check_whole(fn, (rows, rows + 1), (rows.mul(3), rows))
+
+
+def test_scan_that_knows_what_it_is_given():
+    def fn(init, xs, weight):
+        return scan(lambda c, x: (c * 0.5 + x + init, (x @ weight) + xs.sum() + c), init, xs)
+
+    xs = torch.arange(9.0).reshape(3, 3) / 5
+    check_whole(fn, (vector(), xs, xs + 1), (vector(3.0), xs, xs))
+
+
+def test_gradients_of_scan():
+    def fn(init, xs, weight):
+        return scan(lambda c, x: ((c * weight + x).tanh(), (c.clone(), (c * x).sum())), init, xs)
+
+    xs = torch.arange(12.0).reshape(4, 3) / 7
+    compiled = stator.compile(fn, fullgraph=True)
+    assert_same(row_gradients(compiled, vector(), xs, vector(0.5)), row_gradients(fn, vector(), xs, vector(0.5)))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda c, x: (c, c + x),
+        lambda c, x: (c + x, x),
+        lambda c, x: ((c + x).double(), x * 2),
+        lambda c, x: ([c + x], x * 2),
+        lambda c, x: c + x,
+        lambda c, x: (c.add_(x), x * 2),
+    ],
+)
+def test_scan_that_torch_refuses(step):
+    def fn(init, xs):
+        try:
+            return scan(step, init, xs)
+        except Exception as error:
+            return type(error).__name__
+
+    xs = torch.arange(6.0).reshape(2, 3)
+    assert_same(stator.compile(fn)(vector(), xs), fn(vector(), xs))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan(reverse):
+    def fn(a, b):
+        pair = associative_scan(
+            lambda l, r: (l[0] * r[0], l[1] * r[0] + r[1]), (a, b), 0, reverse=reverse, combine_mode="generic"
+        )
+        return pair, associative_scan(lambda l, r: l + r, a, 1, reverse=reverse, combine_mode="generic")
+
+    xs = torch.arange(15.0).reshape(5, 3) / 7
+    check_whole(fn, (xs, xs + 1), (xs[:4], xs[1:]), graphs=2)

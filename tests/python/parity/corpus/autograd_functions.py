@@ -363,3 +363,100 @@ class Watched(Watching):
 @program(f(3, grad=True), f(3, grad=True))
 def subclasses_are_watched(x):
     return Watched.apply(x) + 1
+
+
+class Weighted(Function):
+    @staticmethod
+    def forward(ctx, x, weight=2.0, power=1):
+        ctx.save_for_backward(x)
+        ctx.rest = (weight, power, ctx.needs_input_grad)
+        return x**power * weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        weight, power, needs = ctx.rest
+        log.append((weight, power, needs))
+        return tuple([grad * weight * x] + [None] * (len(needs) - 1))
+
+
+@program(f(3, grad=True), f(3, grad=True), f(3))
+def called_with_keywords(x):
+    return (
+        Weighted.apply(x, weight=3.0),
+        Weighted.apply(x, power=2, weight=0.5),
+        Weighted.apply(x=x),
+        Weighted.apply(x, 4.0, power=3),
+    )
+
+
+class Shifted(Function):
+    @staticmethod
+    def forward(x, by=1.0, times=3):
+        return (x + by) * times
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        log.append(len(inputs))
+        ctx.by, ctx.times = inputs[1:]
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.times * ctx.by, None, None
+
+
+@program(f(3, grad=True), f(3, grad=True), f(3))
+def defaults_of_forward(x):
+    return Shifted.apply(x), Shifted.apply(x, 2.0), Shifted.apply(times=2, x=x), Shifted.apply(x, times=5)
+
+
+class Pair:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+class Sundry(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y, [1, y * 2], Pair(y + 1, "b"), None
+
+    @staticmethod
+    def backward(ctx, grad, *others):
+        (y,) = ctx.saved_tensors
+        log.append(others)
+        return grad * y
+
+
+@program(f(3, grad=True), f(3, grad=True), f(3))
+def results_that_are_no_tensors(x):
+    y, items, pair, nothing = Sundry.apply(x)
+    return y + items[1] + pair.a, items, pair.b, nothing, items[1].requires_grad, pair.a.requires_grad
+
+
+class Remembering(Function):
+    @staticmethod
+    def forward(ctx, x, sizes):
+        ctx.sizes = sizes
+        ctx.notes = {"shapes": [x.shape, (x + 1).shape], "kept": x * 2}
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.sizes.append(len(ctx.sizes))
+        ctx.notes["shapes"].pop()
+        log.append((list(ctx.sizes), ctx.notes["shapes"]))
+        return grad * ctx.notes["kept"] * ctx.sizes[0], None
+
+
+@program(f(3, grad=True), f(3, grad=True), f(3, grad=True))
+def containers_in_the_context(x):
+    return Remembering.apply(x, [2, 3]) + Remembering.apply(x, [4])
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def containers_that_others_see(x):
+    sizes = [2, 3]
+    y = Remembering.apply(x, sizes)
+    return y, sizes

@@ -1,5 +1,7 @@
 """Hooks on modules and tensors."""
 
+import functools
+
 import torch
 from torch import nn
 
@@ -295,3 +297,82 @@ def gradient_retained(x):
     y.retain_grad()
     z = y.sin()
     return z, y
+
+
+@factory(f(3, grad=True), f(3, grad=True))
+def hook_replaced_around_a_break():
+    def fn(x):
+        handle = x.register_hook(lambda g: g * 2)
+        print("between")
+        handle.remove()
+        x.register_hook(lambda g: g * 3)
+        return x.sin()
+
+    return fn
+
+
+kept = {}
+
+
+@program(
+    f(3, grad=True),
+    call(f(3, grad=True), before=lambda fn: kept.clear()),
+    call(f(3, grad=True), before=lambda fn: None),
+)
+def handle_from_elsewhere_removed(x):
+    y = x * 2
+    if "handle" in kept:
+        kept["handle"].remove()
+    else:
+        kept["handle"] = x.register_hook(lambda g: g * 7)
+    x.register_hook(lambda g: g + 1)
+    return y.cos()
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def hook_removed_after_a_write(x):
+    y = x * 2
+    handle = y.register_hook(lambda g: g * 5)
+    y.mul_(3)
+    other = y.register_hook(lambda g: g + 1)
+    handle.remove()
+    z = y.sin()
+    other.remove()
+    other.remove()
+    return z
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def hook_inside_of_a_block(x):
+    y = x * 2
+    with y.register_hook(lambda g: g * 5) as handle:
+        z = y.sin()
+    return z, type(handle).__name__, isinstance(handle, torch.utils.hooks.RemovableHandle), handle is None
+
+
+class Gain:
+    def __init__(self, gain):
+        self.gain = gain
+
+    def __call__(self, g):
+        log.append(self.gain)
+        self.gain += 1
+        return g * self.gain
+
+
+def times(g, factor):
+    log.append(factor)
+    return g * factor
+
+
+gain = Gain(2.0)
+
+
+@program(f(3, grad=True), f(3, grad=True))
+def hooks_that_are_objects(x):
+    y = x * 2
+    y.register_hook(gain)
+    y.register_hook(Gain(3.0))
+    y.register_hook(functools.partial(times, factor=4))
+    y.register_hook(torch.sin)
+    return y.sin()
