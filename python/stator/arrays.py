@@ -163,6 +163,8 @@ def attribute(array: Array, name: str) -> Any:
         raise Refused(f"ndarray.{name}")
     stand_in = _stand_in(array)
     expected = _call_real(getattr, (stand_in, name), {})
+    if not expected.flags.writeable:
+        raise Refused(f"ndarray.{name} gives what cannot be written to")
     result = getattr(_twin_module().ndarray(array.tensor), name)
     return _result(result, expected, name, [(array, stand_in)])
 

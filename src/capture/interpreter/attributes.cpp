@@ -50,6 +50,18 @@ Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name) {
   return nullptr;
 }
 
+/// The index that a field of a named tuple's class stands for; below 0: it is no such descriptor.
+Py_ssize_t tuple_field(PyObject* descriptor) {
+  static PyObject* const field = known_object("_collections._tuplegetter");
+  if (reinterpret_cast<PyObject*>(Py_TYPE(descriptor)) != field) return -1;
+  Ref parts = Ref::steal(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
+  PyObject* arguments = parts ? PyTuple_GetItem(parts.get(), 1) : nullptr;
+  PyObject* index = arguments ? PyTuple_GetItem(arguments, 0) : nullptr;
+  Py_ssize_t at = index ? PyLong_AsSsize_t(index) : -1;
+  PyErr_Clear();
+  return at;
+}
+
 bool is_attribute_error(Interpreter& in, const Raise& raised) {
   return is_exception(in, raised.exception, PyExc_AttributeError);
 }
@@ -237,7 +249,9 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     if (is_exception_class(type))
       if (Value* field = exception_field(in, object, name)) return field;
     if (object->object) return native_field(in, object, on_class, name);
-    if (kind == &PyMemberDescr_Type && !is_exception_class(type) && type != &PyTraceBack_Type) return nullptr;
+    // A slot that the program never filled; what a class in C describes is there.
+    PyTypeObject* definer = reinterpret_cast<PyDescrObject*>(on_class)->d_type;
+    if (kind == &PyMemberDescr_Type && (definer->tp_flags & Py_TPFLAGS_HEAPTYPE)) return nullptr;
     unknown_attribute(type, name, "a field that its class computes");
   }
   if (Value* own = own_attr(in, object, name)) return own;
@@ -279,6 +293,10 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
     return constant(Ref::steal(type->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))));
   }
   if (PyCFunction_Check(descriptor)) return constant(descriptor);
+  if (Py_ssize_t field = self ? tuple_field(descriptor) : -1; field >= 0) {
+    SequenceValue* items = list_part(self);
+    if (items && field < static_cast<Py_ssize_t>(items->items.size())) return item(items, field);
+  }
   if (auto* tensor = as<TensorValue>(self); tensor && type == &PyGetSetDescr_Type)
     return tensor_field(*this, tensor, name);
   if (!type->tp_descr_get) return pinned(descriptor);

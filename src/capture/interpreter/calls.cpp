@@ -10,6 +10,7 @@
 #include "capture/interpreter/misfits.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/overrides.h"
+#include "capture/interpreter/slots.h"
 #include "capture/interpreter/tensor_attributes.h"
 
 namespace stator::capture {
@@ -237,6 +238,7 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
     case CallableKind::Unknown:
       break;
   }
+  if (Value* result = call_slot(in, callable, args)) return result;
   if (is_exception_init(callable)) {
     auto* exception = args.positional.empty() ? nullptr : as<ObjectValue>(args.positional[0]);
     if (!exception || exception->object || !args.keywords.empty())

@@ -36,6 +36,11 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
   }
   Source* dict_source = instance_dict_source(in, source, dict);
   if (found) return in.wrap(found, in.sources().child(dict_source, SourceKind::DictItem, 0, name, found));
+  if (on_class) {
+    in.guard(dict_source, FactKind::Absent, name);
+    in.guard_class(Py_TYPE(object));
+    return in.bind_descriptor(on_class, Py_TYPE(object), module, name);
+  }
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   PyObject* fallback = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), getattr);
   if (fallback && PyFunction_Check(fallback)) {
@@ -102,6 +107,23 @@ Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   return in.call(in.bind_descriptor(fallback, meta, self, getattr), arguments({in.constant(name)}));
 }
 
+/// What a program may have hung on a cached function or a member of an enumeration, and may change; null if nothing.
+static Value* written_to_constant(Interpreter& in, ConstantValue* constant, PyObject* on_class, PyObject* name) {
+  PyObject* object = constant->object.get();
+  PyTypeObject* type = Py_TYPE(object);
+  bool is_member = PyType_IsSubtype(Py_TYPE(type), enum_meta_type());
+  if ((!is_member && type != lru_cache_type()) || (on_class && is_data_descriptor(on_class))) return nullptr;
+  std::string text = text_of(name);
+  if (is_member && text.starts_with("_") && text.ends_with("_")) return nullptr;  // what makes it the member it is
+  Ref dict = Ref::steal(PyObject_GenericGetDict(object, nullptr));
+  PyErr_Clear();
+  PyObject* own = dict ? plain_item(dict.get(), name) : nullptr;
+  if (!own) return nullptr;
+  Source* source = constant->source ? constant->source : in.sources().pinned(object, name_of(object).c_str());
+  Source* from = instance_dict_source(in, source, dict.get());
+  return in.wrap(own, in.sources().child(from, SourceKind::DictItem, 0, name, own));
+}
+
 Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   PyObject* object = constant->object.get();
   if (PyModule_Check(object)) return python_module_attr(in, constant, name);
@@ -116,6 +138,7 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   bool is_modelled = kind == &PyWrapperDescr_Type && model_of(on_class);
   if (kind == &PyFunction_Type || kind == &PyProperty_Type || kind == &PyMethodDescr_Type || is_modelled)
     return in.bind_descriptor(on_class, type, constant, name);
+  if (Value* own = written_to_constant(in, constant, on_class, name)) return own;
   Ref found = Ref::steal(PyObject_GetAttr(object, name));
   if (!found) {
     PyErr_Clear();

@@ -1,4 +1,5 @@
 // Classes: making instances, isinstance and friends.
+#include "capture/interpreter/classes.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
@@ -29,6 +30,22 @@ bool has_plain_check(PyTypeObject* cls) {
   return _PyType_Lookup(Py_TYPE(cls), check) == plain;
 }
 
+/// Which attribute of an object that stands for classes holds them; null if it is no such object.
+const char* class_part(PyTypeObject* type) {
+  struct Row {
+    PyObject* type;
+    const char* part;
+  };
+  static const Row rows[] = {{known_object("types.UnionType"), "__args__"},
+                             {known_object("typing._UnionGenericAlias"), "__args__"},
+                             {known_object("typing._SpecialGenericAlias"), "__origin__"},
+                             {known_object("typing._CallableType"), "__origin__"},
+                             {known_object("typing._TupleType"), "__origin__"}};
+  for (const Row& row : rows)
+    if (row.type == reinterpret_cast<PyObject*>(type)) return row.part;
+  return nullptr;
+}
+
 /// torch.FloatTensor and its like, which name a dtype and a device.
 bool is_tensor_kind(PyTypeObject* type) {
   static PyTypeObject* const metaclass = Py_TYPE(known_object("torch.FloatTensor"));
@@ -49,6 +66,22 @@ bool is_of_kind(Interpreter& in, Value* value, PyObject* kind) {
 
 }  // namespace
 
+/// An instance can say that it is of another class than it is.
+static void refuse_other_class(PyTypeObject* type) {
+  static PyObject* const name = PyUnicode_InternFromString("__class__");
+  static PyObject* const plain = known_object("builtins.object.__class__");
+  if (_PyType_Lookup(type, name) != plain)
+    throw Break{BreakId::unknown_call,
+                std::string("isinstance of a class with a __class__ of its own: ") + type->tp_name};
+}
+
+bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls) {
+  PyTypeObject* type = in.type_of(value);
+  if (PyType_IsSubtype(type, cls)) return true;
+  refuse_other_class(type);
+  return false;
+}
+
 bool Interpreter::is_instance(Value* value, Value* classes) {
   if (auto* sequence = as_sequence(classes)) {
     for (size_t i = 0; i < sequence->items.size(); ++i)
@@ -64,16 +97,16 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   }
   PyTypeObject* type = type_of(value);
   if (!PyType_Check(cls)) {
-    static PyObject* const union_type = known_object("types.UnionType");
-    if (reinterpret_cast<PyObject*>(Py_TYPE(cls)) == union_type) {
-      Ref parts = Ref::steal(PyObject_GetAttrString(cls, "__args__"));
-      return is_instance(value, constant(std::move(parts)));
-    }
-    throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
+    const char* part = class_part(Py_TYPE(cls));
+    Ref classes = part ? Ref::steal(PyObject_GetAttrString(cls, part)) : Ref();
+    PyErr_Clear();
+    if (!classes) throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
+    return is_instance(value, constant(std::move(classes)));
   }
   auto* wanted = reinterpret_cast<PyTypeObject*>(cls);
   if (is_tensor_kind(wanted)) return is_of_kind(*this, value, cls);
   if (type == wanted || PyType_IsSubtype(type, wanted)) return true;
+  refuse_other_class(type);
   static PyTypeObject* const tensor_meta = reinterpret_cast<PyTypeObject*>(known_object("torch._C._TensorMeta"));
   if (has_plain_check(wanted) || Py_TYPE(wanted) == tensor_meta) return false;
   if (value->kind == Kind::Tensor && wanted == TorchTracer::parameter_type()) return false;

@@ -3,6 +3,45 @@
 #include "capture/guards/literals.h"
 
 namespace stator::capture {
+namespace {
+
+/// Which values compare by more than identity with each other; those of two families never do.
+enum class Family : uint8_t { Unknown, Tuple, List, Dict, Set, Other, Literal };
+Family family_of(Interpreter& in, Value* value) {
+  switch (value->kind) {
+    case Kind::Tuple:
+      return Family::Tuple;
+    case Kind::List:
+      return Family::List;
+    case Kind::Dict:
+      return Family::Dict;
+    case Kind::Set:
+      return Family::Set;
+    case Kind::View:
+      return static_cast<ViewValue*>(value)->part == ViewValue::Part::Values ? Family::Other : Family::Set;
+    case Kind::Function:
+    case Kind::Iterator:
+      return Family::Other;
+    case Kind::Constant: {
+      PyTypeObject* type = in.type_of(value);
+      if (PyType_IsSubtype(type, &PyTuple_Type)) return Family::Tuple;
+      if (type == &PyFrozenSet_Type) return Family::Set;
+      if (is_literal_type(type)) return Family::Literal;
+      return PyType_Check(in.constant_of(value)) && Py_TYPE(in.constant_of(value)) == &PyType_Type ? Family::Other
+                                                                                                   : Family::Unknown;
+    }
+    default:
+      return Family::Unknown;
+  }
+}
+
+}  // namespace
+
+bool are_strangers(Interpreter& in, int op, Value* a, Value* b) {
+  Family x = family_of(in, a), y = family_of(in, b);
+  if (x == Family::Unknown || y == Family::Unknown) return false;
+  return x != y || x == Family::Other || (x == Family::Dict && op != Py_EQ && op != Py_NE);
+}
 
 bool same_though_unequal(Interpreter& in, Value* a, Value* b) {
   auto *x = as<ConstantValue>(a), *y = as<ConstantValue>(b);

@@ -10,6 +10,9 @@ namespace stator::capture {
 bool same_or_equal(Interpreter& in, Value* a, Value* b);
 /// Of two values that `==` tells apart: whether they are one object all the same. Breaks as above.
 bool same_though_unequal(Interpreter& in, Value* a, Value* b);
+/// Whether the classes of two values say nothing of each other under this comparison (Py_LT ...): by identity they are
+/// equal or not, and have no order. False where that is not known.
+bool are_strangers(Interpreter& in, int op, Value* a, Value* b);
 /// Breaks for a literal that does not equal itself.
 void refuse_unequal_to_itself(PyObject* literal);
 

@@ -51,8 +51,13 @@ Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
   }
   PyObject* number = in.constant_of(in.call(in.bind_descriptor(found, object->type, object, kHashName), {}));
   if (!number || !PyLong_Check(number)) throw Break{BreakId::raises, "__hash__ gave no int"};
-  // A hash is the int that __hash__ gives, folded as ints are.
-  return PyObject_Hash(number);
+  // An int that fits is the hash as it is; only a larger one is folded as ints are.
+  Py_ssize_t hash = PyLong_AsSsize_t(number);
+  if (hash == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return PyObject_Hash(number);
+  }
+  return hash == -1 ? -2 : hash;
 }
 
 Ref literal_key(Interpreter& in, Value* key) {

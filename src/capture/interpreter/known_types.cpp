@@ -1,8 +1,10 @@
 #include "capture/interpreter/known_types.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace stator::capture {
 
@@ -110,11 +112,39 @@ static PyTypeObject* transparent_type = nullptr;
 void set_transparent_type(PyTypeObject* type) { transparent_type = type; }
 bool is_transparent(PyTypeObject* type) { return type == transparent_type; }
 
+/// Whether instances behave as tuples do wherever the language itself asks them something.
+static bool behaves_as_tuple(PyTypeObject* type) {
+  static constexpr const char* kAsked[] = {
+      "__add__",      "__radd__",      "__iadd__",    "__mul__",          "__rmul__",    "__imul__",     "__len__",
+      "__getitem__",  "__contains__",  "__iter__",    "__reversed__",     "__eq__",      "__ne__",       "__lt__",
+      "__le__",       "__gt__",        "__ge__",      "__hash__",         "__bool__",    "__call__",     "__getattr__",
+      "__neg__",      "__pos__",       "__invert__",  "__getattribute__", "__abs__",     "__index__",    "__int__",
+      "__float__",    "__sub__",       "__rsub__",    "__isub__",         "__truediv__", "__rtruediv__", "__itruediv__",
+      "__floordiv__", "__rfloordiv__", "__mod__",     "__rmod__",         "__divmod__",  "__rdivmod__",  "__pow__",
+      "__rpow__",     "__matmul__",    "__rmatmul__", "__imatmul__",      "__and__",     "__rand__",     "__iand__",
+      "__or__",       "__ror__",       "__ior__",     "__xor__",          "__rxor__",    "__ixor__",     "__lshift__",
+      "__rlshift__",  "__rshift__",    "__rrshift__", "__setattr__",      "__delattr__", "__enter__",    "__del__",
+  };
+  static const std::vector<PyObject*> names = [] {
+    std::vector<PyObject*> made;
+    for (const char* name : kAsked) made.push_back(PyUnicode_InternFromString(name));
+    return made;
+  }();
+  return std::all_of(names.begin(), names.end(),
+                     [&](PyObject* name) { return _PyType_Lookup(type, name) == _PyType_Lookup(&PyTuple_Type, name); });
+}
+
 bool is_named_tuple(PyTypeObject* type) {
   if (type == &PyTuple_Type || !PyType_IsSubtype(type, &PyTuple_Type)) return false;
+  if (type->tp_dictoffset != 0 || !behaves_as_tuple(type)) return false;
   static PyObject* fields = PyUnicode_InternFromString("_fields");
   static PyObject* structseq = PyUnicode_InternFromString("n_sequence_fields");
   return _PyType_Lookup(type, fields) || _PyType_Lookup(type, structseq);
+}
+
+static PyTypeObject* tuple_field_type() {
+  static PyTypeObject* t = known_type("_collections._tuplegetter");
+  return t;
 }
 
 bool is_module_instance(PyObject* object) { return PyObject_TypeCheck(object, module_class()); }
@@ -131,6 +161,7 @@ bool is_value_type(PyTypeObject* type) {
       {"datetime.datetime", "datetime", "datetime"},
       {"datetime.timedelta", "datetime", "timedelta"},
       {"datetime.time", "datetime", "time"},
+      {"numpy.dtype", "numpy", "dtype"},
   };
   for (const Row& row : rows) {
     if (std::strcmp(type->tp_name, row.name) != 0) continue;
@@ -163,7 +194,7 @@ bool is_known_by_identity(PyObject* object) {
   static PyTypeObject* const generator = known_type("torch._C.Generator");
   if (PyType_IsSubtype(type, generic_alias) || type == union_type || PyType_IsSubtype(type, typing_alias) ||
       type == type_var || type == special_form || type == op_overload || type == op_packet || type == generator ||
-      type == lru_cache_type())
+      type == lru_cache_type() || type == tuple_field_type())
     return true;
   return PyType_IsSubtype(Py_TYPE(type), enum_meta_type());
 }

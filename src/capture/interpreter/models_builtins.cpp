@@ -28,14 +28,33 @@ Value* model_len(Interpreter& in, CallArgs& args) {
 Value* model_isinstance(Interpreter& in, CallArgs& args) {
   return in.boolean(in.is_instance(args.positional[0], args.positional[1]));
 }
+bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
+  static PyObject* const name = PyUnicode_InternFromString("__subclasscheck__");
+  static PyObject* const abc_check = known_object("abc.ABCMeta.__subclasscheck__");
+  if (PyTuple_Check(of)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(of); ++i)
+      if (is_subclass(in, cls, PyTuple_GET_ITEM(of, i))) return true;
+    return false;
+  }
+  PyObject* check = PyType_Check(of) ? _PyType_Lookup(Py_TYPE(of), name) : nullptr;
+  if (check == abc_check && check) {
+    // Such classes answer from their registry, which has a counter.
+    in.guard(in.sources().pinned(of, reinterpret_cast<PyTypeObject*>(of)->tp_name), FactKind::AbcToken, nullptr,
+             abc_token());
+  } else if (check && PyFunction_Check(check)) {
+    Value* asked = in.constant(reinterpret_cast<PyObject*>(cls));
+    return in.truth(in.call(type_method(in, in.constant(of), name), arguments({asked})));
+  }
+  int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(cls), of);
+  if (answer < 0) throw Break{BreakId::raises, take_error_text()};
+  return answer;
+}
 Value* model_issubclass(Interpreter& in, CallArgs& args) {
   Ref cls = in.literal_of(args.positional[0]), of = in.literal_of(args.positional[1]);
   if (!cls || !of || !PyType_Check(cls.get()))
     throw Break{BreakId::unknown_call, "issubclass of something that is no class"};
   in.guard_class(cls.as<PyTypeObject>());
-  int answer = PyObject_IsSubclass(cls.get(), of.get());
-  if (answer < 0) throw Break{BreakId::raises, take_error_text()};
-  return in.boolean(answer);
+  return in.boolean(is_subclass(in, cls.as<PyTypeObject>(), of.get()));
 }
 Value* model_callable(Interpreter& in, CallArgs& args) {
   Value* value = args.positional[0];
@@ -131,24 +150,22 @@ Value* extreme(Interpreter& in, CallArgs& args, int op, const char* name) {
   bool several = args.positional.size() > 1;
   Value *key = args.keyword("key"), *fallback = args.keyword("default");
   if (several && fallback) throw Break{BreakId::raises, "a default with several arguments"};
-  std::vector<Value*> items = several ? args.positional : in.unpack(args.positional[0]);
   if (key && in.is_same(key, in.none())) key = nullptr;
-  if (items.empty()) {
-    if (fallback) return fallback;
-    return call_literal(in, known_object(name), arguments({in.tuple({})}));
+  Value* over = several ? in.tuple(args.positional) : args.positional[0];
+  if (!key) {
+    over = in.tuple(in.unpack(over));
+    if (Value* number = number_extreme(in, op == Py_GT ? "max" : "min", as_sequence(over)->items)) return number;
   }
-  if (!key)
-    if (Value* number = number_extreme(in, op == Py_GT ? "max" : "min", items)) return number;
-  auto rank = [&](Value* item) { return key ? in.call(key, arguments({item})) : item; };
-  Value *best = items[0], *best_rank = rank(items[0]);
-  for (size_t i = 1; i < items.size(); ++i) {
-    Value* candidate = rank(items[i]);
-    if (in.truth(in.compare(op, candidate, best_rank))) {
-      best = items[i];
-      best_rank = candidate;
-    }
+  // An item is asked for after the one before it was ranked.
+  Value *iterator = in.iterate(over), *best = nullptr, *best_rank = nullptr;
+  while (Value* item = in.next(iterator)) {
+    Value* candidate = key ? in.call(key, arguments({item})) : item;
+    if (best && !in.truth(in.compare(op, candidate, best_rank))) continue;
+    best = item;
+    best_rank = candidate;
   }
-  return best;
+  if (best) return best;
+  return fallback ? fallback : call_literal(in, known_object(name), arguments({in.tuple({})}));
 }
 Value* model_max(Interpreter& in, CallArgs& args) { return extreme(in, args, Py_GT, "builtins.max"); }
 Value* model_min(Interpreter& in, CallArgs& args) { return extreme(in, args, Py_LT, "builtins.min"); }

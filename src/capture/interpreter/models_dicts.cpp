@@ -131,12 +131,9 @@ Value* move_to_end(Interpreter& in, CallArgs& args) {
 
 /// dict.fromkeys, which is bound to the class it is called on.
 Value* from_keys(Interpreter& in, CallArgs& args) {
-  PyObject* cls = in.constant_of(args.positional[0]);
-  if (cls != reinterpret_cast<PyObject*>(&PyDict_Type) && cls != reinterpret_cast<PyObject*>(&PyODict_Type))
-    throw Break{BreakId::unknown_call, "fromkeys of a dict subclass"};
-  auto* made = in.arena.make<DictValue>(reinterpret_cast<PyTypeObject*>(cls));
-  Value* value = argument(args, 2, "value");
-  for (Value* key : in.unpack(args.positional[1])) in.dict_set(made, key, value ? value : in.none());
+  Value* made = in.call(args.positional[0], {});
+  Value *value = argument(args, 2, "value"), *iterator = in.iterate(args.positional[1]);
+  while (Value* key = in.next(iterator)) in.set_item(made, key, value ? value : in.none());
   return made;
 }
 

@@ -219,11 +219,11 @@ Value* contains(Interpreter& in, CallArgs& args) {
 }
 Value* init(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
-  std::vector<Value*> items =
-      args.positional.size() > 1 ? unpack_hinted(in, args.positional[1]) : std::vector<Value*>{};
-  list->items = std::move(items);
+  list->items.clear();
+  if (args.positional.size() > 1) extend_list(in, list, args.positional[1]);
   return changed(in, list);
 }
+Value* reversed(Interpreter& in, CallArgs& args) { return reversed_items(in, self_of(in, args)); }
 template <int op>
 Value* binary(Interpreter& in, CallArgs& args) {
   SequenceValue *a = self_of(in, args), *b = in.list_part(args.positional[1]);
@@ -285,6 +285,7 @@ constexpr ModelRow kRows[] = {
     {"builtins.list.__imul__", repeat_in_place, 2, 2},
     {"builtins.list.__mul__", binary<5>, 2, 2},
     {"builtins.list.__rmul__", binary<5>, 2, 2},
+    {"builtins.list.__reversed__", reversed, 1, 1},
     {"builtins.list.__eq__", compare<Py_EQ>, 2, 2},
     {"builtins.list.__ne__", compare<Py_NE>, 2, 2},
     {"builtins.list.__lt__", compare<Py_LT>, 2, 2},

@@ -1,4 +1,5 @@
 // Methods of object and type.
+#include "capture/interpreter/classes.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
@@ -98,6 +99,14 @@ Value* call_class(Interpreter& in, CallArgs& args) {
   rest.positional.erase(rest.positional.begin());
   return make_instance(in, made_class(in, args), std::move(rest));
 }
+Value* instance_check(Interpreter& in, CallArgs& args) {
+  return in.boolean(is_plain_instance(in, args.positional[1], made_class(in, args)));
+}
+Value* subclass_check(Interpreter& in, CallArgs& args) {
+  PyObject* asked = in.constant_of(args.positional[1]);
+  if (!asked || !PyType_Check(asked)) throw Break{BreakId::unknown_call, "type.__subclasscheck__ of another object"};
+  return in.boolean(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(asked), made_class(in, args)));
+}
 Value* init_namespace(Interpreter& in, CallArgs& args) {
   for (auto& [name, value] : args.keywords) plain_set_attr(in, self_of(args, "__init__"), name.get(), value);
   return in.none();
@@ -119,30 +128,7 @@ Value* not_equal(Interpreter& in, CallArgs& args) {
   return in.boolean(!in.truth(same));
 }
 
-PyTypeObject* class_in(Interpreter& in, Value* value) {
-  PyObject* object = in.constant_of(value);
-  if (!object || !PyType_Check(object)) throw Break{BreakId::unknown_call, "a check of a class that is not known"};
-  return reinterpret_cast<PyTypeObject*>(object);
-}
-/// What `isinstance` and `issubclass` ask for where no metaclass has another answer.
-Value* plain_instance_check(Interpreter& in, CallArgs& args) {
-  static PyObject* const name = PyUnicode_InternFromString("__class__");
-  static PyObject* const plain = _PyType_Lookup(&PyBaseObject_Type, name);
-  PyTypeObject *cls = class_in(in, args.positional[0]), *type = in.type_of(args.positional[1]);
-  if (PyType_IsSubtype(type, cls)) return in.boolean(true);
-  bool is_type = args.positional[1]->kind == Kind::Constant && PyType_IsSubtype(type, &PyType_Type);
-  // An instance may name another class than its own.
-  if (!is_type && _PyType_Lookup(type, name) != plain && args.positional[1]->kind != Kind::Tensor)
-    throw Break{BreakId::unknown_call, std::string("isinstance of a ") + type->tp_name};
-  return in.boolean(false);
-}
-Value* plain_subclass_check(Interpreter& in, CallArgs& args) {
-  return in.boolean(PyType_IsSubtype(class_in(in, args.positional[1]), class_in(in, args.positional[0])));
-}
-
 constexpr ModelRow kRows[] = {
-    {"builtins.type.__instancecheck__", plain_instance_check, 2, 2},
-    {"builtins.type.__subclasscheck__", plain_subclass_check, 2, 2},
     {"builtins.object.__setattr__", set_attribute, 3, 3},
     {"builtins.object.__delattr__", delete_attribute, 2, 2},
     {"builtins.object.__getattribute__", get_attribute, 2, 2},
@@ -159,6 +145,8 @@ constexpr ModelRow kRows[] = {
     {"builtins.object.__eq__", equal, 2, 2},
     {"types.MethodType", bound_method, 2, 2},
     {"builtins.type.__call__", call_class, 1, ModelRow::kAny, "*"},
+    {"builtins.type.__instancecheck__", instance_check, 2, 2},
+    {"builtins.type.__subclasscheck__", subclass_check, 2, 2},
     {"types.SimpleNamespace.__init__", init_namespace, 1, 1, "*"},
     {"types.SimpleNamespace.__eq__", equal_namespaces, 2, 2},
     {"builtins.object.__ne__", not_equal, 2, 2},

@@ -60,13 +60,15 @@ Value* pure_result(Interpreter& in, PyObject* result) {
   return in.wrap_result(owned.get());
 }
 
-/// A special method of an instance's class as a bound value, or null.
+/// A special method of an instance's class as a bound value, or null. One that is None says that there is none, each
+/// in words of its own.
 Value* special(Interpreter& in, Value* value, const char* name) {
   PyTypeObject* type = in.type_of(value);
   in.guard_class(type);
   Ref key = Ref::steal(PyUnicode_InternFromString(name));
   PyObject* found = _PyType_Lookup(type, key.get());
-  if (!found || found == Py_None) return nullptr;
+  if (!found) return nullptr;
+  if (found == Py_None) throw Break{BreakId::raises, std::string(type->tp_name) + "." + name + " is None"};
   return in.bind_descriptor(found, type, value, key.get());
 }
 
@@ -264,6 +266,20 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
   return pure_result(*this, apply(literal.get()));
 }
 
+static Py_ssize_t special_length(Interpreter& in, Value* value) {
+  Value* method = special(in, value, "__len__");
+  if (!method)
+    in.raise(PyExc_TypeError, std::string("object of type '") + in.type_of(value)->tp_name + "' has no len()");
+  PyObject* given = in.constant_of(in.call(method, {}));
+  if (!given || PyType_Check(given)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
+  Ref number = Ref::steal(PyNumber_Index(given));
+  if (!number) raise_current(in);
+  const Py_ssize_t length = PyNumber_AsSsize_t(number.get(), PyExc_OverflowError);
+  if (Py_SIZE(number.get()) < 0) in.raise(PyExc_ValueError, "__len__() should return >= 0");
+  if (length < 0) raise_current(in);
+  return length;
+}
+
 /// What a class's `__bool__` gives: nothing but a bool will do.
 static bool special_truth(Interpreter& in, Value* method) {
   Value* given = in.call(method, {});
@@ -273,13 +289,21 @@ static bool special_truth(Interpreter& in, Value* method) {
   return in.truth(given);
 }
 
+/// By the class's `__bool__` or `__len__`, if it has one.
+static bool truth_by_class(Interpreter& in, Value* value) {
+  if (Value* method = special(in, value, "__bool__")) return special_truth(in, method);
+  return !special(in, value, "__len__") || special_length(in, value) > 0;
+}
+
 bool Interpreter::truth(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
       PyObject* object = constant_of(value);
-      if (!static_cast<ConstantValue*>(value)->literal &&
-          (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)))
-        return true;
+      if (!static_cast<ConstantValue*>(value)->literal) {
+        // Such as enumerations, and classes by their metaclass.
+        if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) return truth_by_class(*this, value);
+        if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
+      }
       int result = PyObject_IsTrue(object);
       if (result < 0) raise_current(*this);
       return result == 1;
@@ -302,10 +326,8 @@ bool Interpreter::truth(Value* value) {
       return !static_cast<SequenceValue*>(value)->items.empty();
     case Kind::Set:
       return set_size(static_cast<SetValue*>(value)) > 0;
-    case Kind::Object: {
-      if (Value* method = special(*this, value, "__bool__")) return special_truth(*this, method);
-      return !special(*this, value, "__len__") || *length_of(value) > 0;
-    }
+    case Kind::Object:
+      return truth_by_class(*this, value);
     case Kind::Opaque:
       refuse_result(value);
       return true;
@@ -386,6 +408,15 @@ static bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
   return true;
 }
 
+/// By identity, where the classes say nothing of each other. Null where they might.
+static Value* compare_strangers(Interpreter& in, int op, Value* a, Value* b) {
+  if (!are_strangers(in, op, a, b)) return nullptr;
+  if (op == Py_EQ || op == Py_NE) return in.boolean(in.is_same(a, b) == (op == Py_EQ));
+  static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
+  in.raise(PyExc_TypeError, std::string("'") + symbols[op] + "' not supported between instances of '" +
+                                in.type_of(a)->tp_name + "' and '" + in.type_of(b)->tp_name + "'");
+}
+
 Value* Interpreter::compare(int op, Value* a, Value* b) {
   for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Array || b->kind == Kind::Array) {
@@ -445,6 +476,7 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     if (SetValue* t = set_operand(*this, b)) return boolean(set_compare(*this, op, s, t));
   Ref p = literal_of(a), q = literal_of(b);
   if (p && q) return pure_result(*this, PyObject_RichCompare(p.get(), q.get(), op));
+  if (Value* result = compare_strangers(*this, op, a, b)) return result;
   if ((op == Py_EQ || op == Py_NE) && (a->kind == Kind::Function || b->kind == Kind::Function))
     return boolean(is_same(a, b) == (op == Py_EQ));
   if ((op == Py_EQ || op == Py_NE) && a->kind != b->kind && (a->kind == Kind::Constant || b->kind == Kind::Constant)) {
@@ -496,20 +528,6 @@ bool Interpreter::contains(Value* container, Value* item) {
   while (Value* candidate = next(iterator))
     if (same_or_equal(*this, candidate, item)) return true;
   return false;
-}
-
-static Py_ssize_t special_length(Interpreter& in, Value* value) {
-  Value* method = special(in, value, "__len__");
-  if (!method)
-    in.raise(PyExc_TypeError, std::string("object of type '") + in.type_of(value)->tp_name + "' has no len()");
-  PyObject* given = in.constant_of(in.call(method, {}));
-  if (!given || PyType_Check(given)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
-  Ref number = Ref::steal(PyNumber_Index(given));
-  if (!number) raise_current(in);
-  const Py_ssize_t length = PyNumber_AsSsize_t(number.get(), PyExc_OverflowError);
-  if (Py_SIZE(number.get()) < 0) in.raise(PyExc_ValueError, "__len__() should return >= 0");
-  if (length < 0) raise_current(in);
-  return length;
 }
 
 Value* tensor_length(Interpreter& in, TensorValue* tensor) {

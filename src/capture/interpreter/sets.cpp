@@ -151,7 +151,14 @@ std::vector<Value*> set_items(Interpreter& in, SetValue* set) {
   return items;
 }
 
+/// A set that is looked for stands for the frozenset of the same elements.
+static Value* sought(Interpreter& in, Value* item) {
+  auto* set = as<SetValue>(item);
+  return set && set->type == &PySet_Type ? set_copy(in, set, &PyFrozenSet_Type) : item;
+}
+
 bool set_has(Interpreter& in, SetValue* set, Value* item) {
+  item = sought(in, item);
   if (!set->table) {
     Ref element = fixed_element(in, item);
     // Nothing that is equal to a literal without being one is in a set of literals, unless its class says so.
@@ -179,6 +186,7 @@ void set_insert(Interpreter& in, SetValue* set, Value* item) {
 }
 
 bool set_remove(Interpreter& in, SetValue* set, Value* item) {
+  item = sought(in, item);
   if (!set_has(in, set, item)) return false;
   if (set->table)
     in.dict_delete(set->table, item);

@@ -328,6 +328,8 @@ def comparison_methods(x, n):
 class Answers:
     """Its special methods give what they are told to."""
 
+
+class Unsure:
     def __init__(self, answer):
         self.answer = answer
 
@@ -409,3 +411,97 @@ def fields_behind_properties(x, n):
     made.counted = n
     made.counted = n
     return made.field + 1, made, list(vars(made))
+
+
+class Never:
+    __bool__ = None
+
+
+class Long:
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+
+class Falsy(type):
+    def __bool__(cls):
+        return cls.__name__ != "Empty"
+
+
+class Empty(metaclass=Falsy):
+    pass
+
+
+class Full(metaclass=Falsy):
+    pass
+
+
+def said_of(value):
+    try:
+        return "true" if value else "false"
+    except (TypeError, ValueError) as error:
+        return type(error).__name__, str(error)
+
+
+@program((f(2), 1), (f(2), 0))
+def truth_as_the_class_tells_it(x, n):
+    values = [Unsure(True), Unsure(n), Unsure(None), Never(), Long(n), Long(-1), Empty, Full]
+    return x + n, [said_of(value) for value in values]
+
+
+class Keyed:
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __hash__(self):
+        return hash(self.parts)
+
+    def __eq__(self, other):
+        return self.parts == other.parts
+
+
+class Minus:
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return self.n
+
+
+@program((f(2), 1, "a"), (f(2), 2, "a"))
+def hashes_as_the_program_sees_them(x, n, name):
+    wide = hash(Keyed(n, name)) == hash((n, name))
+    return x * n, wide, hash(Minus(-1)), hash(Minus(2**61 + n)), hash(Minus(2**70 + n)), hash(Minus(-(2**63)))
+
+
+class Disguised:
+    @property
+    def __class__(self):
+        return int
+
+
+@program((f(2), Disguised), (f(2), int))
+def an_instance_that_says_it_is_another(x, kind):
+    made = kind()
+    return x + 1, isinstance(made, int), isinstance(made, str)
+
+
+class Checked(type):
+    def __instancecheck__(cls, instance):
+        return super().__instancecheck__(instance) or isinstance(instance, str)
+
+    def __subclasscheck__(cls, other):
+        return type.__subclasscheck__(cls, other) or other is str
+
+
+class Wordy(metaclass=Checked):
+    pass
+
+
+@program((f(2), "a"), (f(2), Wordy()), (f(2), 1))
+def checks_by_the_metaclass(x, v):
+    parts = torch.nn.Parameter(torch.ones(2)), torch.ones(2), 3
+    kinds = [isinstance(part, torch.nn.Parameter) for part in parts]
+    return x + isinstance(v, Wordy), type.__instancecheck__(Wordy, v), issubclass(type(v), Wordy), kinds

@@ -243,3 +243,54 @@ def texts_of_containers(x, d):
         repr([OrderedDict(), Plain()]),
     ]
     return x * len(shown), shown
+
+
+class Duo(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+class Vector(Duo):
+    def __new__(cls, a, b):
+        return super().__new__(cls, a, b)
+
+    def __add__(self, other):
+        return Vector(self.a + other.a, self.b + other.b)
+
+    def __len__(self):
+        return 7
+
+
+class Slim(Duo):
+    __slots__ = ()
+
+    def __mul__(self, by):
+        return Slim(self.a * by, self.b * by)
+
+    def __contains__(self, item):
+        return item == "everything"
+
+
+@program((Vector(f(2), f(3)), Slim(f(2), f(2))), (Vector(f(3), f(2)), Slim(f(1), f(2))))
+def named_tuples_with_operators(v, s):
+    w = v + v
+    w.note = "new"
+    twice = s * 2
+    return w, w.note, len(w), w[0], w._fields, tuple(w), twice, twice.a, "everything" in twice, 1 in twice, w._asdict()
+
+
+@program((Vector(f(2), f(3)),), (Vector(f(3), f(2)),))
+def named_tuple_with_attributes(v):
+    v.seen = v.a.sum()
+    moved = v._replace(a=v.b)
+    first, second = v
+    return moved, type(moved), hasattr(moved, "seen"), v.seen, first + 1, Duo.a is Vector.a
+
+
+@program((f(2), deque([1], 4)), (f(2), deque([2, 3], 3)))
+def deque_extend_reads_what_it_has_added(x, d):
+    d.extendleft(map(lambda n: n + d[0], range(3)))
+    d.extend(n + d[-1] for n in [1, 2])
+    d += [len(d)]
+    d.extend(d)
+    return x * d[0], d

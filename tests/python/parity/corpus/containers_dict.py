@@ -2,6 +2,9 @@
 
 from types import MappingProxyType
 
+
+import collections
+
 import torch
 
 from tests.python.parity.corpus.registry import call, f, program
@@ -249,3 +252,46 @@ def a_class_is_written_and_looked_through(x):
     after = Settings.__dict__["late"]
     del Settings.late
     return x * after, before
+
+
+@program((f(2), {"a": 1}), (f(2), {}))
+def update_reads_what_it_has_added(x, d):
+    d.update((f"n{len(d)}", len(d)) for _ in range(3))
+    return x * len(d), d
+
+
+@program((f(2), {"a": 1}), (f(2), {}))
+def update_keeps_what_came_before_an_exception(x, d):
+    def pairs():
+        yield "k", len(d)
+        raise KeyError("stop")
+
+    try:
+        d.update(pairs())
+    except KeyError:
+        return x + len(d), d
+
+
+class Loud(dict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value * 2)
+
+
+@program((f(2), ["a", "b"]), (f(2), ["c"]))
+def fromkeys_of_subclasses(x, names):
+    counts = collections.defaultdict.fromkeys(names, 3)
+    ordered = collections.OrderedDict.fromkeys(names, value=1)
+    loud = Loud.fromkeys(names, 5)
+    return x * counts[names[0]], counts, ordered, loud, type(loud), counts.default_factory
+
+
+@program((f(2), {"a": 1}), (f(2), {"b": 2}))
+def what_has_no_order(x, d):
+    said = []
+    for left, right in [(d, d), (d, 1), ([x], (x,)), (d.values(), d.values()), (len, len), ({1}, [1])]:
+        try:
+            said.append(left < right)
+        except TypeError as error:
+            said.append(str(error))
+        said.append((left == right, left != right))
+    return x + 1, said[2:], said[0]

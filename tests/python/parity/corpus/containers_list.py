@@ -318,3 +318,30 @@ def a_list_that_holds_itself(x, items):
         same = None
     items.pop()
     return x * len(text), text, same
+
+
+@program((f(2), [1, 2]), (f(2), [5]))
+def extend_reads_what_it_has_added(x, ns):
+    ns.extend(map(lambda n: n + ns[-1], range(3)))
+    ns += (n * ns[-1] for n in [2, 3])
+    ns.__iadd__(ns[i] for i in range(2))
+    return x * ns[-1], ns
+
+
+@program((f(2), [1, 2]), (f(2), []))
+def extend_keeps_what_came_before_an_exception(x, ns):
+    def numbers():
+        yield 7
+        yield len(ns)
+        raise ValueError("no more")
+
+    try:
+        ns.extend(numbers())
+    except ValueError as error:
+        return x + len(ns), ns, str(error)
+
+
+@program((f(2), [1, 2]), (f(2), [3]))
+def init_empties_the_list_first(x, ns):
+    ns.__init__(len(ns) + n for n in range(3))
+    return x * ns[-1], ns, list(ns.__reversed__()), ns.__imul__(2)

@@ -235,3 +235,40 @@ def operators_as_methods(x, s):
     s.__ior__({11})
     s.__isub__({1})
     return x * len(s), found, s
+
+
+@program((f(2), {1, 2}), (f(2), {3}))
+def a_set_is_looked_for_as_a_frozenset(x, s):
+    sets = {frozenset(s), frozenset("ab")}
+    found = s in sets, set("ba") in sets, {9} in sets
+    sets.remove(set("ab"))
+    sets.discard({9})
+    return x * len(sets), found, sets == {frozenset(s)}
+
+
+@program((f(2), {1, 2}), (f(2), {3}))
+def update_reads_what_it_has_added(x, s):
+    s.update(len(s) + 10 for _ in range(3))
+    return x * len(s), s
+
+
+@program((f(2), {1, 2}), (f(2), {3}))
+def slots_by_name(x, s):
+    d = dict.fromkeys(s, 0)
+    keys = d.keys()
+    answers = [
+        keys.__contains__(1),
+        list(keys.__iter__()),
+        keys.__len__(),
+        keys.__eq__(s),
+        keys.__and__({1, 3}),
+        s.__or__({5}),
+        s.__or__([5]),
+        s.__lt__({1, 2, 3}),
+        s.__eq__(3),
+        frozenset(s).__rsub__({1, 9}),
+        d.items().__contains__((1, 0)),
+    ]
+    s.__init__([4, 4, 5])
+    s.__ior__({6})
+    return x * len(s), answers, s

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from tests.python.parity.corpus.registry import f, program
+from tests.python.parity.corpus.registry import call, f, program
 
 
 @dataclass
@@ -218,3 +218,24 @@ def dataclass_defined_inside(x, n):
         k: int = n
 
     return x * Local().k + Local(5).k
+
+
+class Tinted(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+    def __bool__(self):
+        return self is Tinted.RED
+
+
+def weigh(member, weight):
+    member.weight = weight
+
+
+@program(
+    call(f(2), Tinted.RED, before=lambda _: weigh(Tinted.RED, 2)),
+    call(f(2), Tinted.RED, before=lambda _: weigh(Tinted.RED, 5)),
+    call(f(2), Tinted.BLUE, before=lambda _: weigh(Tinted.BLUE, 1)),
+)
+def members_with_attributes_that_change(x, colour):
+    return x * colour.weight, bool(colour), colour.name

@@ -358,3 +358,12 @@ def expected_errors_of_a_test_case(x, which):
     with case.assertRaisesRegex(KeyError, "missing"):
         {}["missing"]
     return x * 2, str(caught.exception), caught.exception.__traceback__ is None
+
+
+@program(f(2), f(3))
+def fields_of_a_traceback(x):
+    try:
+        raise ValueError("here")
+    except ValueError as error:
+        trace = error.__traceback__
+    return x + 1, trace.tb_next is None, trace.tb_lineno > 0, hasattr(trace, "tb_frame")

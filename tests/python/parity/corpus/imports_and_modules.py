@@ -154,3 +154,23 @@ def availability_checks(x):
 @program(f(2), f(3))
 def relative_lookup_through_globals(x):
     return globals()["annotated"](x), vars(helpers)["scale"]
+
+
+class Settings(types.ModuleType):
+    limit = 3
+
+    def doubled(self):
+        return self.limit * 2
+
+    def __getattr__(self, name):
+        if name.startswith("made_"):
+            return len(name)
+        raise AttributeError(name)
+
+
+settings = Settings("settings")
+
+
+@program(call(f(2)), call(f(2), before=lambda _: setattr(settings, "limit", 4)), call(f(2)))
+def module_of_a_class_with_methods(x):
+    return x * settings.doubled(), settings.made_up, hasattr(settings, "absent"), settings.limit

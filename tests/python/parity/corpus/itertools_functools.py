@@ -292,3 +292,34 @@ def partial_of_a_partial(x, n):
     marked.note = "kept"
     around = functools.partial(marked, 7)
     return outer(3), len(outer.args), outer.keywords, around(1), around.args, around.func is marked
+
+
+@program((f(2), [1, 2, 3]), (f(2), [4, 5]))
+def iterators_that_leave(x, ns):
+    started = itertools.cycle(ns)
+    for _ in ns:
+        next(started)
+    next(started)
+    chained = itertools.chain(ns, "ab")
+    next(chained)
+    sliced = itertools.islice(iter(range(20)), 2, 15, 3)
+    next(sliced)
+    counted = itertools.count(3, 2)
+    next(counted)
+    repeated = itertools.repeat(x, 3)
+    next(repeated)
+    return (
+        chained,
+        sliced,
+        counted,
+        repeated,
+        started,
+        itertools.compress(ns, [1, 0, 1]),
+        itertools.takewhile(lambda n: n < 3, ns),
+        itertools.dropwhile(lambda n: n < 3, ns),
+        itertools.filterfalse(lambda n: n < 3, ns),
+        itertools.starmap(pow, [(2, 3)]),
+        itertools.zip_longest(ns, "a", fillvalue=0),
+        itertools.pairwise(ns),
+        itertools.accumulate(ns, initial=5),
+    )

@@ -23,6 +23,9 @@ TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 DRAINED = (types.GeneratorType, map, filter, zip, enumerate, reversed)
 DRAINED += tuple(kind for kind in vars(itertools).values() if isinstance(kind, type) and hasattr(kind, "__next__"))
 DRAINED += tuple(type(iter(kind())) for kind in (list, tuple, dict, set, str))
+DRAINED += (itertools.count, itertools.repeat, itertools.cycle, itertools.compress, itertools.takewhile)
+DRAINED += (itertools.dropwhile, itertools.filterfalse, itertools.starmap, itertools.zip_longest, itertools.pairwise)
+DRAINED += (itertools.accumulate,)
 CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 # Attributes that torch.compile leaves on what it compiled: the table is fair to it.
