@@ -80,9 +80,8 @@ Ref joined_results(Interpreter& in, const Ref& made, const std::vector<PyObject*
     if (!TorchTracer::is_differentiable(PyTuple_GET_ITEM(made.get(), i)))
       refuse_control(std::string("gradients of ") + what + " with results that have none");
   Ref from = tuple_of(taken);
-  Ref results = in.torch.run_on_fakes([&] {
-    return PyObject_CallFunction(known_object("stator.control.join"), "sOO", what, made.get(), from.get());
-  });
+  Ref results = in.torch.run_on_fakes(
+      [&] { return PyObject_CallFunction(known_object("stator.control.join"), "sOO", what, made.get(), from.get()); });
   if (!results) in.torch_failed(what);
   return results;
 }

@@ -220,7 +220,8 @@ class Interpreter {
   void mutated(Value* container);  // logs the effect if the container is outside
   /// The program drops an outside object here: where that may run code, it must not happen later, so it is a break.
   void let_go(PyObject* object) const;  // null: nothing is dropped
-  void let_go(const Value* value) const;
+  void let_go(const Source* source) const;
+  void let_go(const Value* value) const { let_go(value ? value->source : nullptr); }
   void let_go(const Frame& from, int slot) const;
   /// Anything that the outside object held when the capture began may be dropped here.
   void let_go_of_parts(const Value* container) const;
@@ -350,7 +351,10 @@ class Interpreter {
   Value* wrap_fresh(PyObject* object, Source* source);
 
   void note_end();
-  bool ends_aloud(PyObject* object) const;
+  bool ends_aloud(PyObject* object, bool is_last) const;
+  /// Whether nothing but a place of the frame that the capture began in is known to hold the object. What was reached
+  /// by way of another object is held by that; arguments are held by the caller.
+  bool is_held_by_slot(const Source* source) const;
   /// What stood on the stack at the start nobody else may hold: its end is noticed however it is passed on.
   void watch(Source* source);
   void look_after_watched(const Frame& current) const {

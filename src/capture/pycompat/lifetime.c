@@ -27,7 +27,7 @@ static int is_awaited(PyObject* object) {
   return 0;
 }
 
-static int ends_itself_aloud(PyObject* object) {
+static int ends_itself_aloud(PyObject* object, int is_last) {
   const PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object) || PyModule_Check(object)) return 0;  // they outlive what a program drops
   if (PyGen_CheckExact(object)) return ((PyGenObject*)object)->gi_frame_state < FRAME_COMPLETED;
@@ -36,7 +36,7 @@ static int ends_itself_aloud(PyObject* object) {
     PyObject* trace = ((PyBaseExceptionObject*)object)->traceback;
     if (trace && ((PyTracebackObject*)trace)->tb_next) return 1;
   }
-  return type->tp_finalize != NULL || type->tp_del != NULL || is_awaited(object);
+  return type->tp_finalize != NULL || type->tp_del != NULL || (is_last && is_awaited(object));
 }
 
 static int has_parts(PyObject* object) {
@@ -61,7 +61,7 @@ static int wait(Walk* walk, PyObject* object) {
 static int visit_part(PyObject* part, void* arg) {
   Walk* walk = (Walk*)arg;
   if (Py_REFCNT(part) != 1 && !(walk->is_ours && walk->is_ours(part, walk->context))) return 0;
-  if (ends_itself_aloud(part)) return 1;
+  if (ends_itself_aloud(part, Py_REFCNT(part) == 1)) return 1;
   return has_parts(part) ? wait(walk, part) : 0;
 }
 
@@ -77,6 +77,8 @@ int stator_parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context
   return walk.out_of_memory ? -1 : aloud;
 }
 
-int stator_ends_aloud(PyObject* object, StatorIsOurs is_ours, void* context) {
-  return ends_itself_aloud(object) ? 1 : stator_parts_end_aloud(object, is_ours, context);
+int stator_ends_aloud(PyObject* object, int is_last, StatorIsOurs is_ours, void* context) {
+  return ends_itself_aloud(object, is_last || Py_REFCNT(object) == 1)
+             ? 1
+             : stator_parts_end_aloud(object, is_ours, context);
 }

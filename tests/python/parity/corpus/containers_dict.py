@@ -1,9 +1,7 @@
 """Dicts: methods, views, order, mutation of inputs, keys of many kinds."""
 
-from types import MappingProxyType
-
-
 import collections
+from types import MappingProxyType
 
 import torch
 
