@@ -6,6 +6,7 @@ the one that the data chooses.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ class _Joined(torch.autograd.Function):  # type: ignore[misc]
 
 def _joined_as(name: str) -> Any:
     """The same under the name by which torch's own nodes of autograd go."""
-    return type(_Joined)(name, (_Joined,), {})
+    return types.new_class(name, (_Joined,))
 
 
 _JOINED = {"cond": _joined_as("CondAutogradOp"), "scan": _joined_as("ScanAutogradOp")}
