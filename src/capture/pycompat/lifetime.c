@@ -1,7 +1,6 @@
+#define Py_BUILD_CORE 1
 #include "capture/pycompat/lifetime.h"
 
-// The frames of generators, and their states.
-#define Py_BUILD_CORE_MODULE 1
 #include <internal/pycore_frame.h>
 
 typedef struct {
