@@ -160,7 +160,7 @@ bool Interpreter::is_held_by_slot(const Source* source) const {
 
 void Interpreter::let_go(const Source* source) const {
   PyObject* object = is_held_by_slot(source) ? source->object.get() : nullptr;
-  if (object && ends_aloud(object, true)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
+  if (object && ends_aloud(object, false)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
 }
 
 void Interpreter::let_go(const Frame& from, int slot) const {
@@ -184,13 +184,13 @@ void Interpreter::let_go_of_parts(const Value* container) const {
 const Value* Interpreter::ends_aloud(const std::vector<Value*>& stack, size_t from) const {
   for (size_t i = from; i < stack.size(); ++i) {
     const Source* source = stack[i] ? stack[i]->source : nullptr;
-    if (is_held_by_slot(source) && ends_aloud(source->object.get(), true)) return stack[i];
+    if (is_held_by_slot(source) && ends_aloud(source->object.get(), false)) return stack[i];
   }
   return nullptr;
 }
 
 void Interpreter::watch(Source* source) {
-  if (ends_aloud(source->object.get(), true)) watched_.push_back(source);
+  if (ends_aloud(source->object.get(), false)) watched_.push_back(source);
 }
 
 void Interpreter::find_watched(const Frame& current) const {

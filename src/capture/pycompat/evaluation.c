@@ -25,7 +25,11 @@ void stator_show_main_thread(void) {
   _PyRuntime.main_thread = PyThread_get_thread_ident();
   // Whoever looked meanwhile found nothing that this thread could handle.
 #if PY_VERSION_HEX < 0x030D0000
-  _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
+  // Not without a reason: nobody would take the mark away again, and a frame that is traced would wait for that.
+  struct _ceval_state* state = &PyInterpreterState_Get()->ceval;
+  if (_Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) ||
+      _Py_atomic_load_relaxed(&state->pending.calls_to_do))
+    _Py_atomic_store_relaxed(&state->eval_breaker, 1);
 #else
   _Py_set_eval_breaker_bit(PyThreadState_Get(), _PY_SIGNALS_PENDING_BIT);
 #endif

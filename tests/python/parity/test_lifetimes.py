@@ -192,19 +192,6 @@ def held_by_two(x):
     return y
 
 
-def awaited(x):
-    thing, other = Plain(), Plain()
-    _reference = weakref.ref(thing, lambda _: log.append("gone"))
-    weakref.finalize(other, log.append, "finalized")
-    stator.graph_break()
-    y = x + 1
-    del thing
-    log.append("one")
-    other = None
-    log.append("two")
-    return y
-
-
 PROGRAMS = [
     temporary_in_a_list,
     temporary_in_a_tuple,
@@ -221,7 +208,6 @@ PROGRAMS = [
     held_by_a_loop,
     held_by_a_tensor,
     held_by_two,
-    awaited,
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same
+from tests.python.helpers import assert_same, run_program
 
 
 class Alarm(Exception):
@@ -234,3 +234,30 @@ def test_a_signal_while_a_break_is_told(alarms):
         logger.setLevel(logging.NOTSET)
         logger.removeHandler(handler)
     assert_same(stator.compile(fn)(torch.ones(2)), torch.full((2,), 4.0))
+
+
+def test_tracing_that_begins_inside():
+    """A frame that is traced goes on after captures before it."""
+    seen = run_program(
+        """
+        import faulthandler, sys, torch, stator
+
+        faulthandler.dump_traceback_later(60, exit=True)
+
+        def traced(a):
+            lines.append("called")
+            return a + 1
+
+        def fn(a):
+            sys.settrace(lambda frame, event, arg: None)
+            try:
+                return traced(a)
+            finally:
+                sys.settrace(None)
+
+        lines = []
+        compiled = stator.compile(fn)
+        print(compiled(torch.ones(1)).item(), compiled(torch.ones(1)).item(), lines)
+        """
+    )
+    assert seen == "2.0 2.0 ['called', 'called']"
