@@ -13,20 +13,7 @@ typedef struct {
 
 const char stator_quiet_callback[] = "on_death";
 
-static int is_quiet(PyObject* callback) {
-  return !callback ||
-         (PyCFunction_CheckExact(callback) && ((PyCFunctionObject*)callback)->m_ml->ml_name == stator_quiet_callback);
-}
-
-static int is_awaited(PyObject* object) {
-  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return 0;
-  const PyWeakReference* reference = *(PyWeakReference**)PyObject_GET_WEAKREFS_LISTPTR(object);
-  for (; reference; reference = reference->wr_next)
-    if (!is_quiet(reference->wr_callback)) return 1;
-  return 0;
-}
-
-static int ends_itself_aloud(PyObject* object, int is_last) {
+static int ends_itself_aloud(PyObject* object) {
   const PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object) || PyModule_Check(object)) return 0;  // they outlive what a program drops
   if (PyGen_CheckExact(object)) return ((PyGenObject*)object)->gi_frame_state < FRAME_COMPLETED;
@@ -35,7 +22,7 @@ static int ends_itself_aloud(PyObject* object, int is_last) {
     PyObject* trace = ((PyBaseExceptionObject*)object)->traceback;
     if (trace && ((PyTracebackObject*)trace)->tb_next) return 1;
   }
-  return type->tp_finalize != NULL || type->tp_del != NULL || (is_last && is_awaited(object));
+  return type->tp_finalize != NULL || type->tp_del != NULL;
 }
 
 static int has_parts(PyObject* object) {
@@ -60,7 +47,7 @@ static int wait(Walk* walk, PyObject* object) {
 static int visit_part(PyObject* part, void* arg) {
   Walk* walk = (Walk*)arg;
   if (Py_REFCNT(part) != 1 && !(walk->is_ours && walk->is_ours(part, walk->context))) return 0;
-  if (ends_itself_aloud(part, Py_REFCNT(part) == 1)) return 1;
+  if (ends_itself_aloud(part)) return 1;
   return has_parts(part) ? wait(walk, part) : 0;
 }
 
@@ -77,7 +64,7 @@ int stator_parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context
 }
 
 int stator_ends_aloud(PyObject* object, int is_last, StatorIsOurs is_ours, void* context) {
-  return ends_itself_aloud(object, is_last || Py_REFCNT(object) == 1)
+  return (void)is_last, ends_itself_aloud(object)
              ? 1
              : stator_parts_end_aloud(object, is_ours, context);
 }
