@@ -64,7 +64,6 @@ int stator_parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context
 }
 
 int stator_ends_aloud(PyObject* object, int is_last, StatorIsOurs is_ours, void* context) {
-  return (void)is_last, ends_itself_aloud(object)
-             ? 1
-             : stator_parts_end_aloud(object, is_ours, context);
+  (void)is_last;
+  return ends_itself_aloud(object) ? 1 : stator_parts_end_aloud(object, is_ours, context);
 }
