@@ -4,7 +4,6 @@
 #include <array>
 
 #include "capture/guards/literals.h"
-#include "capture/pycompat/lifetime.h"
 
 namespace stator::capture {
 namespace {
@@ -36,7 +35,7 @@ PyObject* on_code_death(PyObject* capsule, PyObject*) {
   registry().watches.erase(code);
   Py_RETURN_NONE;
 }
-PyMethodDef on_code_death_def = {stator_quiet_callback, on_code_death, METH_O, nullptr};
+PyMethodDef on_code_death_def = {"on_code_death", on_code_death, METH_O, nullptr};
 
 }  // namespace
 

@@ -7,7 +7,6 @@
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
-#include "capture/pycompat/lifetime.h"
 #include "core/base/check.h"
 
 namespace stator::capture {
@@ -47,7 +46,7 @@ PyObject* on_death(PyObject* capsule, PyObject*) {
   *static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr))->get() = true;
   Py_RETURN_NONE;
 }
-PyMethodDef on_death_def = {stator_quiet_callback, on_death, METH_O, nullptr};
+PyMethodDef on_death_def = {"on_death", on_death, METH_O, nullptr};
 
 void free_flag(PyObject* capsule) {
   delete static_cast<std::shared_ptr<bool>*>(PyCapsule_GetPointer(capsule, nullptr));

@@ -351,7 +351,7 @@ class Interpreter {
   Value* wrap_fresh(PyObject* object, Source* source);
 
   void note_end();
-  bool ends_aloud(PyObject* object, bool is_last) const;
+  bool ends_aloud(PyObject* object) const;
   /// Whether nothing but a place of the frame that the capture began in is known to hold the object. What was reached
   /// by way of another object is held by that; arguments are held by the caller.
   bool is_held_by_slot(const Source* source) const;

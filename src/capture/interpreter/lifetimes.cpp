@@ -137,7 +137,7 @@ class Reach {
 
 }  // namespace
 
-bool Interpreter::ends_aloud(PyObject* object, bool is_last) const {
+bool Interpreter::ends_aloud(PyObject* object) const {
   // The capture itself holds the parts that were looked at.
   struct Ours {
     const Interpreter* in;
@@ -147,11 +147,11 @@ bool Interpreter::ends_aloud(PyObject* object, bool is_last) const {
     auto* mine = static_cast<Ours*>(context);
     return mine->in->by_object_.contains(part) && mine->asked.insert(part).second;
   };
-  return stator_ends_aloud(object, is_last, is_ours, &ours) != 0;
+  return stator_ends_aloud(object, is_ours, &ours) != 0;
 }
 
 void Interpreter::let_go(PyObject* object) const {
-  if (object && ends_aloud(object, false)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
+  if (object && ends_aloud(object)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
 }
 
 bool Interpreter::is_held_by_slot(const Source* source) const {
@@ -160,7 +160,7 @@ bool Interpreter::is_held_by_slot(const Source* source) const {
 
 void Interpreter::let_go(const Source* source) const {
   PyObject* object = is_held_by_slot(source) ? source->object.get() : nullptr;
-  if (object && ends_aloud(object, false)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
+  if (object && ends_aloud(object)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
 }
 
 void Interpreter::let_go(const Frame& from, int slot) const {
@@ -175,7 +175,7 @@ void Interpreter::let_go_of_parts(const Value* container) const {
   if (!object || !PyObject_IS_GC(object) || !Py_TYPE(object)->tp_traverse) return;
   // A part that others hold now may have no other holder in a later call.
   visitproc let_go = [](PyObject* part, void* in) -> int {
-    return static_cast<const Interpreter*>(in)->ends_aloud(part, false);
+    return static_cast<const Interpreter*>(in)->ends_aloud(part);
   };
   if (Py_TYPE(object)->tp_traverse(object, let_go, const_cast<Interpreter*>(this)))
     throw Break{BreakId::lifetime, std::string("what a ") + Py_TYPE(object)->tp_name + " holds"};
@@ -184,13 +184,13 @@ void Interpreter::let_go_of_parts(const Value* container) const {
 const Value* Interpreter::ends_aloud(const std::vector<Value*>& stack, size_t from) const {
   for (size_t i = from; i < stack.size(); ++i) {
     const Source* source = stack[i] ? stack[i]->source : nullptr;
-    if (is_held_by_slot(source) && ends_aloud(source->object.get(), false)) return stack[i];
+    if (is_held_by_slot(source) && ends_aloud(source->object.get())) return stack[i];
   }
   return nullptr;
 }
 
 void Interpreter::watch(Source* source) {
-  if (ends_aloud(source->object.get(), false)) watched_.push_back(source);
+  if (ends_aloud(source->object.get())) watched_.push_back(source);
 }
 
 void Interpreter::find_watched(const Frame& current) const {

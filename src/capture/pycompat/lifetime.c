@@ -11,8 +11,6 @@ typedef struct {
   int out_of_memory;
 } Walk;
 
-const char stator_quiet_callback[] = "on_death";
-
 static int ends_itself_aloud(PyObject* object) {
   const PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object) || PyModule_Check(object)) return 0;  // they outlive what a program drops
@@ -51,7 +49,7 @@ static int visit_part(PyObject* part, void* arg) {
   return has_parts(part) ? wait(walk, part) : 0;
 }
 
-int stator_parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context) {
+static int parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context) {
   if (!has_parts(object)) return 0;
   Walk walk = {NULL, 0, 0, is_ours, context, 0};
   int aloud = Py_TYPE(object)->tp_traverse(object, visit_part, &walk);
@@ -63,7 +61,6 @@ int stator_parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context
   return walk.out_of_memory ? -1 : aloud;
 }
 
-int stator_ends_aloud(PyObject* object, int is_last, StatorIsOurs is_ours, void* context) {
-  (void)is_last;
-  return ends_itself_aloud(object) ? 1 : stator_parts_end_aloud(object, is_ours, context);
+int stator_ends_aloud(PyObject* object, StatorIsOurs is_ours, void* context) {
+  return ends_itself_aloud(object) ? 1 : parts_end_aloud(object, is_ours, context);
 }
