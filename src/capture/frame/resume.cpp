@@ -128,14 +128,15 @@ class Resumption {
       if (again && !result) drop_newest_entry();
       return end(result);
     }
-    if (!again) {
-      pycompat::LinkedFrame linked(tstate_, frame_, instr.unit);
-      PyFrameObject* object = PyEval_GetFrame();
-      if (object) PyTraceBack_Here(object);
-    }
     PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
+    {
+      // An error that C code set by its class is made an instance here: that may run code, below this frame.
+      pycompat::LinkedFrame linked(tstate_, frame_, instr.unit);
+      PyFrameObject* object = again ? nullptr : PyEval_GetFrame();
+      if (object) PyTraceBack_Here(object);
+      PyErr_Fetch(&type, &value, &trace);
+      PyErr_NormalizeException(&type, &value, &trace);
+    }
     if (trace) PyException_SetTraceback(value, trace);
     Py_XDECREF(type);
     Py_XDECREF(trace);

@@ -43,6 +43,29 @@ bool sequence_equal(PyObject* a, PyObject* b) {
   return true;
 }
 
+/// Ranges are equal when they give the same numbers, but they show their bounds.
+bool same_range(PyObject* a, PyObject* b) {
+  for (const char* part : {"start", "stop", "step"}) {
+    Ref x = Ref::steal(PyObject_GetAttrString(a, part)), y = Ref::steal(PyObject_GetAttrString(b, part));
+    if (!x || !y || PyObject_RichCompareBool(x.get(), y.get(), Py_EQ) != 1) {
+      PyErr_Clear();
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The same elements, of the same classes, in the same order.
+bool same_elements(PyObject* a, PyObject* b) {
+  if (PySet_GET_SIZE(a) != PySet_GET_SIZE(b)) return false;
+  Py_ssize_t at_a = 0, at_b = 0;
+  PyObject *x, *y;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(a, &at_a, &x, &hash) && _PySet_NextEntry(b, &at_b, &y, &hash))
+    if (!literal_equal(x, y)) return false;
+  return true;
+}
+
 /// The value of a member of an enumeration that is shown as the standard library does; null for anything else.
 Ref enum_value(PyObject* object) {
   static PyObject *const repr = PyUnicode_InternFromString("__repr__"), *const name =
@@ -144,7 +167,8 @@ bool literal_equal(PyObject* a, PyObject* b) {
     return literal_equal(x->start, y->start) && literal_equal(x->stop, y->stop) && literal_equal(x->step, y->step);
   }
   if (!is_literal_type(type) && type != &PyFrozenSet_Type) return false;
-  if (type == &PyFrozenSet_Type && !(is_literal(a) && is_literal(b))) return false;
+  if (type == &PyFrozenSet_Type) return is_literal(a) && is_literal(b) && same_elements(a, b);
+  if (type == &PyRange_Type) return same_range(a, b);
   if (type != &PyBytes_Type && PyObject_CheckBuffer(a)) return same_buffers(a, b);
   int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   if (equal < 0) PyErr_Clear();

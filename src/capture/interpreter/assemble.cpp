@@ -8,7 +8,9 @@
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/sets.h"
 #include "capture/interpreter/tensor_attributes.h"
@@ -117,6 +119,7 @@ class Assembler {
       }
       return found->second;
     }
+    Nesting nesting;
     known_[value] = -1;
     int32_t made = value->source ? emit_slot(value->source) : emit_new(value);
     known_[value] = made;
@@ -243,6 +246,7 @@ class Assembler {
   int32_t emit_set(SetValue* set) {
     Step step{StepKind::Set, set->type == &PyFrozenSet_Type};
     if (set->table) {
+      refuse_rehash(in_, set->table);
       for (auto& entry : set->table->entries)
         if (entry.key) step.items.push_back(emit(entry.key));
       return add(std::move(step));
@@ -337,7 +341,7 @@ class Assembler {
 
   std::vector<int32_t> dict_items(DictValue* dict) {
     std::vector<int32_t> items;
-    for (auto& [key, value] : mapping_items(in_, dict)) {
+    for (auto& [key, value] : items_to_put(in_, dict)) {
       items.push_back(emit(key));
       items.push_back(emit(value));
     }
@@ -349,11 +353,19 @@ class Assembler {
     auto type = Ref::borrow(reinterpret_cast<PyObject*>(object->type));
     if (object->step) throw StopEarlier{object->step, BreakId::reconstruct, "a block that changes a thread's state"};
     PyTypeObject* native = native_base(object->type);
+    static auto* const base_exception = reinterpret_cast<PyTypeObject*>(PyExc_BaseException);
     bool is_exception = is_exception_class(object->type);
     // Each run of the program has an exception of its own, with its own traceback: the real raise makes it.
     if (is_exception && (object->raised || object->cause || object->context)) throw StopEarlier{in_.raise_step(object)};
     if (is_exception || native == &PyTuple_Type) {
-      Step step{is_exception ? StepKind::NewObject : StepKind::NamedTuple, -1, -1, std::move(type)};
+      // Some exceptions have fields that their own constructor sets.
+      bool has_fields = is_exception && native->tp_init != base_exception->tp_init;
+      if (has_fields && object->type->tp_init != native->tp_init)
+        throw Break{BreakId::reconstruct, std::string("an exception with fields of its own: ") + object->type->tp_name};
+      Step step{has_fields     ? StepKind::Call
+                : is_exception ? StepKind::NewObject
+                               : StepKind::NamedTuple,
+                -1, -1, std::move(type)};
       auto* items = as_sequence(object->base);
       for (size_t i = 0; i < items->items.size(); ++i) step.items.push_back(emit(in_.item(items, i)));
       return add(std::move(step));
@@ -392,6 +404,14 @@ class Assembler {
     return add(std::move(step));
   }
 
+  /// The program may put anything into a __dict__.
+  static Ref attribute_name(Value* key) {
+    auto* name = as<ConstantValue>(key);
+    if (!name || !PyUnicode_Check(name->object.get()))
+      throw Break{BreakId::reconstruct, "an object with attributes that have no name"};
+    return name->object;
+  }
+
   int32_t emit_object(ObjectValue* object) {
     if (object->type == partial_type()) {
       Step step{StepKind::Partial};
@@ -400,13 +420,13 @@ class Assembler {
     }
     int32_t made = emit_bare(object);
     known_[object] = made;
-    if (out_.steps[made].kind == StepKind::Call) return made;
+    if (out_.steps[made].kind == StepKind::Call && !is_exception_class(object->type)) return made;
     if (object->own) {
       if (known_.count(object->own)) throw Break{BreakId::reconstruct, "an object and its __dict__"};
       int32_t own = -1;
       for (auto& [key, attribute] : mapping_items(in_, object->own)) {
         int32_t value = emit(attribute);
-        Ref name = static_cast<ConstantValue*>(key)->object;
+        Ref name = attribute_name(key);
         if (!is_hidden(object->type, name.get())) {
           add({StepKind::SetAttribute, made, value, std::move(name)});
           continue;
@@ -446,7 +466,7 @@ class Assembler {
     if (function->own)
       for (auto& [name, attribute] : mapping_items(in_, function->own)) {
         int32_t value = emit(attribute);
-        add({StepKind::SetAttribute, made, value, static_cast<ConstantValue*>(name)->object});
+        add({StepKind::SetAttribute, made, value, attribute_name(name)});
       }
     return made;
   }

@@ -234,11 +234,14 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   PyTypeObject* type = object->type;
-  if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
-  if (PyUnicode_Compare(name, dict_name) == 0) return instance_dict(in, object);
-
   PyObject* on_class = _PyType_Lookup(type, name);
-  if (on_class && is_data_descriptor(on_class)) {
+  static PyObject* const own_class = _PyType_Lookup(&PyBaseObject_Type, class_name);
+  if (on_class == own_class) return in.constant(reinterpret_cast<PyObject*>(type));
+  // Instances without a dict have none to show; a class may have its own idea of it.
+  if (PyUnicode_Compare(name, dict_name) == 0 && on_class && Py_TYPE(on_class) != &PyProperty_Type)
+    return instance_dict(in, object);
+
+  if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class)->tp_descr_get) {
     PyTypeObject* kind = Py_TYPE(on_class);
     // A descriptor that only writes leaves reading to the instance, if that has something.
     Value* own = kind->tp_descr_get ? nullptr : own_attr(in, object, name);

@@ -9,6 +9,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/misfits.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/overrides.h"
 #include "capture/interpreter/slots.h"
 #include "capture/interpreter/tensor_attributes.h"
@@ -312,6 +313,8 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
         guard(object->source, FactKind::Identity, object->object.get());
         return call_torch(object->object.get(), args);
       }
+      // `__call__` may be an instance that is called by its own `__call__`, and so on.
+      Nesting nesting;
       static PyObject* const call_name = PyUnicode_InternFromString("__call__");
       Value* method = type_method(*this, callee, call_name);
       continuation = how;

@@ -6,6 +6,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/sets.h"
 
 namespace stator::capture {
@@ -83,6 +84,7 @@ bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls) {
 }
 
 bool Interpreter::is_instance(Value* value, Value* classes) {
+  Nesting nesting;
   if (auto* sequence = as_sequence(classes)) {
     for (size_t i = 0; i < sequence->items.size(); ++i)
       if (is_instance(value, item(sequence, i))) return true;
@@ -177,6 +179,8 @@ Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args) {
     with_class.positional.insert(with_class.positional.begin(), in.constant(reinterpret_cast<PyObject*>(type)));
     made = in.call(function, std::move(with_class));
     if (!PyType_IsSubtype(in.type_of(made), type)) return made;
+    // It may be an instance of a subclass, which has the say then.
+    if (made->kind == Kind::Object) in.guard_class(type = in.type_of(made));
   } else if (is_exception_class(type)) {
     made = new_exception(in, type, args);
   } else if (Value* structure = struct_sequence(in, type, args)) {

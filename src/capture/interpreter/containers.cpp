@@ -1,6 +1,7 @@
 // Items of sequences, dicts and sets; iteration over anything but iterators themselves is in iterators.cpp.
 #include "capture/guards/literals.h"
 #include "capture/interpreter/arrays.h"
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
@@ -27,9 +28,13 @@ Value* Interpreter::item(SequenceValue* sequence, size_t index) {
 /// Where the key's entry is, or nowhere.
 static std::optional<size_t> find_entry(Interpreter& in, DictValue* dict, Value* key, Py_hash_t hash) {
   auto [first, last] = dict->index.equal_range(hash);
+  const uint64_t mutations = in.mutations;
   for (; first != last; ++first) {
     DictValue::Entry& entry = dict->entries[first->second];
-    if (entry.key && same_key(in, entry.key, key)) return first->second;
+    const bool same = entry.key && same_key(in, entry.key, key);
+    // The program's own `__eq__` may change the dict itself, and a lookup begins anew then.
+    if (in.mutations != mutations) throw Break{BreakId::mutation, "an __eq__ that changes containers"};
+    if (same) return first->second;
   }
   // Keys that are told apart by identity are other objects on every call only if that is looked at.
   if (key->source && is_identity_key(in, key))
@@ -122,6 +127,41 @@ void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
   ++dict->live;
 }
 
+Value* dict_put_new(Interpreter& in, DictValue* dict, Value* key, Value* value) {
+  if (!hashes_aloud(in, key)) {
+    if (Value* found = in.dict_get(dict, key)) return found;
+    in.dict_set(dict, key, value);
+    return nullptr;
+  }
+  Py_hash_t hash = key_hash(in, key);
+  realise_all(in, dict);
+  if (auto found = find_entry(in, dict, key, hash)) return in.entry_value(dict, *found);
+  if (dict->outside) dict->mutated = true;
+  dict->index.emplace(hash, dict->entries.size());
+  dict->entries.push_back({key, value});
+  ++dict->live;
+  return nullptr;
+}
+
+Value* dict_take(Interpreter& in, DictValue* dict, Value* key) {
+  if (!hashes_aloud(in, key)) {
+    Value* found = in.dict_get(dict, key);
+    if (found) in.dict_delete(dict, key);
+    return found;
+  }
+  // CPython hashes nothing to find an empty dict empty.
+  if (*in.length_of(dict) == 0) return nullptr;
+  Py_hash_t hash = key_hash(in, key);
+  realise_all(in, dict);
+  auto found = find_entry(in, dict, key, hash);
+  if (!found) return nullptr;
+  Value* value = in.entry_value(dict, *found);
+  if (dict->outside) dict->mutated = true;
+  dict->entries[*found] = {};
+  --dict->live;
+  return value;
+}
+
 bool Interpreter::dict_delete(DictValue* dict, Value* key) {
   if (PyObject* global = global_name(*this, dict, key)) {
     if (!dict_get(dict, key)) return false;
@@ -146,7 +186,7 @@ DictValue* Interpreter::dict_part(Value* value) {
     if (object->type == &PyDictProxy_Type) return nullptr;  // what it shows is no part of it
     if (!object->base && object->object && PyDict_Check(object->object.get())) {
       // The instance's own dict storage, read like a dict.
-      auto* dict = arena.make<DictValue>(&PyDict_Type);
+      auto* dict = arena.make<DictValue>(PyODict_Check(object->object.get()) ? &PyODict_Type : &PyDict_Type);
       dict->outside = object->object;
       dict->source = object->source;
       object->base = dict;
@@ -247,6 +287,7 @@ static Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key
   Py_ssize_t size = static_cast<Py_ssize_t>(sequence->items.size());
   if (auto* slice = as<SliceValue>(key)) {
     auto [start, stop, step, count] = slice_of(in, slice, sequence->items.size());
+    if (is_exact_tuple(sequence) && step == 1 && count == size) return sequence;
     std::vector<Value*> items;
     for (Py_ssize_t i = 0; i < count; ++i) items.push_back(in.item(sequence, start + i * step));
     if (sequence->type == size_type()) {
@@ -418,7 +459,9 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
     for (size_t i = 0; i < list->items.size(); ++i) item(list, i);
     if (auto* slice = as<SliceValue>(key)) {
       auto [start, stop, step, count] = slice_of(*this, slice, list->items.size());
+      size_t size = list->items.size();
       std::vector<Value*> more = unpack(to);
+      if (list->items.size() != size) throw Break{BreakId::mutation, "a list changes while a slice of it is set"};
       if (step == 1) {
         if (stop < start) stop = start;
         list->items.erase(list->items.begin() + start, list->items.begin() + stop);

@@ -63,4 +63,8 @@ void refuse_unequal_to_itself(PyObject* literal) {
   if (equal.get() == Py_False) throw Break{BreakId::unknown_object, "identity of values that do not equal themselves"};
 }
 
+bool is_exact_tuple(const SequenceValue* sequence) {
+  return sequence->type == &PyTuple_Type && (!sequence->outside || PyTuple_CheckExact(sequence->outside.get()));
+}
+
 }  // namespace stator::capture

@@ -16,4 +16,7 @@ bool are_strangers(Interpreter& in, int op, Value* a, Value* b);
 /// Breaks for a literal that does not equal itself.
 void refuse_unequal_to_itself(PyObject* literal);
 
+/// A tuple, and not what an instance of a subclass has of one.
+bool is_exact_tuple(const SequenceValue* sequence);
+
 }  // namespace stator::capture

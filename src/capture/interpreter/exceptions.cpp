@@ -1,5 +1,7 @@
 #include "capture/interpreter/exceptions.h"
 
+#include <unordered_set>
+
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
@@ -114,9 +116,13 @@ void raise_exception(Interpreter& in, Value* exception, Value* cause) {
   }
   Value* handled = handled_exception(*in.frame);
   if (handled && handled != exception) {
-    // Links never run in a circle: what led here through this exception is cut off.
-    for (auto* link = as<ObjectValue>(handled); link; link = as<ObjectValue>(link->context))
-      if (link->context == exception) link->context = nullptr;
+    // No new circle is made: what led here through this exception is cut off. The program may have made others.
+    std::unordered_set<Value*> seen;
+    for (auto* link = as<ObjectValue>(handled); link && seen.insert(link).second; link = as<ObjectValue>(link->context))
+      if (link->context == exception) {
+        link->context = nullptr;
+        break;
+      }
     object->context = handled;
   }
   object->raised = true;

@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/iterators.h"
 #include "capture/interpreter/model.h"
 
 namespace stator::capture {
@@ -59,7 +60,9 @@ Value* GeneratorValue::raise_inside(Interpreter& in, Value* exception) {
     finished = true;
     throw Raise{exception};
   }
-  if (Value* inner = delegate()) {
+  if (Value* inner = delegate(); inner && is_exception(in, exception, PyExc_GeneratorExit)) {
+    if (Value* raised = close_inner(in)) exception = raised;
+  } else if (inner) {
     auto* generator = dynamic_cast<GeneratorValue*>(inner);
     if (!generator) throw Break{BreakId::generator, "throw into an iterator that is no generator"};
     try {
@@ -82,15 +85,34 @@ Value* GeneratorValue::raise_inside(Interpreter& in, Value* exception) {
   return resume(in);
 }
 
+Value* GeneratorValue::close_inner(Interpreter& in) {
+  Value* inner = delegate();
+  if (!inner) return nullptr;
+  auto* generator = dynamic_cast<GeneratorValue*>(inner);
+  // An iterator of the program's own class may have a method for it.
+  if (!generator && inner->kind != Kind::Iterator)
+    throw Break{BreakId::generator, "a generator is closed that waits for an iterator of another class"};
+  if (!generator) return nullptr;
+  try {
+    running = true;
+    generator->close(in);
+    running = false;
+  } catch (const Raise& raised) {
+    running = false;
+    return raised.exception;
+  }
+  return nullptr;
+}
+
 void GeneratorValue::close(Interpreter& in) {
   if (running) in.raise(PyExc_ValueError, "generator already executing");
   if (!started) finished = true;
   if (finished) return;
-  if (auto* inner = dynamic_cast<GeneratorValue*>(delegate())) inner->close(in);
+  Value* raised = close_inner(in);
   auto* exit = make_exception(in, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
   exit->raised = true;
   try {
-    frame->thrown = exit;
+    frame->thrown = raised ? raised : exit;
     if (resume(in)) in.raise(PyExc_RuntimeError, "generator ignored GeneratorExit");
   } catch (const Raise& raised) {
     if (!is_exception(in, raised.exception, PyExc_GeneratorExit)) throw;

@@ -26,6 +26,8 @@ struct GeneratorValue final : IteratorValue {
   Value* resume(Interpreter& in);
   /// The iterator that a `yield from` is waiting for, or null.
   Value* delegate() const;
+  /// Closes that one; gives what it raised, or null.
+  Value* close_inner(Interpreter& in);
 };
 
 Value* make_generator(Interpreter& in, std::unique_ptr<Frame> frame);

@@ -44,11 +44,17 @@ void on_load_const(Interpreter& in, Frame& f, const Instr& i) {
 
 // ---- locals and cells
 
+[[noreturn]] void raise_unbound(Interpreter& in, Frame& f, int slot) {
+  if (f.code->slot_kinds[slot] & pycompat::kSlotFree)
+    in.raise(PyExc_NameError, "cannot access free variable '" + slot_name(f, slot) +
+                                  "' where it is not associated with a value in enclosing scope");
+  in.raise(PyExc_UnboundLocalError,
+           "cannot access local variable '" + slot_name(f, slot) + "' where it is not associated with a value");
+}
+
 void on_load_fast(Interpreter& in, Frame& f, const Instr& i) {
   Value* value = in.local(f, i.arg);
-  if (!value)
-    in.raise(PyExc_UnboundLocalError,
-             "cannot access local variable '" + slot_name(f, i.arg) + "' where it is not associated with a value");
+  if (!value) raise_unbound(in, f, i.arg);
   f.push(value);
 }
 void on_load_fast_and_clear(Interpreter& in, Frame& f, const Instr& i) {
@@ -63,9 +69,7 @@ void on_store_fast(Interpreter& in, Frame& f, const Instr& i) {
   f.store(i.arg, is_null(value) ? nullptr : value);
 }
 void on_delete_fast(Interpreter& in, Frame& f, const Instr& i) {
-  if (!in.local(f, i.arg))
-    in.raise(PyExc_UnboundLocalError,
-             "cannot access local variable '" + slot_name(f, i.arg) + "' where it is not associated with a value");
+  if (!in.local(f, i.arg)) raise_unbound(in, f, i.arg);
   if (!f.caller) in.let_go(f, i.arg);
   f.store(i.arg, nullptr);
 }
@@ -87,15 +91,13 @@ CellValue* cell_at(Frame& f, int slot) {
 }
 void on_load_deref(Interpreter& in, Frame& f, const Instr& i) {
   Value* value = load_cell(in, cell_at(f, i.arg));
-  if (!value)
-    in.raise(PyExc_NameError, "cannot access free variable '" + slot_name(f, i.arg) +
-                                  "' where it is not associated with a value in enclosing scope");
+  if (!value) raise_unbound(in, f, i.arg);
   f.push(value);
 }
 void on_store_deref(Interpreter& in, Frame& f, const Instr& i) { store_cell(in, cell_at(f, i.arg), f.pop()); }
 void on_delete_deref(Interpreter& in, Frame& f, const Instr& i) {
   CellValue* cell = cell_at(f, i.arg);
-  if (!load_cell(in, cell)) in.raise(PyExc_NameError, "cannot access free variable '" + slot_name(f, i.arg) + "'");
+  if (!load_cell(in, cell)) raise_unbound(in, f, i.arg);
   if (cell->outside) throw Break{BreakId::mutation, "del of an outer variable"};
   in.refuse_frozen(cell);
   cell->contents = nullptr;

@@ -8,6 +8,7 @@
 namespace stator::capture {
 
 constexpr int kMaxDepth = 180;
+constexpr uint64_t kMaxSteps = 1 << 21;
 
 Interpreter::Interpreter(const Start& start, std::string graph_name)
     : torch(graph_name),
@@ -179,7 +180,16 @@ Value* Interpreter::run_frame(Frame& current) {
           throw Stopped{};
         }
         // CPython polls for signals between instructions; a capture does now and then.
-        if ((steps_ & 0xFFF) == 0 && signals->check() < 0) throw Break{BreakId::internal, "interrupted"};
+        if ((steps_ & 0xFFF) == 0) {
+          if (signals->check() < 0) throw Break{BreakId::internal, "interrupted"};
+          if (steps_ > kMaxSteps) {
+            // Nothing would be gained by going on from here: the frame is left to Python whole.
+            end_stack = stack_lines();
+            end_step = outer_step = 0;
+            unwinding_ = true;
+            throw Break{BreakId::internal, "more than " + std::to_string(kMaxSteps) + " instructions"};
+          }
+        }
         handler_of(instr.op)(*this, current, instr);
         look_after_watched(current);
       }

@@ -1,6 +1,7 @@
 // Iterators half-way through: over sequences, dicts, ranges, tensors, and the iterator classes of builtins.
 #include "capture/interpreter/iterators.h"
 
+#include "capture/interpreter/equality.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
@@ -21,6 +22,15 @@ PyTypeObject* SequenceIterator::type() const {
 }
 
 Value* ListedIterator::next(Interpreter&) { return index < items.size() ? items[index++] : nullptr; }
+
+Value* LiteralIterator::next(Interpreter& in) {
+  if (!real) return nullptr;
+  Ref item = Ref::steal(PyIter_Next(real.get()));
+  ++taken;
+  if (item) return in.constant(std::move(item));
+  real = Ref();
+  return nullptr;
+}
 
 Value* ZipIterator::next(Interpreter& in) {
   auto uneven = [&](size_t argument, const char* how) {
@@ -74,6 +84,7 @@ Value* FilterIterator::next(Interpreter& in) {
 }
 
 Value* DictIterator::next(Interpreter& in) {
+  if (done) return nullptr;
   if (dict->live != live || dict->entries.size() != entries) {
     if (dict->live == live || dict->type == &PyODict_Type)
       throw Break{BreakId::raises, "a dict whose keys change while it is iterated"};
@@ -88,22 +99,28 @@ Value* DictIterator::next(Interpreter& in) {
     Value* value = in.entry_value(dict, at);
     return part == ViewValue::Part::Values ? value : in.tuple({key, value});
   }
+  done = true;
   return nullptr;
 }
 
 Value* SetIterator::next(Interpreter& in) {
-  if (index >= items.size()) return nullptr;
+  if (done) return nullptr;
   if (set->version != version) {
     if (set_size(set) == items.size()) throw Break{BreakId::raises, "a set that changes while it is iterated"};
     in.raise(PyExc_RuntimeError, "Set changed size during iteration");
   }
-  return items[index++];
+  done = index >= items.size();
+  return done ? nullptr : items[index++];
 }
 
 Value* CallIterator::next(Interpreter& in) {
   if (!function) return nullptr;
-  Value* item = in.call(function, {});
-  if (!in.truth(in.compare(Py_EQ, sentinel, item))) return item;
+  try {
+    Value* item = in.call(function, {});
+    if (!same_or_equal(in, sentinel, item)) return item;
+  } catch (const Raise& raised) {
+    if (!is_exception(in, raised.exception, PyExc_StopIteration)) throw;
+  }
   function = nullptr;
   return nullptr;
 }
@@ -138,12 +155,14 @@ Rebuild SequenceIterator::rebuild(Interpreter& in) {
   if (done) return {iter_function(), {in.tuple({})}, {}, 1};
   return {iter_function(), {sequence}, {}, index};
 }
+Rebuild LiteralIterator::rebuild(Interpreter&) { return {iter_function(), {over}, {}, taken}; }
 Rebuild ListedIterator::rebuild(Interpreter&) {
   Rebuild made = again;
   made.taken = index;
   return made;
 }
 Rebuild DictIterator::rebuild(Interpreter& in) {
+  if (done) return {iter_function(), {in.tuple({})}, {}, 1};
   if (reverse || dict->live != live || dict->entries.size() != entries) return {};
   size_t taken = 0;
   for (size_t i = 0; i < index; ++i) taken += dict->entries[i].key != nullptr;
@@ -246,9 +265,7 @@ Value* Interpreter::iterate(Value* value) {
       PyErr_Clear();
       raise(PyExc_TypeError, std::string("'") + type_of(value)->tp_name + "' object is not iterable");
     }
-    std::vector<Value*> items;
-    while (PyObject* item = PyIter_Next(iterator.get())) items.push_back(constant(Ref::steal(item)));
-    return arena.make<ListedIterator>(std::move(items), Py_TYPE(iterator.get()), Rebuild{iter_function(), {value}});
+    return arena.make<LiteralIterator>(std::move(iterator), value);
   }
   if (value->kind == Kind::Object) {
     PyTypeObject* type = type_of(value);
@@ -267,22 +284,23 @@ Value* Interpreter::iterate(Value* value) {
   throw Break{BreakId::unknown_object, std::string("iteration over a ") + type_of(value)->tp_name};
 }
 
+Value* call_next(Interpreter& in, Value* iterator) {
+  static PyObject* const name = PyUnicode_InternFromString("__next__");
+  PyTypeObject* type = in.type_of(iterator);
+  in.guard_class(type);
+  if (!_PyType_Lookup(type, name))
+    in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not an iterator");
+  return in.call(type_method(in, iterator, name), {});
+}
+
 Value* Interpreter::next(Value* iterator) {
   refuse_frozen(iterator);
-  if (iterator->kind == Kind::Iterator) return static_cast<IteratorValue*>(iterator)->next(*this);
-  static PyObject* const next_name = PyUnicode_InternFromString("__next__");
-  PyTypeObject* type = type_of(iterator);
-  guard_class(type);
-  if (!_PyType_Lookup(type, next_name))
-    raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not an iterator");
-  Frame* current = frame;
-  int level = depth;
+  // A function that an iterator calls, as map does, may end it too.
   try {
-    return call(type_method(*this, iterator, next_name), {});
+    if (iterator->kind == Kind::Iterator) return static_cast<IteratorValue*>(iterator)->next(*this);
+    return call_next(*this, iterator);
   } catch (const Raise& raised) {
     if (!is_exception(*this, raised.exception, PyExc_StopIteration)) throw;
-    frame = current;
-    depth = level;
     return nullptr;
   }
 }

@@ -35,11 +35,22 @@ struct ListedIterator final : TypedIterator {
   Rebuild rebuild(Interpreter& in) override;
 };
 
+/// Over a literal, which is asked for no more than is wanted.
+struct LiteralIterator final : TypedIterator {
+  Ref real;
+  Value* over;
+  size_t taken = 0;
+  LiteralIterator(Ref iterator, Value* o)
+      : TypedIterator(Py_TYPE(iterator.get())), real(std::move(iterator)), over(o) {}
+  Value* next(Interpreter& in) override;
+  Rebuild rebuild(Interpreter& in) override;
+};
+
 /// Over a dict or a part of it; refuses to go on when its keys have changed, as CPython's does.
 struct DictIterator final : TypedIterator {
   DictValue* dict;
   ViewValue::Part part;
-  bool reverse;
+  bool reverse, done = false;
   size_t index = 0, entries, live;
   DictIterator(DictValue* d, ViewValue::Part p, bool r, PyTypeObject* t)
       : TypedIterator(t), dict(d), part(p), reverse(r), entries(d->entries.size()), live(d->live) {}
@@ -52,6 +63,7 @@ struct SetIterator final : TypedIterator {
   std::vector<Value*> items;
   size_t index = 0;
   uint32_t version;
+  bool done = false;
   SetIterator(SetValue* s, std::vector<Value*> i, PyTypeObject* t)
       : TypedIterator(t), set(s), items(std::move(i)), version(s->version) {}
   Value* next(Interpreter& in) override;
@@ -109,6 +121,8 @@ struct OutsideIterator final : IteratorValue {
   Value* number(Interpreter& in);
   Value* row(Interpreter& in);
 };
+/// `__next__` of an instance; its StopIteration is raised.
+Value* call_next(Interpreter& in, Value* iterator);
 /// Null for iterators of other kinds.
 OutsideIterator* outside_iterator(Interpreter& in, PyObject* object, Source* source);
 

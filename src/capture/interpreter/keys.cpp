@@ -4,6 +4,7 @@
 #include "capture/interpreter/equality.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
 #include "capture/interpreter/varying_numbers.h"
@@ -76,6 +77,7 @@ Ref literal_key(Interpreter& in, Value* key) {
 }  // namespace
 
 Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
+  Nesting nesting;
   if (Ref literal = literal_key(in, key)) {
     Py_hash_t hash = PyObject_Hash(literal.get());
     if (hash == -1) raise_current(in);
@@ -124,6 +126,35 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
       refuse_result(key);
       return address_hash(key, exact);
   }
+}
+
+bool hashes_aloud(Interpreter& in, Value* key) {
+  if (key->kind == Kind::Tuple) {
+    auto* tuple = static_cast<SequenceValue*>(key);
+    for (size_t i = 0; i < tuple->items.size(); ++i)
+      if (hashes_aloud(in, in.item(tuple, i))) return true;
+    return false;
+  }
+  if (key->kind != Kind::Object) return false;
+  PyObject* found = _PyType_Lookup(static_cast<ObjectValue*>(key)->type, kHashName);
+  if (!found || !PyFunction_Check(found)) return false;
+  // Those that dataclasses write only look at fields.
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found));
+  return PyUnicode_CompareWithASCIIString(code->co_filename, "<string>") != 0;
+}
+
+void refuse_rehash(Interpreter& in, const DictValue* table) {
+  for (const DictValue::Entry& entry : table->entries)
+    if (entry.key && hashes_aloud(in, entry.key))
+      throw Break{BreakId::reconstruct, "a container whose keys have a __hash__ of their own"};
+}
+
+std::vector<std::pair<Value*, Value*>> items_to_put(Interpreter& in, Value* mapping) {
+  if (DictValue* dict = in.dict_part(mapping)) {
+    in.realise(dict);
+    refuse_rehash(in, dict);
+  }
+  return mapping_items(in, mapping);
 }
 
 bool is_identity_key(Interpreter& in, Value* key) {

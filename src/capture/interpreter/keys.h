@@ -10,6 +10,16 @@ namespace stator::capture {
 Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact = nullptr);
 /// Whether two keys of equal hash are the same one: identical, or equal by the program's own rules.
 bool same_key(Interpreter& in, Value* known, Value* asked);
+/// Whether its hash comes from code of the program that nobody may run once more than the program does.
+bool hashes_aloud(Interpreter& in, Value* key);
+/// Breaks if the keys of a dict, or the elements of a set, cannot be put into another one unseen.
+void refuse_rehash(Interpreter& in, const DictValue* table);
+/// Items of what another dict takes over; CPython knows the hashes of a dict's own keys.
+std::vector<std::pair<Value*, Value*>> items_to_put(Interpreter& in, Value* mapping);
+/// `dict.setdefault`: what is there, or null after putting it there.
+Value* dict_put_new(Interpreter& in, DictValue* dict, Value* key, Value* value);
+/// `dict.pop`: what was there, or null.
+Value* dict_take(Interpreter& in, DictValue* dict, Value* key);
 /// Whether keys like it are told apart by identity alone.
 bool is_identity_key(Interpreter& in, Value* key);
 /// The object that an outside container holds for this key; null for what only the program made.

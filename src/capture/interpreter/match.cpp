@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
+#include "capture/interpreter/keys.h"
 #include "capture/interpreter/model.h"
 
 namespace stator::capture {
@@ -44,6 +45,8 @@ std::vector<Ref> positional_names(Interpreter& in, PyTypeObject* type, size_t co
   for (size_t i = 0; i < count; ++i) {
     PyObject* name = in.constant_of(items[i]);
     if (!name || !PyUnicode_CheckExact(name)) throw Break{BreakId::raises, "__match_args__ elements must be strings"};
+    for (const Ref& known : names)
+      if (PyUnicode_Compare(known.get(), name) == 0) throw Break{BreakId::raises, "__match_args__ with a name twice"};
     names.push_back(Ref::borrow(name));
   }
   return names;
@@ -57,7 +60,11 @@ bool matches_mapping(Interpreter& in, Value* subject) { return has_flag(in, subj
 Value* match_keys(Interpreter& in, Value* subject, Value* keys) {
   std::vector<Value*> values;
   Value* missing = in.arena.make<ObjectValue>(&PyBaseObject_Type);
-  for (Value* key : in.unpack(keys)) {
+  std::vector<Value*> wanted = in.unpack(keys);
+  for (size_t i = 0; i < wanted.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (same_key(in, wanted[k], wanted[i])) throw Break{BreakId::raises, "a mapping pattern with a key twice"};
+  for (Value* key : wanted) {
     Value* value = subject->kind == Kind::Dict ? in.dict_get(static_cast<DictValue*>(subject), key)
                                                : in.call_method(subject, "get", {key, missing});
     if (!value || value == missing) return in.none();

@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/iterators.h"
+#include "capture/interpreter/keys.h"
 
 namespace stator::capture {
 namespace {
@@ -45,10 +46,15 @@ void each_item_for_ordered(Interpreter& in, Value* mapping, const ItemVisitor& v
 
 void merge_items(Interpreter& in, DictValue* dict, Value* mapping, EachItem each) {
   bool changed = false;
+  // CPython knows the hashes of a dict's own keys, and refuses one that changes meanwhile.
+  DictValue* from = in.dict_part(mapping);
+  if (from) refuse_rehash(in, from);
   try {
     each(in, mapping, [&](Value* key, Value* value) {
+      const uint64_t mutations = in.mutations;
       in.dict_set(dict, key, value);
       changed = true;
+      if (from && in.mutations != mutations) throw Break{BreakId::raises, "an __eq__ that changes containers"};
     });
   } catch (...) {
     if (changed) in.mutated(dict);

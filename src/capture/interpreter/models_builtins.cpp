@@ -104,11 +104,22 @@ Value* model_delattr(Interpreter& in, CallArgs& args) {
 }
 
 Value* model_iter(Interpreter& in, CallArgs& args) {
-  if (args.positional.size() == 2) return in.arena.make<CallIterator>(args.positional[0], args.positional[1]);
+  if (args.positional.size() == 2) {
+    if (!in.truth(model_callable(in, args))) throw Break{BreakId::raises, "iter(v, w): v must be callable"};
+    return in.arena.make<CallIterator>(args.positional[0], args.positional[1]);
+  }
   return in.iterate(args.positional[0]);
 }
 Value* model_next(Interpreter& in, CallArgs& args) {
-  Value* item = in.next(args.positional[0]);
+  Value *iterator = args.positional[0], *item = nullptr;
+  in.refuse_frozen(iterator);
+  // The StopIteration that it raises itself is the one to be seen.
+  if (args.positional.size() > 1)
+    item = in.next(iterator);
+  else if (iterator->kind == Kind::Iterator)
+    item = static_cast<IteratorValue*>(iterator)->next(in);
+  else
+    item = call_next(in, iterator);
   if (item) return item;
   if (args.positional.size() > 1) return args.positional[1];
   auto* generator = dynamic_cast<GeneratorValue*>(args.positional[0]);
@@ -132,8 +143,8 @@ bool is_float_number(Interpreter& in, Value* value) { return is_number(value) &&
 Value* model_sum(Interpreter& in, CallArgs& args) {
   Value* start = argument(args, 1, "start");
   Value* total = start ? start : in.integer(0);
-  if (start && start->kind == Kind::Constant && PyUnicode_Check(in.constant_of(start)))
-    throw Break{BreakId::raises, "sum() of strings"};
+  PyObject* first = start && start->kind == Kind::Constant ? in.constant_of(start) : nullptr;
+  if (first && (PyUnicode_Check(first) || PyBytes_Check(first))) throw Break{BreakId::raises, "sum() of strings"};
   Value* iterator = in.iterate(args.positional[0]);
   std::vector<Value*> items = in.unpack(iterator);
   // Floats are added in a way of their own, by some versions with less error.

@@ -6,6 +6,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/nesting.h"
 #include "capture/interpreter/overrides.h"
 
 namespace stator::capture {
@@ -33,7 +34,7 @@ bool copies_by_attributes(Interpreter& in, PyTypeObject* type, const char* hook)
   };
   for (const Row& row : rows)
     if (found(row.name) != row.plain) return false;
-  return !found(hook) && type->tp_new == PyBaseObject_Type.tp_new;
+  return !found(hook) && type->tp_new == PyBaseObject_Type.tp_new && type->tp_getattro == PyObject_GenericGetAttr;
 }
 
 class Copier {
@@ -41,6 +42,7 @@ class Copier {
   Copier(Interpreter& in, bool deep) : in_(in), deep_(deep) {}
 
   Value* copy(Value* value) {
+    Nesting nesting;
     auto found = made_.find(value);
     if (found != made_.end()) return found->second;
     return made_[value] = fresh(value);
@@ -62,7 +64,8 @@ class Copier {
         made->type = sequence->type;
         made_[value] = made;
         for (size_t i = 0; i < sequence->items.size(); ++i) made->items.push_back(part(in_.item(sequence, i)));
-        return made;
+        // A tuple of which no part was copied is itself.
+        return value->kind == Kind::Tuple && made->items == sequence->items ? value : made;
       }
       case Kind::Dict: {
         auto* dict = static_cast<DictValue*>(value);

@@ -39,7 +39,7 @@ struct Deque {
   Deque(Interpreter& i, CallArgs& args) : in(i), object(as<ObjectValue>(args.positional[0])) {
     list = object ? in.list_part(object) : nullptr;
     if (!list) throw Break{BreakId::unknown_call, "a deque method on something else"};
-    for (size_t k = 0; k < list->items.size(); ++k) in.item(list, k);
+    for (size_t k = 0; list->outside && k < list->items.size(); ++k) in.item(list, k);
   }
   std::vector<Value*>& items() { return list->items; }
   Py_ssize_t size() { return static_cast<Py_ssize_t>(list->items.size()); }
@@ -209,7 +209,7 @@ Value* copy(Interpreter& in, CallArgs& args) {
 template <int op>
 Value* compare(Interpreter& in, CallArgs& args) {
   CallArgs other = arguments({args.positional[1]});
-  if (in.type_of(args.positional[1]) != deque_type()) return in.constant(Py_NotImplemented);
+  if (!PyType_IsSubtype(in.type_of(args.positional[1]), deque_type())) return in.constant(Py_NotImplemented);
   return in.compare(op, Deque(in, args).list, Deque(in, other).list);
 }
 Value* add(Interpreter& in, CallArgs& args) {
@@ -243,7 +243,10 @@ Value* on_literals(Interpreter& in, CallArgs& args, const char* path) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(literals.positional.get()); ++i)
     PyTuple_SET_ITEM(all.get(), i + 1, Ref::borrow(PyTuple_GET_ITEM(literals.positional.get(), i)).release());
   Ref result = Ref::steal(PyObject_Call(known_object(path), all.get(), literals.keywords.get()));
-  if (!result) raise_current(in);
+  if (!result) {
+    PyErr_Clear();
+    throw Break{BreakId::raises, std::string(path) + " may stop half-way"};
+  }
   // By who they are: equal ones may have changed places.
   bool same = PyList_GET_SIZE(before.get()) == PyList_GET_SIZE(real.get());
   for (Py_ssize_t i = 0; same && i < PyList_GET_SIZE(real.get()); ++i)

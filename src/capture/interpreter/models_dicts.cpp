@@ -46,18 +46,17 @@ Value* view(Interpreter& in, CallArgs& args) {
 }
 Value* pop(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
-  Value* found = in.dict_get(dict, args.positional[1]);
+  Value* found = dict_take(in, dict, args.positional[1]);
   if (!found) {
     if (Value* fallback = argument(args, 2, "default")) return fallback;
     raise_key_error(in, args.positional[1]);
   }
-  in.dict_delete(dict, args.positional[1]);
   in.mutated(dict);
   return found;
 }
 Value* pop_item(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
-  auto items = mapping_items(in, dict);
+  auto items = items_to_put(in, dict);
   Value* last = argument(args, 1, "last");
   if (items.empty())
     in.raise(PyExc_KeyError, dict->type == &PyODict_Type ? "dictionary is empty" : "popitem(): dictionary is empty");
@@ -68,10 +67,9 @@ Value* pop_item(Interpreter& in, CallArgs& args) {
 }
 Value* set_default(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
-  if (Value* found = in.dict_get(dict, args.positional[1])) return found;
   Value* fallback = argument(args, 2, "default");
   if (!fallback) fallback = in.none();
-  in.dict_set(dict, args.positional[1], fallback);
+  if (Value* found = dict_put_new(in, dict, args.positional[1], fallback)) return found;
   in.mutated(dict);
   return fallback;
 }
@@ -91,12 +89,12 @@ Value* copy(Interpreter& in, CallArgs& args) {
     throw Break{BreakId::unknown_call, "a copy of an instance of a dict subclass"};
   auto* made = in.arena.make<DictValue>(dict->type);
   made->default_factory = dict->default_factory;
-  for (auto& [key, value] : mapping_items(in, dict)) in.dict_set(made, key, value);
+  for (auto& [key, value] : items_to_put(in, dict)) in.dict_set(made, key, value);
   return made;
 }
 Value* clear(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
-  auto items = mapping_items(in, dict);
+  auto items = items_to_put(in, dict);
   for (auto& [key, unused] : items) in.dict_delete(dict, key);
   if (!items.empty()) in.mutated(dict);
   return in.none();
@@ -117,7 +115,7 @@ Value* move_to_end(Interpreter& in, CallArgs& args) {
     in.dict_delete(dict, key);
     in.dict_set(dict, key, found);
   } else {
-    auto items = mapping_items(in, dict);
+    auto items = items_to_put(in, dict);
     in.dict_delete(dict, key);
     std::vector<std::pair<Value*, Value*>> rest;
     for (auto& [other, value] : items)
@@ -144,8 +142,8 @@ Value* merged(Interpreter& in, Value* left, Value* right) {
   if (left->kind == Kind::Dict && first->type != &PyDict_Type)
     throw Break{BreakId::unknown_call, std::string(first->type->tp_name) + ".__or__ with an instance of a subclass"};
   DictValue* made = in.dict();
-  for (auto& [key, value] : mapping_items(in, first)) in.dict_set(made, key, value);
-  for (auto& [key, value] : mapping_items(in, right)) in.dict_set(made, key, value);
+  for (auto& [key, value] : items_to_put(in, first)) in.dict_set(made, key, value);
+  for (auto& [key, value] : items_to_put(in, right)) in.dict_set(made, key, value);
   return made;
 }
 Value* merge(Interpreter& in, CallArgs& args) { return merged(in, args.positional[0], args.positional[1]); }
@@ -177,6 +175,14 @@ Value* count_elements(Interpreter& in, CallArgs& args) {
   }
   if (changed) in.mutated(dict);
   return in.none();
+}
+
+/// A method of dict's that OrderedDict has its own of: called on one, it leaves the order behind.
+template <auto model>
+Value* of_dict(Interpreter& in, CallArgs& args) {
+  if (self_of(in, args)->type == &PyODict_Type)
+    throw Break{BreakId::unknown_call, "a method of dict on an OrderedDict"};
+  return model(in, args);
 }
 
 // ---- types.MappingProxyType: everything is asked of the mapping that it shows
@@ -232,17 +238,17 @@ constexpr auto kKeys = ViewValue::Part::Keys, kValues = ViewValue::Part::Values,
 constexpr ModelRow kRows[] = {
     {"builtins.dict.get", get, 2, 3},
     {"builtins.dict.__getitem__", get_item, 2, 2},
-    {"builtins.dict.__setitem__", set_item, 3, 3},
-    {"builtins.dict.__delitem__", del_item, 2, 2},
+    {"builtins.dict.__setitem__", of_dict<set_item>, 3, 3},
+    {"builtins.dict.__delitem__", of_dict<del_item>, 2, 2},
     {"builtins.dict.keys", view<kKeys>, 1, 1},
     {"builtins.dict.values", view<kValues>, 1, 1},
     {"builtins.dict.items", view<kItems>, 1, 1},
-    {"builtins.dict.pop", pop, 2, 3},
-    {"builtins.dict.popitem", pop_item, 1, 1},
-    {"builtins.dict.setdefault", set_default, 2, 3},
+    {"builtins.dict.pop", of_dict<pop>, 2, 3},
+    {"builtins.dict.popitem", of_dict<pop_item>, 1, 1},
+    {"builtins.dict.setdefault", of_dict<set_default>, 2, 3},
     {"builtins.dict.update", update<each_item>, 1, 2, "*"},
     {"builtins.dict.copy", copy, 1, 1},
-    {"builtins.dict.clear", clear, 1, 1},
+    {"builtins.dict.clear", of_dict<clear>, 1, 1},
     {"builtins.dict.__len__", length, 1, 1},
     {"builtins.dict.__contains__", contains, 2, 2},
     {"builtins.dict.__iter__", iterate, 1, 1},

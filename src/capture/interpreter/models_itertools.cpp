@@ -111,7 +111,8 @@ struct SliceIterator final : LibraryIterator {
     Value* item = in.next(inner);
     if (!item) return inner = nullptr;
     ++at;
-    next_at = stop >= 0 && next_at + step > stop ? stop : next_at + step;
+    Py_ssize_t ahead = step > PY_SSIZE_T_MAX - next_at ? PY_SSIZE_T_MAX : next_at + step;
+    next_at = stop >= 0 && ahead > stop ? stop : ahead;
     return item;
   }
   Rebuild rebuild(Interpreter& in) override {
@@ -231,11 +232,15 @@ struct ZipLongestIterator final : LibraryIterator {
 
 struct PairwiseIterator final : LibraryIterator {
   Value *inner, *previous = nullptr;
+  bool running = false;
   explicit PairwiseIterator(Value* i) : LibraryIterator(class_of("itertools.pairwise")), inner(i) {}
   Value* next(Interpreter& in) override {
     if (!inner) return nullptr;
-    if (!previous && !(previous = in.next(inner))) return inner = nullptr;
-    Value* item = in.next(inner);
+    // What it iterates may ask it for the next pair in turn.
+    if (std::exchange(running, true)) throw Break{BreakId::unknown_call, "an iterator that asks itself"};
+    if (!previous) previous = in.next(inner);
+    Value* item = previous ? in.next(inner) : nullptr;
+    running = false;
     if (!item) return inner = nullptr;
     return in.tuple({std::exchange(previous, item), item});
   }
@@ -331,6 +336,8 @@ Value* chain_from_iterable(Interpreter& in, CallArgs& args) {
 Value* count(Interpreter& in, CallArgs& args) {
   Value *start = argument(args, 0, "start"), *step = argument(args, 1, "step");
   PyObject *first = start ? in.constant_of(start) : nullptr, *by = step ? in.constant_of(step) : nullptr;
+  for (PyObject* number : {first, by})
+    if (number && !PyNumber_Check(number)) throw Break{BreakId::raises, "a number is required"};
   // A bool counts as the int that it is, unless the step is another than 1.
   if (first && PyBool_Check(first) && (!by || (PyLong_Check(by) && PyLong_AsLong(by) == 1)))
     start = in.integer(first == Py_True);

@@ -102,13 +102,13 @@ SequenceValue* self_of(Interpreter& in, CallArgs& args) {
       PyType_IsSubtype(in.type_of(args.positional[0]), &PyTuple_Type))
     list = in.tuple(in.unpack(args.positional[0]));
   if (!list) throw Break{BreakId::unknown_call, "a list method on something else"};
-  for (size_t i = 0; i < list->items.size(); ++i) in.item(list, i);
+  for (size_t i = 0; list->outside && i < list->items.size(); ++i) in.item(list, i);
   return list;
 }
 
-/// A slice bound as CPython clamps it.
-Py_ssize_t clamped(Interpreter& in, Value* value, Py_ssize_t size) {
-  Py_ssize_t at = index_of(in, value);
+/// A slice bound as CPython clamps it. The program's own `__index__` may change the list.
+Py_ssize_t clamped(Interpreter& in, Value* value, const SequenceValue* list) {
+  Py_ssize_t at = index_of(in, value), size = static_cast<Py_ssize_t>(list->items.size());
   if (at < 0) at += size;
   return std::clamp<Py_ssize_t>(at, 0, size);
 }
@@ -130,14 +130,14 @@ Value* extend(Interpreter& in, CallArgs& args) {
 }
 Value* insert(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
-  Py_ssize_t where = clamped(in, args.positional[1], static_cast<Py_ssize_t>(list->items.size()));
+  Py_ssize_t where = clamped(in, args.positional[1], list);
   list->items.insert(list->items.begin() + where, args.positional[2]);
   return changed(in, list);
 }
 Value* pop(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
-  Py_ssize_t size = static_cast<Py_ssize_t>(list->items.size());
   Py_ssize_t where = args.positional.size() > 1 ? index_of(in, args.positional[1]) : -1;
+  Py_ssize_t size = static_cast<Py_ssize_t>(list->items.size());
   if (size == 0) in.raise(PyExc_IndexError, "pop from empty list");
   if (where < 0) where += size;
   if (where < 0 || where >= size) in.raise(PyExc_IndexError, "pop index out of range");
@@ -153,6 +153,7 @@ Value* remove(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
   for (size_t i = 0; i < list->items.size(); ++i)
     if (same_item(in, list->items[i], args.positional[1])) {
+      if (i >= list->items.size()) throw Break{BreakId::mutation, "a list changes while it is searched"};
       list->items.erase(list->items.begin() + static_cast<ptrdiff_t>(i));
       return changed(in, list);
     }
@@ -160,10 +161,10 @@ Value* remove(Interpreter& in, CallArgs& args) {
 }
 Value* index(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
-  Py_ssize_t size = static_cast<Py_ssize_t>(list->items.size());
-  Py_ssize_t first = args.positional.size() > 2 ? clamped(in, args.positional[2], size) : 0;
-  Py_ssize_t last = args.positional.size() > 3 ? clamped(in, args.positional[3], size) : size;
-  for (Py_ssize_t i = first; i < last; ++i)
+  Py_ssize_t first = args.positional.size() > 2 ? clamped(in, args.positional[2], list) : 0;
+  Py_ssize_t last = args.positional.size() > 3 ? clamped(in, args.positional[3], list) : PY_SSIZE_T_MAX;
+  // The program's own `__eq__` may change the list.
+  for (Py_ssize_t i = first; i < std::min<Py_ssize_t>(last, list->items.size()); ++i)
     if (same_item(in, list->items[i], args.positional[1])) return in.integer(i);
   if (list->kind == Kind::Tuple) in.raise(PyExc_ValueError, "tuple.index(x): x not in tuple");
   // The message shows the value.
@@ -172,7 +173,7 @@ Value* index(Interpreter& in, CallArgs& args) {
 Value* count(Interpreter& in, CallArgs& args) {
   SequenceValue* list = self_of(in, args);
   int64_t found = 0;
-  for (Value* item : list->items) found += same_item(in, item, args.positional[1]);
+  for (size_t i = 0; i < list->items.size(); ++i) found += same_item(in, list->items[i], args.positional[1]);
   return in.integer(found);
 }
 Value* reverse(Interpreter& in, CallArgs& args) {

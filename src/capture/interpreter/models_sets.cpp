@@ -53,7 +53,7 @@ Value* update(Interpreter& in, CallArgs& args) {
 template <int op>
 Value* combine(Interpreter& in, CallArgs& args) {
   SetValue* result = self_of(in, args);
-  if (args.positional.size() == 1) return copy(in, args);
+  if (args.positional.size() == 1) return set_copy(in, result, result->type);
   for (size_t i = 1; i < args.positional.size(); ++i)
     result = set_combine(in, op, result, as_set(in, args.positional[i]));
   return result;

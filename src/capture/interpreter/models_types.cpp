@@ -82,6 +82,9 @@ Value* model_slice(Interpreter& in, CallArgs& args) {
 }
 
 Value* model_tuple(Interpreter& in, CallArgs& args) {
+  Value* given = at_or_null(args, 0);
+  bool is_tuple = given && (given->kind == Kind::Tuple || given->kind == Kind::Constant);
+  if (is_tuple && in.type_of(given) == &PyTuple_Type) return given;
   return in.tuple(args.positional.empty() ? std::vector<Value*>{} : unpack_hinted(in, args.positional[0]));
 }
 Value* model_list(Interpreter& in, CallArgs& args) {
@@ -90,7 +93,7 @@ Value* model_list(Interpreter& in, CallArgs& args) {
 
 void fill_dict(Interpreter& in, DictValue* dict, const CallArgs& args, size_t first) {
   if (args.positional.size() > first)
-    for (auto& [key, value] : mapping_items(in, args.positional[first])) in.dict_set(dict, key, value);
+    for (auto& [key, value] : items_to_put(in, args.positional[first])) in.dict_set(dict, key, value);
   for (auto& [name, value] : args.keywords) in.dict_set(dict, in.constant(name), value);
 }
 Value* model_dict(Interpreter& in, CallArgs& args) {
@@ -140,7 +143,10 @@ Value* model_super(Interpreter& in, CallArgs& args) {
           PyUnicode_Compare(PyTuple_GET_ITEM(f.code->localsplus_names, slot), name) == 0)
         cls = load_cell(in, as<CellValue>(f.locals[slot]));
     self = in.local(f, 0);
-    if (auto* cell = as<CellValue>(self)) self = load_cell(in, cell);
+    auto* cell =
+        f.code->nlocalsplus > 0 && (f.code->slot_kinds[0] & pycompat::kSlotCell) ? as<CellValue>(self) : nullptr;
+    if (cell) self = load_cell(in, cell);
+    if (f.code->argcount == 0 || !self) throw Break{BreakId::raises, "super(): no arguments"};
   } else {
     cls = args.positional[0];
     self = args.positional.size() > 1 ? args.positional[1] : nullptr;
@@ -152,6 +158,8 @@ Value* model_super(Interpreter& in, CallArgs& args) {
   bool is_subclass = as_class && PyType_Check(as_class) &&
                      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(as_class), reinterpret_cast<PyTypeObject*>(type));
   if (is_subclass) start = reinterpret_cast<PyTypeObject*>(as_class);
+  if (!PyType_IsSubtype(start, reinterpret_cast<PyTypeObject*>(type)) && !is_subclass)
+    throw Break{BreakId::raises, "super(type, obj): obj must be an instance or subtype of type"};
   return in.arena.make<SuperValue>(reinterpret_cast<PyTypeObject*>(type), start, self);
 }
 
@@ -183,7 +191,9 @@ Value* model_reversed(Interpreter& in, CallArgs& args) {
   in.guard_class(type);
   PyObject* found = _PyType_Lookup(type, name);
   if (found && found != Py_None) return in.call(type_method(in, value, name), {});
-  if (found || in.dict_part(value)) throw Break{BreakId::raises, "reversed() of what has no order"};
+  static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
+  if (found || in.dict_part(value) || !_PyType_Lookup(type, getitem))
+    throw Break{BreakId::raises, "reversed() of what has no order"};
   return in.arena.make<ItemIterator>(value, *in.length_of(value) - 1, -1, &PyReversed_Type);
 }
 

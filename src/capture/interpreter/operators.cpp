@@ -132,6 +132,11 @@ Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_pl
     throw Break{BreakId::unknown_object, "a sequence times something else than an int"};
   const Py_ssize_t n = PyNumber_AsSsize_t(count, PyExc_OverflowError);
   if (n == -1 && PyErr_Occurred()) raise_current(in);
+  constexpr Py_ssize_t kMost = 1 << 20;
+  const auto size = static_cast<Py_ssize_t>(sequence->items.size());
+  // A tuple that stays what it is, is itself.
+  if (n == 1 && is_exact_tuple(sequence)) return sequence;
+  if (size > 0 && n > kMost / size) throw Break{BreakId::unknown_object, "a sequence that is repeated very often"};
   std::vector<Value*> once;
   for (size_t i = 0; i < sequence->items.size(); ++i) once.push_back(in.item(sequence, i));
   std::vector<Value*> items;
@@ -160,8 +165,12 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
       return literal && PyTuple_CheckExact(literal.get());
     };
     if (!fits(a, x) || !fits(b, y)) return nullptr;
-    std::vector<Value*> items = in.unpack(a);
-    for (Value* item : in.unpack(b)) items.push_back(item);
+    std::vector<Value*> items = in.unpack(a), more = in.unpack(b);
+    auto stays = [&](Value* value) {
+      return value->kind == Kind::Constant || (as_sequence(value) && is_exact_tuple(as_sequence(value)));
+    };
+    if (kind == Kind::Tuple && (items.empty() || more.empty()) && stays(a) && stays(b)) return more.empty() ? a : b;
+    items.insert(items.end(), more.begin(), more.end());
     return kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
   }
   if ((op == kMultiply || op == kInPlaceMultiply) && (x || y))
@@ -184,7 +193,12 @@ Value* set_binary(Interpreter& in, int op, Value* a, Value* b) {
   if (plain != 1 && plain != 7 && plain != 10 && plain != 12) return nullptr;
   SetValue *x = set_operand(in, a), *y = x ? set_operand(in, b) : nullptr;
   if (!y) return nullptr;
-  if (op < kInPlace || x != a || x->type != &PySet_Type) return set_combine(in, plain, x, y);
+  if (op < kInPlace || x != a || x->type != &PySet_Type) {
+    SetValue* made = set_combine(in, plain, x, y);
+    // A view makes a set, on whichever side it stands.
+    if (a->kind == Kind::View || b->kind == Kind::View) made->type = &PySet_Type;
+    return made;
+  }
   set_change(in, plain, x, y);
   return x;
 }
@@ -231,7 +245,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
       if (!is_same(factory, none())) merged->default_factory = factory;
     }
     for (Value* part : {a, b})
-      for (auto& [key, value] : mapping_items(*this, part)) dict_set(merged, key, value);
+      for (auto& [key, value] : items_to_put(*this, part)) dict_set(merged, key, value);
     return merged;
   }
   Ref x = literal_of(a), y = literal_of(b);
@@ -336,8 +350,19 @@ bool Interpreter::truth(Value* value) {
   }
 }
 
+/// There is only one of them.
+static bool is_empty_tuple(Interpreter& in, Value* value) {
+  if (value->kind == Kind::Tuple)
+    return static_cast<SequenceValue*>(value)->type == &PyTuple_Type &&
+           static_cast<SequenceValue*>(value)->items.empty();
+  return value->kind == Kind::Constant && in.type_of(value) == &PyTuple_Type &&
+         PyTuple_GET_SIZE(in.constant_of(value)) == 0;
+}
+
 bool Interpreter::is_same(Value* a, Value* b) {
   if (a == b) return true;
+  if ((a->kind == Kind::Tuple || b->kind == Kind::Tuple) && is_empty_tuple(*this, a) && is_empty_tuple(*this, b))
+    return true;
   auto singleton = [](Value* v) {
     auto* c = as<ConstantValue>(v);
     if (!c) return false;
@@ -382,14 +407,15 @@ bool Interpreter::is_same(Value* a, Value* b) {
 
 static const char* const kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
 
-/// By the first items that differ, as CPython compares lists and tuples.
+/// By the first items that differ, as CPython compares lists and tuples. The program's own `__eq__` may change them.
 static Value* sequence_compare(Interpreter& in, int op, SequenceValue* a, SequenceValue* b) {
-  size_t common = std::min(a->items.size(), b->items.size());
+  auto has = [&](size_t index) { return index < a->items.size() && index < b->items.size(); };
   bool by_identity = op == Py_EQ || op == Py_NE;
   if (by_identity && a->items.size() != b->items.size()) return in.boolean(op == Py_NE);
-  for (size_t i = 0; i < common; ++i) {
+  for (size_t i = 0; has(i); ++i) {
     Value *x = in.item(a, i), *y = in.item(b, i);
     if (same_or_equal(in, x, y)) continue;
+    if (!has(i)) break;
     return by_identity ? in.boolean(op == Py_NE) : in.compare(op, x, y);
   }
   return in.compare(op, in.integer(a->items.size()), in.integer(b->items.size()));
@@ -418,6 +444,7 @@ static Value* compare_strangers(Interpreter& in, int op, Value* a, Value* b) {
 }
 
 Value* Interpreter::compare(int op, Value* a, Value* b) {
+  Nesting nesting;
   for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Array || b->kind == Kind::Array) {
     static const char* const kSwapped[] = {"__gt__", "__ge__", "__eq__", "__ne__", "__lt__", "__le__"};

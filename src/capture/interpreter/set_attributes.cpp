@@ -7,6 +7,8 @@
 #include "capture/interpreter/tensor_attributes.h"
 #include "capture/pycompat/facts.h"
 
+#include <structmember.h>
+
 namespace stator::capture {
 namespace {
 
@@ -185,6 +187,8 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
     if (!set_exception_field(in, object, name, to))
       throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of an exception"};
   } else if (kind == &PyMemberDescr_Type) {
+    if (reinterpret_cast<PyMemberDescrObject*>(on_class)->d_member->flags & READONLY)
+      in.raise(PyExc_AttributeError, "readonly attribute");
     store(in, object, name, to);
   } else if (!call_descriptor(in, on_class, "__set__", {object, to})) {
     throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' through a descriptor"};

@@ -179,19 +179,22 @@ void set_insert(Interpreter& in, SetValue* set, Value* item) {
     if (PySet_Add(set->elements.get(), element.get()) < 0) raise_current(in);
   } else {
     use_table(in, set);
-    if (in.dict_get(set->table, item)) return;
-    in.dict_set(set->table, item, in.none());
+    if (dict_put_new(in, set->table, item, in.none())) return;
   }
   log_change(in, set, "add", {item});
 }
 
 bool set_remove(Interpreter& in, SetValue* set, Value* item) {
   item = sought(in, item);
-  if (!set_has(in, set, item)) return false;
-  if (set->table)
-    in.dict_delete(set->table, item);
-  else if (Ref element = fixed_element(in, item))
-    PySet_Discard(set->elements.get(), element.get());
+  if (set->table) {
+    if (!dict_take(in, set->table, item)) return false;
+  } else {
+    if (!set_has(in, set, item)) return false;
+    if (set->table)
+      in.dict_delete(set->table, item);
+    else if (Ref element = fixed_element(in, item))
+      PySet_Discard(set->elements.get(), element.get());
+  }
   log_change(in, set, "discard", {item});
   return true;
 }
@@ -208,6 +211,7 @@ SetValue* set_copy(Interpreter& in, SetValue* set, PyTypeObject* type) {
     return in.arena.make<SetValue>(Ref::steal(PySet_New(set->elements.get())), type);
   }
   auto* copy = in.arena.make<SetValue>(Ref(), type);
+  refuse_rehash(in, set->table);
   copy->table = in.dict();
   for (auto& entry : set->table->entries)
     if (entry.key) in.dict_set(copy->table, entry.key, in.none());
@@ -232,10 +236,12 @@ SetValue* set_combine(Interpreter& in, int op, SetValue* a, SetValue* b) {
   }
   use_table(in, a);
   use_table(in, b);
+  for (SetValue* set : {a, b}) refuse_rehash(in, set->table);
   auto* made = in.arena.make<SetValue>(Ref(), a->type);
   made->table = in.dict();
   auto take = [&](SetValue* from, SetValue* other, bool if_in_other) {
-    for (auto& entry : from->table->entries)
+    // The program's own `__eq__` may change it.
+    for (auto& entry : std::vector<DictValue::Entry>(from->table->entries))
       if (entry.key && (in.dict_get(other->table, entry.key) != nullptr) == if_in_other)
         in.dict_set(made->table, entry.key, in.none());
   };
@@ -268,7 +274,8 @@ bool set_compare(Interpreter& in, int op, SetValue* a, SetValue* b) {
       return answer.get() == Py_True;
     }
     use_table(in, small);
-    for (auto& entry : small->table->entries)
+    refuse_rehash(in, small->table);
+    for (auto& entry : std::vector<DictValue::Entry>(small->table->entries))
       if (entry.key && !set_has(in, large, entry.key)) return false;
     return true;
   };

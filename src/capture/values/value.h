@@ -206,8 +206,10 @@ struct ObjectValue final : Value {
   Value** find(PyObject* name) {
     if (own)
       for (DictValue::Entry& entry : own->entries) {
-        PyObject* key = entry.key ? static_cast<ConstantValue*>(entry.key)->object.get() : nullptr;
-        if (key && (key == name || PyUnicode_Compare(key, name) == 0)) return &entry.value;
+        // The program may put anything into a __dict__.
+        const bool is_known = entry.key && entry.key->kind == Kind::Constant;
+        PyObject* key = is_known ? static_cast<ConstantValue*>(entry.key)->object.get() : nullptr;
+        if (key && PyUnicode_Check(key) && (key == name || PyUnicode_Compare(key, name) == 0)) return &entry.value;
       }
     for (Attribute& a : attributes)
       if (a.name.get() == name || PyUnicode_Compare(a.name.get(), name) == 0) return &a.value;
