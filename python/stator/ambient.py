@@ -41,12 +41,14 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
 def _accelerator_random_state() -> tuple[bytes, ...]:
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return ()
-    return tuple(bytes(state.tolist()) for state in torch.cuda.get_rng_state_all())
+    with torch._C.DisableTorchFunction():  # a mode that was left open has no say in it
+        return tuple(bytes(state.tolist()) for state in torch.cuda.get_rng_state_all())
 
 
 def _set_accelerator_random_state(states: tuple[bytes, ...]) -> None:
-    for device, state in enumerate(states):
-        torch.cuda.set_rng_state(torch.tensor(list(state), dtype=torch.uint8), device)
+    with torch._C.DisableTorchFunction():
+        for device, state in enumerate(states):
+            torch.cuda.set_rng_state(torch.tensor(list(state), dtype=torch.uint8), device)
 
 
 FACTS = (

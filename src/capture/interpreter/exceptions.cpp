@@ -5,6 +5,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
+#include "core/base/check.h"
 
 namespace stator::capture {
 namespace {
@@ -198,6 +199,7 @@ std::string exception_text(Interpreter& in, Value* exception) {
 }
 
 void raise_current(Interpreter& in) {
+  STATOR_CHECK(PyErr_Occurred(), "there is no error to raise");
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);

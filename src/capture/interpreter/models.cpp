@@ -66,6 +66,9 @@ constexpr KindRow kKinds[] = {
     {"torch._C._get_sdp_priority_order", CallableKind::Pure},
     {"torch._C._get_deterministic_algorithms", CallableKind::Pure},
     {"torch._C._has_cuda", CallableKind::Pure},
+    {"torch._C._cuda_getDeviceCount", CallableKind::Pure},  // drivers answer the same for as long as a process lives
+    {"torch._C._xpu_getDeviceCount", CallableKind::Pure},
+    {"torch._C._mps_is_available", CallableKind::Pure},
     {"torch._C._get_privateuse1_backend_name", CallableKind::Pure},
     {"torch._C._is_any_autocast_enabled", CallableKind::Pure},
     {"torch._C._are_functorch_transforms_active", CallableKind::Pure},

@@ -288,8 +288,8 @@ static Py_ssize_t special_length(Interpreter& in, Value* value) {
   if (!given || PyType_Check(given)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
   Ref number = Ref::steal(PyNumber_Index(given));
   if (!number) raise_current(in);
+  if (PyNumber_AsSsize_t(number.get(), nullptr) < 0) in.raise(PyExc_ValueError, "__len__() should return >= 0");
   const Py_ssize_t length = PyNumber_AsSsize_t(number.get(), PyExc_OverflowError);
-  if (Py_SIZE(number.get()) < 0) in.raise(PyExc_ValueError, "__len__() should return >= 0");
   if (length < 0) raise_current(in);
   return length;
 }
