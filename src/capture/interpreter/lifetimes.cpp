@@ -4,6 +4,7 @@
 
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/known_types.h"
 #include "capture/pycompat/lifetime.h"
 
 // Objects die where the program drops them. A capture holds everything that it looked at until its plan has run, so an
@@ -135,6 +136,34 @@ class Reach {
   std::vector<const Value*> waiting_;
 };
 
+/// What a callback calls in the end: past bound methods, partial calls, and the finalizers of `weakref`.
+Ref callee_of(PyObject* callback) {
+  static PyObject* const partial = known_object("functools.partial");
+  static PyObject* const finalize = known_object("weakref.finalize");
+  static PyObject* const finalizers = known_object("weakref.finalize._registry");
+  if (PyMethod_Check(callback)) return callee_of(PyMethod_GET_FUNCTION(callback));
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(callback));
+  PyObject* holder = type == partial    ? callback
+                     : type == finalize ? PyDict_GetItemWithError(finalizers, callback)
+                                        : nullptr;
+  Ref callee = holder ? Ref::steal(PyObject_GetAttrString(holder, "func")) : Ref();
+  PyErr_Clear();
+  return callee ? callee_of(callee.get()) : Ref::borrow(callback);
+}
+
+/// Compilers watch the ends of modules and tensors, Stator by functions that belong to capsules: nothing of that is for
+/// the program to see.
+int is_quiet(PyObject* callback, void*) {
+  Ref callee = callee_of(callback);
+  if (PyCFunction_Check(callee.get())) {
+    PyObject* self = PyCFunction_GET_SELF(callee.get());
+    return self && PyCapsule_CheckExact(self);
+  }
+  if (!PyFunction_Check(callee.get())) return false;
+  PyObject* module = PyDict_GetItemString(PyFunction_GET_GLOBALS(callee.get()), "__name__");
+  return module && PyUnicode_Check(module) && std::string_view(PyUnicode_AsUTF8(module)).starts_with("torch.");
+}
+
 }  // namespace
 
 bool Interpreter::ends_aloud(PyObject* object) const {
@@ -143,11 +172,12 @@ bool Interpreter::ends_aloud(PyObject* object) const {
     const Interpreter* in;
     std::unordered_set<PyObject*> asked;
   } ours{this, {}};
-  StatorIsOurs is_ours = [](PyObject* part, void* context) -> int {
-    auto* mine = static_cast<Ours*>(context);
-    return mine->in->by_object_.contains(part) && mine->asked.insert(part).second;
-  };
-  return stator_ends_aloud(object, is_ours, &ours) != 0;
+  const StatorEnds asks = {[](PyObject* part, void* context) -> int {
+                             auto* mine = static_cast<Ours*>(context);
+                             return mine->in->by_object_.contains(part) && mine->asked.insert(part).second;
+                           },
+                           is_quiet, &ours};
+  return stator_ends_aloud(object, &asks) != 0;
 }
 
 void Interpreter::let_go(PyObject* object) const {

@@ -6,12 +6,19 @@
 typedef struct {
   PyObject** waiting;  // borrowed: nothing runs while they are looked at
   size_t count, room;
-  StatorIsOurs is_ours;
-  void* context;
+  const StatorEnds* asks;
   int out_of_memory;
 } Walk;
 
-static int ends_itself_aloud(PyObject* object) {
+static int is_awaited(PyObject* object, const StatorEnds* asks) {
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return 0;
+  const PyWeakReference* reference = *(PyWeakReference**)PyObject_GET_WEAKREFS_LISTPTR(object);
+  for (; reference; reference = reference->wr_next)
+    if (reference->wr_callback && !asks->is_quiet(reference->wr_callback, asks->context)) return 1;
+  return 0;
+}
+
+static int ends_itself_aloud(PyObject* object, const StatorEnds* asks) {
   const PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object) || PyModule_Check(object)) return 0;  // they outlive what a program drops
   if (PyGen_CheckExact(object)) return ((PyGenObject*)object)->gi_frame_state < FRAME_COMPLETED;
@@ -20,7 +27,7 @@ static int ends_itself_aloud(PyObject* object) {
     PyObject* trace = ((PyBaseExceptionObject*)object)->traceback;
     if (trace && ((PyTracebackObject*)trace)->tb_next) return 1;
   }
-  return type->tp_finalize != NULL || type->tp_del != NULL;
+  return type->tp_finalize != NULL || type->tp_del != NULL || is_awaited(object, asks);
 }
 
 static int has_parts(PyObject* object) {
@@ -44,14 +51,14 @@ static int wait(Walk* walk, PyObject* object) {
 
 static int visit_part(PyObject* part, void* arg) {
   Walk* walk = (Walk*)arg;
-  if (Py_REFCNT(part) != 1 && !(walk->is_ours && walk->is_ours(part, walk->context))) return 0;
-  if (ends_itself_aloud(part)) return 1;
+  if (Py_REFCNT(part) != 1 && !walk->asks->is_ours(part, walk->asks->context)) return 0;
+  if (ends_itself_aloud(part, walk->asks)) return 1;
   return has_parts(part) ? wait(walk, part) : 0;
 }
 
-static int parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context) {
+static int parts_end_aloud(PyObject* object, const StatorEnds* asks) {
   if (!has_parts(object)) return 0;
-  Walk walk = {NULL, 0, 0, is_ours, context, 0};
+  Walk walk = {NULL, 0, 0, asks, 0};
   int aloud = Py_TYPE(object)->tp_traverse(object, visit_part, &walk);
   while (!aloud && walk.count > 0) {
     PyObject* next = walk.waiting[--walk.count];
@@ -61,6 +68,6 @@ static int parts_end_aloud(PyObject* object, StatorIsOurs is_ours, void* context
   return walk.out_of_memory ? -1 : aloud;
 }
 
-int stator_ends_aloud(PyObject* object, StatorIsOurs is_ours, void* context) {
-  return ends_itself_aloud(object) ? 1 : parts_end_aloud(object, is_ours, context);
+int stator_ends_aloud(PyObject* object, const StatorEnds* asks) {
+  return ends_itself_aloud(object, asks) ? 1 : parts_end_aloud(object, asks);
 }

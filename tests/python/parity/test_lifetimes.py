@@ -192,7 +192,36 @@ def held_by_two(x):
     return y
 
 
+def watched_by_a_callback(x):
+    thing = Plain()
+    watch = weakref.ref(thing, lambda gone: log.append("gone"))
+    y = x + 1
+    del thing
+    log.append("after")
+    return y if watch() is None else x
+
+
+def watched_by_a_finalizer(x):
+    thing = Plain()
+    weakref.finalize(thing, log.append, "gone")
+    y = x + 1
+    thing = None
+    log.append("after")
+    return y
+
+
+def watched_by_a_dictionary(x):
+    thing = Plain()
+    watching = weakref.WeakValueDictionary(thing=thing)
+    y = x + 1
+    thing = None
+    return y + len(watching)
+
+
 PROGRAMS = [
+    watched_by_a_callback,
+    watched_by_a_finalizer,
+    watched_by_a_dictionary,
     temporary_in_a_list,
     temporary_in_a_tuple,
     temporary_of_an_attribute,
