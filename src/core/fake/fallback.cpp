@@ -40,6 +40,8 @@ struct Plan {
   std::string reason;
   /// A composite that autograd knows only by its parts. It comes whole where autograd is off (inference mode).
   bool only_parts = false;
+  /// A composite that CUDA has another kernel for, of which nothing is known.
+  bool differs_on_cuda = false;
   const Whole* whole = nullptr;
   /// An `out=` overload without a rule of its own: the overload that answers for it.
   std::optional<c10::OperatorHandle> functional = std::nullopt;
@@ -73,7 +75,7 @@ class PlanCache {
   }
 
   void forget(const c10::FunctionSchema* schema) {
-    static const Plan tombstone{nullptr, Tier::Refused, nullptr, {}, false, nullptr, std::nullopt, 0, 0};
+    static const Plan tombstone{.schema = nullptr, .tier = Tier::Refused, .rule = nullptr, .reason = {}};
     std::lock_guard lock(mutex_);
     for (size_t i = slot(schema);; i = (i + 1) % kSlots) {
       const Plan* plan = slots_[i].load(std::memory_order_relaxed);
@@ -127,10 +129,10 @@ uint32_t tensor_positions(const c10::FunctionSchema& schema) {
   return positions;
 }
 
-/// An operator without a kernel of its own for any backend is a program over other operators: run that on fakes.
+/// An operator without a kernel of its own for the CPU is a program over other operators: run that on fakes.
 bool is_composite(const c10::OperatorHandle& op) {
   using K = c10::DispatchKey;
-  if (op.hasKernelForDispatchKey(K::CPU) || op.hasKernelForDispatchKey(K::CUDA)) return false;
+  if (op.hasKernelForDispatchKey(K::CPU)) return false;
   return op.hasKernelForDispatchKey(K::CompositeImplicitAutograd) ||
          op.hasKernelForDispatchKey(K::CompositeExplicitAutograd) ||
          op.hasKernelForDispatchKey(K::CompositeExplicitAutogradNonFunctional);
@@ -150,15 +152,12 @@ bool has_rule(const c10::OperatorHandle& op) {
 }
 
 Plan make_plan(const c10::OperatorHandle& op) {
-  Plan plan{&op.schema(),
-            Tier::Refused,
-            nullptr,
-            {},
-            false,
-            nullptr,
-            std::nullopt,
-            tensor_positions(op.schema()),
-            static_cast<uint32_t>(op.schema().arguments().size())};
+  Plan plan{.schema = &op.schema(),
+            .tier = Tier::Refused,
+            .rule = nullptr,
+            .reason = {},
+            .tensor_args = tensor_positions(op.schema()),
+            .arg_count = static_cast<uint32_t>(op.schema().arguments().size())};
   const Rows rows = find_rows(op.operator_name());
   plan.whole = rows.whole;
   if (rows.own && !is_generated_out(op)) {
@@ -174,6 +173,9 @@ Plan make_plan(const c10::OperatorHandle& op) {
   } else if (is_composite(op)) {
     plan.tier = Tier::Composite;
     plan.only_parts = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    // The kernels for lists of tensors only do the same at once.
+    plan.differs_on_cuda = op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
+                           !std::string_view(op.schema().name()).starts_with("aten::_foreach_");
   } else if (rows.meta) {
     plan.tier = Tier::CppMeta;
     plan.rule = rows.meta;
@@ -199,19 +201,23 @@ bool is_foreign(const at::Tensor& tensor) {
   return !impl->key_set().has(c10::DispatchKey::Fake) && !impl->is_wrapped_number();
 }
 
-bool holds_foreign(const c10::IValue& value) {
-  if (value.isTensor()) return is_foreign(value.toTensor());
+bool is_on_cuda(const at::Tensor& tensor) { return tensor.defined() && tensor.is_cuda(); }
+
+using Asked = bool (*)(const at::Tensor&);
+
+bool holds(const c10::IValue& value, Asked is) {
+  if (value.isTensor()) return is(value.toTensor());
   if (!value.isList()) return false;
   for (const c10::IValue& item : value.toListRef()) {
-    if (item.isTensor() && is_foreign(item.toTensor())) return true;
+    if (item.isTensor() && is(item.toTensor())) return true;
   }
   return false;
 }
 
-bool has_foreign(const Plan& plan, const torch::jit::Stack& stack) {
+bool takes(const Plan& plan, const torch::jit::Stack& stack, Asked is) {
   const size_t first = stack.size() - plan.arg_count;
   for (size_t i = 0; i < plan.arg_count; ++i) {
-    if ((plan.tensor_args >> std::min<size_t>(i, 31)) & 1u && holds_foreign(stack[first + i])) return true;
+    if ((plan.tensor_args >> std::min<size_t>(i, 31)) & 1u && holds(stack[first + i], is)) return true;
   }
   return false;
 }
@@ -255,6 +261,7 @@ void answer(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* 
     case Tier::Python:
       return plan.rule(op, stack);
     case Tier::Composite:
+      if (plan.differs_on_cuda && takes(plan, *stack, is_on_cuda)) refuse(op, "no shape function of its CUDA kernel");
       return run_composite(op, stack);
     case Tier::Refused:
       break;
@@ -264,7 +271,7 @@ void answer(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* 
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const Plan& plan = plan_for(op);
-  if (has_foreign(plan, *stack)) [[unlikely]] {
+  if (takes(plan, *stack, is_foreign)) [[unlikely]] {
     if (answer_on_meta(op, stack)) return;
     count_tier(Tier::Refused);
     refuse(op, "a real tensor that the capture does not know");
