@@ -250,6 +250,8 @@ int check_no_attribute(Check& c, CheckRun& run) {
   return stator_instance_value(run.slots[c.slot], c.object) == nullptr;
 }
 
+int check_bare(Check& c, CheckRun& run) { return stator_is_bare(run.slots[c.slot]); }
+
 int check_no_field(Check& c, CheckRun& run) {
   // The class's version is guarded, so the name is still a slot's, and no user code answers.
   Ref value = Ref::steal(PyObject_GenericGetAttr(run.slots[c.slot], c.object));
@@ -339,6 +341,7 @@ std::string describe_absent(const Fact& fact) { return "has no key " + expected_
 std::string describe_set(const Fact& fact) { return "has the elements " + describe_elements(fact.object.get()); }
 std::string describe_code(const Fact&) { return "has the same code and defaults"; }
 std::string describe_no_attribute(const Fact& fact) { return "has no own attribute " + expected_object(fact); }
+std::string describe_bare(const Fact&) { return "has no own attributes"; }
 std::string describe_cell_empty(const Fact&) { return "is unbound"; }
 std::string describe_same(const Fact& fact) {
   return "is the same object as " + (fact.other ? fact.other->describe() : std::string("another source"));
@@ -377,6 +380,7 @@ constexpr FactRow kFacts[] = {
     /* Code */ {check_code, describe_code, saw_object},
     /* NoAttribute */ {check_no_attribute, describe_no_attribute, saw_type},
     /* NoField */ {check_no_field, describe_no_attribute, saw_type},
+    /* Bare */ {check_bare, describe_bare, saw_type},
     /* CellEmpty */ {check_cell_empty, describe_cell_empty, saw_object},
     /* SameAs */ {check_same_as, describe_same, saw_object},
     /* NotSameAs */ {check_not_same_as, describe_not_same, saw_object},

@@ -278,6 +278,7 @@ constexpr WordsFn kFacts[] = {
     /* Code */ code_words,
     /* NoAttribute */ no_attribute_words,
     /* NoField */ no_words,
+    /* Bare */ no_words,
     /* CellEmpty */ cell_empty_words,
     /* SameAs */ relation_words,
     /* NotSameAs */ relation_words,

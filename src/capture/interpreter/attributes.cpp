@@ -28,7 +28,15 @@ Value* dict_attr(Interpreter& in, PyObject* dict, Source* dict_source, PyObject*
   return in.wrap(found, in.sources().child(dict_source, SourceKind::DictItem, 0, name, found));
 }
 
-/// Own attribute of an outside instance, or null. Guards what it found, or that there was nothing.
+/// What an instance holds under this name beside its class, or null. Guards what it found, or that there was nothing.
+Value* held_attribute(Interpreter& in, PyObject* instance, Source* source, PyObject* name) {
+  if (PyObject* found = stator_instance_value(instance, name))
+    return in.wrap(found, in.sources().child(source, SourceKind::Attribute, kOwnAttribute, name, found));
+  in.guard(source, FactKind::NoAttribute, name);
+  return nullptr;
+}
+
+/// The same of an outside instance whose dict may be known by its identity.
 Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name) {
   PyObject* instance = object->object.get();
   if (object->pinned) {
@@ -44,10 +52,7 @@ Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name) {
     }
     return dict_attr(in, *slot, instance_dict_source(in, object->source, *slot), name);
   }
-  if (PyObject* found = stator_instance_value(instance, name))
-    return in.wrap(found, in.sources().child(object->source, SourceKind::Attribute, kOwnAttribute, name, found));
-  in.guard(object->source, FactKind::NoAttribute, name);
-  return nullptr;
+  return held_attribute(in, instance, object->source, name);
 }
 
 /// The index that a field of a named tuple's class stands for; below 0: it is no such descriptor.
@@ -183,6 +188,9 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
     PyErr_Clear();
     if (at && PyLong_CheckExact(at.get())) return in.item(sequence, PyLong_AsSize_t(at.get()));
   }
+  // An OrderedDict may have attributes. (To write one is left to the program.)
+  if (value->source && type->tp_dictoffset != 0 && !(on_class && is_data_descriptor(on_class)))
+    if (Value* own = held_attribute(in, value->source->object.get(), value->source, name)) return own;
   if (!on_class) return nullptr;
   if (value->kind == Kind::Constant || value->kind == Kind::Slice) {
     Ref literal = in.literal_of(value);

@@ -8,6 +8,7 @@
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/nesting.h"
 #include "capture/interpreter/overrides.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
@@ -69,7 +70,7 @@ class Copier {
       }
       case Kind::Dict: {
         auto* dict = static_cast<DictValue*>(value);
-        if (dict->type == default_dict_type()) break;
+        if (dict->type == default_dict_type() || !is_bare(dict)) break;
         auto* made = in_.arena.make<DictValue>(dict->type);
         made_[value] = made;
         for (auto& [key, item] : mapping_items(in_, dict)) in_.dict_set(made, part(key), part(item));
@@ -90,6 +91,14 @@ class Copier {
     throw Break{BreakId::unknown_call, std::string("a copy of a ") + in_.type_of(value)->tp_name};
   }
 
+  /// Attributes of the instance would go along.
+  bool is_bare(Value* value) {
+    if (!value->source || in_.type_of(value)->tp_dictoffset == 0) return true;
+    if (!stator_is_bare(value->source->object.get())) return false;
+    in_.guard(value->source, FactKind::Bare);
+    return true;
+  }
+
   /// A tensor that fills its storage is copied like a clone; its gradient and what hangs on it go along.
   Value* tensor(TensorValue* original) {
     if (is_overridden(in_, original) || !TorchTracer::is_plain_class(original->type))
@@ -100,11 +109,7 @@ class Copier {
     bool plain = deep_ && original->type == TorchTracer::tensor_type() && original->own.empty() &&
                  in_.torch.fills_storage(fake) && in_.truth(attribute(names[0])) &&
                  in_.is_same(attribute(names[1]), in_.none());
-    if (original->source) {
-      PyObject** dict = _PyObject_GetDictPtr(original->real.get());
-      plain = plain && (!dict || !*dict);
-    }
-    if (!plain) throw Break{BreakId::unknown_call, "a copy of a Tensor"};
+    if (!plain || !is_bare(original)) throw Break{BreakId::unknown_call, "a copy of a Tensor"};
     Value* copy = in_.call_method(in_.call_method(original, "detach", {}), "clone", {});
     static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
     return in_.call_method(copy, "requires_grad_", {in_.get_attr(original, requires_grad)});

@@ -126,6 +126,19 @@ bool stator_inline_next(PyObject* object, Py_ssize_t* position, PyObject** name,
   return true;
 }
 
+bool stator_is_bare(PyObject* object) {
+  PyObject *dict, *name, *value;
+  Py_ssize_t position = 0;
+  switch (stator_instance_dict(object, &dict)) {
+    case kStatorDictObject:
+      return PyDict_GET_SIZE(dict) == 0;
+    case kStatorDictInline:
+      return !stator_inline_next(object, &position, &name, &value);
+    default:
+      return true;
+  }
+}
+
 PyObject* stator_instance_value(PyObject* object, PyObject* name) {
   PyObject* dict;
   switch (stator_instance_dict(object, &dict)) {

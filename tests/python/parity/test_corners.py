@@ -7,6 +7,8 @@ import itertools
 import sys
 import types
 
+import torch
+
 import stator
 from tests.python.parity.programs import Programs, x
 
@@ -283,6 +285,48 @@ module.base = 5
 @programs((x,))
 def module_of_a_class_of_its_own(a):
     return a * module.scale, hasattr(module, "nothing"), module.base
+
+
+def ordered(**attributes):
+    made = collections.OrderedDict(key=1)
+    vars(made).update(attributes)
+    return made
+
+
+@programs((x, ordered()), (x, ordered(tag=3)), (x, ordered(keys=4)), (x, ordered()), breaks="unknown_call")
+def attributes_of_an_ordered_dict(a, given):
+    scale = given.tag if hasattr(given, "tag") else getattr(given, "other", 2)
+    return a * scale, callable(given.keys), [vars(copied) for copied in (copy.copy(given), copy.deepcopy(given))]
+
+
+@programs((x,), breaks="mutation")
+def attributes_that_a_dict_is_given(a):
+    made = collections.OrderedDict(key=1)
+    made.tags = collections.OrderedDict()
+    if hasattr(made, "tags"):
+        made.tags["here"] = a + 1
+    return made, made.tags
+
+
+def test_a_copy_of_a_tensor_with_attributes():
+    def fn(given):
+        return copy.deepcopy(given)
+
+    compiled = stator.compile(fn)
+    for attributes in ({}, {"tag": 1}, {}, {"tag": 2}):
+        given = torch.ones(2)
+        vars(given).update(attributes)
+        assert vars(compiled(given)) == attributes
+
+
+def test_states_of_modules():
+    def fn():
+        return torch.nn.Sequential(torch.nn.Linear(2, 2)).state_dict()
+
+    expected = fn()
+    made = stator.compile(fn)()
+    assert list(made) == list(expected)
+    assert made._metadata == expected._metadata
 
 
 def test_traceback_that_an_exception_is_given():
