@@ -24,6 +24,7 @@ except ImportError as _error:
 from . import control as _control  # noqa: F401 (the extension looks it up)
 from . import errors
 from . import functions as _functions  # noqa: F401 (the same)
+from .allowed import allow_in_graph, nonstrict_trace
 from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset
 from .backends import list_backends, register_backend
 from .config import config
@@ -33,6 +34,7 @@ from .errors import (
     InvalidBackend,
     InvalidOption,
     InvalidTarget,
+    RecompileForbidden,
     RecompileLimitExceeded,
     SkipFrame,
     StateChanged,
@@ -42,6 +44,7 @@ from .errors import (
 from .guards import Guard, GuardFail
 from .modes import disable, run
 from .skipfiles import default_skipped_files
+from .stances import error_on_graph_break, set_stance
 from .user import graph_break, is_compiling
 
 __version__ = "0.1.0"
@@ -71,7 +74,9 @@ def __getattr__(name: str) -> object:
 
 
 _C.set_skipped_files(default_skipped_files())
-_C.set_error_types(Unsupported, InternalError, RecompileLimitExceeded, BackendCompilerFailed, SkipFrame)
+_C.set_error_types(
+    Unsupported, InternalError, RecompileLimitExceeded, BackendCompilerFailed, SkipFrame, RecompileForbidden
+)
 
 __all__ = [
     "BackendCompilerFailed",
@@ -82,17 +87,20 @@ __all__ = [
     "InvalidBackend",
     "InvalidOption",
     "InvalidTarget",
+    "RecompileForbidden",
     "RecompileLimitExceeded",
     "SkipFrame",
     "StateChanged",
     "StatorError",
     "Unsupported",
+    "allow_in_graph",
     "cache_entries",
     "check_supported",
     "compile",
     "config",
     "counters",
     "disable",
+    "error_on_graph_break",
     "errors",
     "explain",
     "forget",
@@ -100,10 +108,12 @@ __all__ = [
     "is_compiling",
     "is_supported",
     "list_backends",
+    "nonstrict_trace",
     "record_failures",
     "register_backend",
     "replay",
     "reset",
     "run",
+    "set_stance",
     "testing",
 ]

@@ -83,6 +83,15 @@ class RecompileLimitExceeded(StatorError):
     code = "recompile-limit"
 
 
+class RecompileForbidden(StatorError):
+    """A call fits nothing that is cached, and the stance `fail_on_recompile` forbids to capture it."""
+
+    code = "recompile-forbidden"
+
+    def __init__(self, cause: str):
+        super().__init__(cause, hint="call it with such arguments before the stance is set")
+
+
 class BackendCompilerFailed(StatorError):
     """The backend raised while it compiled a graph, or gave back something that cannot be called."""
 

@@ -8,8 +8,11 @@ computed. A checkpointed part is a graph of its own, which torch runs now, and a
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
+import types
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +20,7 @@ import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
 from torch.utils.checkpoint import checkpoint
 
+from . import _C
 from .user import graph_break
 
 
@@ -143,6 +147,36 @@ class Setting:
 
     def __str__(self) -> str:
         return f"{self.setter.__name__.lstrip('_')}({self.value})"
+
+
+@functools.cache
+def _copy_warnings() -> tuple[tuple[type[Warning], str], ...]:
+    """What torch says when a tensor is given to `torch.tensor`."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        torch.tensor(torch.empty(0))
+    return tuple((item.category, str(item.message)) for item in seen)
+
+
+class CopyWarning:
+    """Torch's warning of `torch.tensor(tensor)`, given at the program's line."""
+
+    def __init__(self, code: types.CodeType, line: int, variables: dict[str, Any]) -> None:
+        self.warnings = _C.call_unrecorded(_copy_warnings)
+        self.place = (code.co_filename, line)
+        self.module = variables.get("__name__")
+        # By name, since a graph keeps nothing of the program alive.
+        if getattr(sys.modules.get(self.module), "__dict__", None) is not variables:
+            raise ValueError("a warning is given by code that belongs to no module")
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        registry = vars(sys.modules[self.module]).setdefault("__warningregistry__", {})
+        for category, message in self.warnings:
+            warnings.warn_explicit(message, category, *self.place, self.module, registry)
+        return ()
+
+    def __str__(self) -> str:
+        return f"warning of a copied tensor, line {self.place[1]}"
 
 
 class Checkpoint:

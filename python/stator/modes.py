@@ -54,6 +54,8 @@ class _Mode:
     to see. `unwrap`: wrap what the user wrote and not what `compile` made of it.
     """
 
+    captures = False
+
     def __init__(self, state: int | None, marks: dict[str, Any], unwrap: bool):
         self._state = state
         self._marks = marks

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class Wrapping(Protocol):
     """How a wrapped module runs (compiled, disabled, ...): makes the call, and the same kind of wrapper for a copy."""
 
+    captures: bool  # whether calls become graphs
+
     def __call__(self, target: Any) -> Any: ...
 
     def wrap(self, target: Callable[..., Any]) -> Callable[..., Any]: ...
@@ -50,6 +52,8 @@ def _wrapper_class(module: torch.nn.Module, wrapping: Wrapping) -> type:
     original = type(module)
     if _is_lazy(module):
         call: Any = _lazy_call(module, wrapping)
+    elif wrapping.captures and any(map(_is_lazy, module.modules())):
+        call = _first_call(module, wrapping)
     else:
         call = _ignore_self(module, wrapping)
     body = {
@@ -124,6 +128,20 @@ def _lazy_call(module: Any, wrapping: Wrapping) -> Callable[..., Any]:
             module._infer_parameters(module, args, kwargs or None)
         object.__setattr__(wrapper, "__class__", _wrapper_class(module, wrapping))
         return wrapper(*args, **kwargs)
+
+    return call
+
+
+def _first_call(module: Any, wrapping: Wrapping) -> Callable[..., Any]:
+    """Where modules inside have yet to infer their shapes the first call is plain Python, since they do so one by one,
+    each when it is called."""
+
+    def call(wrapper: Any, /, *args: Any, **kwargs: Any) -> Any:
+        result = module(*args, **kwargs)
+        cls = type(wrapper)
+        cls.__call__ = _ignore_self(module, wrapping)
+        _C.answer_calls(cls)
+        return result
 
     return call
 

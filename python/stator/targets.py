@@ -7,7 +7,7 @@ import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -29,6 +29,7 @@ class Settings:
     guard_filter_fn: guards.Filter | None = None
     guard_export_fn: guards.Export | None = None
     guard_fail_fn: guards.Fail | None = None
+    captures: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.fullgraph, bool):

@@ -8,6 +8,7 @@
 #include "bindings/graph_bindings.h"
 #include "capture/cache/code_cache.h"
 #include "capture/call/python_node.h"
+#include "capture/guards/break_policy.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
 #include "compile/compiled_function.h"
@@ -15,6 +16,7 @@
 #include "compile/frame_compiler.h"
 #include "compile/options.h"
 #include "compile/reports.h"
+#include "compile/stance.h"
 #include "core/fake/fake_tensor.h"
 #include "core/observe/counters.h"
 #include "core/tracer/tracer.h"
@@ -80,10 +82,10 @@ PyObject* set_config(PyObject*, PyObject* args) {
 }
 
 PyObject* set_error_types(PyObject*, PyObject* args) {
-  PyObject *unsupported, *internal, *limit, *backend, *skip;
-  if (!PyArg_ParseTuple(args, "OOOOO", &unsupported, &internal, &limit, &backend, &skip)) return nullptr;
-  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal), Ref::borrow(limit), Ref::borrow(backend),
-                   Ref::borrow(skip)};
+  PyObject *unsupported, *internal, *limit, *backend, *skip, *forbidden;
+  if (!PyArg_ParseTuple(args, "OOOOOO", &unsupported, &internal, &limit, &backend, &skip, &forbidden)) return nullptr;
+  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal), Ref::borrow(limit),
+                   Ref::borrow(backend),     Ref::borrow(skip),     Ref::borrow(forbidden)};
   Py_RETURN_NONE;
 }
 
@@ -198,6 +200,19 @@ PyObject* set_run_mode(PyObject*, PyObject* state) {
   return PyLong_FromLong(static_cast<long>(before));
 }
 
+PyObject* get_break_policy(PyObject*, PyObject*) {
+  return Py_NewRef(!break_policy() ? Py_None : *break_policy() ? Py_True : Py_False);
+}
+PyObject* set_break_policy(PyObject*, PyObject* policy) {
+  break_policy() = policy == Py_None ? std::optional<bool>() : policy == Py_True;
+  Py_RETURN_NONE;
+}
+
+PyObject* set_stance_to(PyObject*, PyObject* name) {
+  int before = set_stance(name);
+  return before < 0 ? nullptr : Py_NewRef(stance_name(static_cast<Stance>(before)));
+}
+
 PyObject* set_skipped_files(PyObject*, PyObject* prefixes) {
   Ref list = Ref::steal(PySequence_Fast(prefixes, "path prefixes are needed"));
   if (!list) return nullptr;
@@ -254,6 +269,9 @@ PyMethodDef methods[] = {
     {"enter_block", enter_block_of, METH_O, nullptr},
     {"leave_block", leave_block_of, METH_NOARGS, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},
+    {"set_stance", set_stance_to, METH_O, nullptr},
+    {"break_policy", get_break_policy, METH_NOARGS, nullptr},
+    {"set_break_policy", set_break_policy, METH_O, nullptr},
     {"set_skipped_files", set_skipped_files, METH_O, nullptr},
     {"capture_constant", capture_constant, METH_O, nullptr},
     {"call_unrecorded", call_unrecorded, METH_O, nullptr},

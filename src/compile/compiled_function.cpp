@@ -3,11 +3,13 @@
 #include <structmember.h>
 
 #include "capture/call/bind.h"
+#include "capture/guards/break_policy.h"
 #include "capture/guards/global_state.h"
 #include "capture/pycompat/facts.h"
 #include "compile/frame_compiler.h"
 #include "compile/options.h"
 #include "compile/reports.h"
+#include "compile/stance.h"
 #include "core/observe/counters.h"
 
 namespace stator {
@@ -31,6 +33,8 @@ PyObject* call_plain(CompiledFunction* self, PyObject* const* args, size_t nargs
 
 PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const* args, size_t nargsf, PyObject* names) {
   if (entry.broke && (self->request->fullgraph || entry.broke->is_error)) {
+    // The program itself raises it. Should it not, there is still no graph.
+    if (entry.raises && !Ref::steal(call_plain(self, args, nargsf, names))) return nullptr;
     raise_unsupported(*entry.broke);
     return nullptr;
   }
@@ -39,6 +43,9 @@ PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const*
     return call_watched(compiler, self->fn, args, nargsf, names);
   }
   Outcome outcome;
+  // A block whose end runs as plain Python, as torch's own may, leaves it as it was inside.
+  std::optional<BreakPolicyScope> policy;
+  if (!entry.plan->frames.empty()) policy.emplace();
   if (!run_plan(entry, outcome)) {
     if (!outcome.operator_failed) return nullptr;
     // Nothing has happened yet: the program itself raises it, at its own line and into its own handlers.
@@ -98,14 +105,16 @@ std::shared_ptr<Entry> find_known(CompiledFunction* self, const RawCall& raw) {
 
 /// Whether the function's cache is that of its code now, and calls may use it.
 bool is_ready(CompiledFunction* self) {
-  if (run_mode() == RunMode::Off || config().disable || wants_backward()) return false;
+  if (config().disable || wants_backward()) return false;
   const CodeCache* cache = self->cache->get();
   return cache && reinterpret_cast<PyObject*>(cache->code()) == PyFunction_GET_CODE(self->fn) && !cache->is_detached();
 }
 
 PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   auto* self = reinterpret_cast<CompiledFunction*>(object);
-  RunMode mode = run_mode();
+  std::optional<RunMode> allowed = mode_now();
+  if (!allowed) return nullptr;
+  const RunMode mode = *allowed;
   if (mode == RunMode::Off || config().disable) return call_plain(self, args, nargsf, names);
   if (wants_backward()) return call_with_backward(object, args, nargsf, names);
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
@@ -127,6 +136,11 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
       observe::count(std::string("skips.") + why);
     return call_plain(self, args, nargsf, names);
   }
+  if (mode == RunMode::FailOnMiss) {
+    refuse_capture(*cache, {self->fn, cache->decoded, 0, bound.data()}, self->request->cache_key.get());
+    return nullptr;
+  }
+  if (is_first_call(*cache)) return call_plain(self, args, nargsf, names);
   if (Py_EnterRecursiveCall(" in a compiled function")) return nullptr;
   PyObject* result = on_miss(self, *cache, bound.data(), args, nargsf, names);
   Py_LeaveRecursiveCall();
@@ -163,7 +177,9 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
     row[positional + i] = value;
     values[i] = Ref::borrow(value);
   }
-  if (is_ready(self)) {
+  std::optional<RunMode> mode = mode_now();
+  if (!mode) return nullptr;
+  if (mode != RunMode::Off && is_ready(self)) {
     RawCall raw(row, positional, names, given);
     if (std::shared_ptr<Entry> entry = find_known(self, raw))
       return run_entry(self, *entry, row, positional, entry->guards->call_names());

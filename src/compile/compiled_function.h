@@ -7,7 +7,7 @@ namespace stator {
 
 /// The Python types of Stator's errors; set once at import.
 struct ErrorTypes {
-  Ref unsupported, internal, recompile_limit, backend_failed, skip_frame;
+  Ref unsupported, internal, recompile_limit, backend_failed, skip_frame, recompile_forbidden;
 };
 ErrorTypes& error_types();
 

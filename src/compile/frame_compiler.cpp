@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "capture/guards/break_policy.h"
 #include "capture/guards/global_state.h"
 #include "capture/interpreter/interpreter.h"
 #include "capture/interpreter/known_types.h"
@@ -15,6 +16,7 @@
 #include "compile/debug_folder.h"
 #include "compile/options.h"
 #include "compile/reports.h"
+#include "compile/stance.h"
 #include "core/observe/counters.h"
 
 namespace stator {
@@ -166,7 +168,9 @@ static bool is_worth_it(CodeCache& cache, PyObject* function, PyCodeObject* code
 }
 
 bool FrameCompiler::is_candidate(PyObject* function, PyObject* const* slots) {
-  if (run_mode() != RunMode::Compile || config().disable) return false;
+  std::optional<RunMode> mode = mode_now();
+  if (!mode) PyErr_Clear();  // what calls a compiled function is told
+  if ((mode != RunMode::Compile && mode != RunMode::FailOnMiss) || config().disable) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   std::shared_ptr<CodeCache> cache = code_cache(code);
   if (!cache->candidate) {
@@ -185,9 +189,14 @@ std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
   if (std::shared_ptr<Entry> found =
           cache->find(place.offset, request_.cache_key.get(), {place.values, place.function}))
     return found;
-  if (run_mode() != RunMode::Compile || cache->skipped) return nullptr;
+  std::optional<RunMode> mode = mode_now();
+  if (!mode || mode == RunMode::RunOnly || mode == RunMode::Off || cache->skipped) return nullptr;
   if (const char* why = GlobalState::obstacle()) {
     observe::count(std::string("skips.") + why);
+    return nullptr;
+  }
+  if (mode == RunMode::FailOnMiss) {
+    refuse_capture(*cache, place, request_.cache_key.get());
     return nullptr;
   }
   std::shared_ptr<Entry> entry = capture(*cache, place);
@@ -225,6 +234,16 @@ static bool is_left_out(PyCodeObject* code) {
   return only && *only && PyUnicode_CompareWithASCIIString(code->co_name, only) != 0;
 }
 
+/// What torch's own `error_on_graph_break` says on this thread, if anybody has loaded it.
+static bool torch_forbids_breaks() {
+  static PyObject* const module_name = PyUnicode_InternFromString("torch._dynamo.utils");
+  NoSignals quiet;
+  PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_name);
+  Ref said = module ? Ref::steal(PyObject_CallMethod(module, "_get_error_on_graph_break", nullptr)) : Ref();
+  PyErr_Clear();
+  return said && said.get() == Py_True;
+}
+
 std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& place) {
   if (is_left_out(place.code->code)) return nullptr;
   GuardInput input{place.values, place.function};
@@ -249,8 +268,12 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   identify(upcoming, cache);
   DebugFolder folder(cache.code(), upcoming.id(), reason);
   observe::count("frames.total");
-  Start start{place.function,         place.offset, place.values, place.depth, &cache.varying[place.offset],
-              request_.break_is_error};
+  Start start{place.function,
+              place.offset,
+              place.values,
+              place.depth,
+              &cache.varying[place.offset],
+              request_.break_is_error || torch_forbids_breaks()};
   std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
   if (!entry) {
     folder.close();
@@ -287,6 +310,10 @@ bool FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, cons
     cache.skipped = true;
   }
   return tell_listener(cache.code(), *entry, reason);
+}
+
+bool FrameCompiler::leaves_handlers() {
+  return break_policy().value_or(request_.break_is_error) || PyErr_ExceptionMatches(error_types().unsupported.get());
 }
 
 bool FrameCompiler::is_refusal(const Entry& entry) const {

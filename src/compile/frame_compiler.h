@@ -9,8 +9,10 @@
 
 namespace stator {
 
-/// What compiled functions may do on this thread.
-enum class RunMode : int { Compile = 0, RunOnly = 1, Off = 2 };
+/// What compiled functions may do: on this thread, or in all of the process (then also to fail where nothing is
+/// cached).
+enum class RunMode : int { Compile = 0, RunOnly = 1, Off = 2, FailOnMiss = 3 };
+/// Of this thread; see `mode_now` for what holds.
 RunMode& run_mode();
 
 /// Files whose frames are never captured on their own (they are when they are inlined): path prefixes.
@@ -26,6 +28,7 @@ class FrameCompiler final : public capture::Compiler {
 
   std::shared_ptr<capture::Entry> entry_at(const capture::Place& place) override;
   bool is_candidate(PyObject* function, PyObject* const* slots) override;
+  bool leaves_handlers() override;
   /// Nothing cached fits: captures and publishes. As `entry_at` for the result.
   std::shared_ptr<capture::Entry> capture(capture::CodeCache& cache, const capture::Place& place);
   /// Whether the entry only says that what was asked for cannot be had.

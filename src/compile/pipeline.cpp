@@ -59,9 +59,25 @@ struct Walk {
   std::optional<BreakReason> broke;
   std::vector<uint32_t> order;  // the place in the program of each node of the graph; empty: that of the graph
   bool stopped = false;
+  bool raised = false;         // an exception of the program's left the frame
+  bool handled = false;        // where it stopped, some frame has a handler for exceptions
   uint64_t retry = 0;          // a step to stop before instead
   uint64_t hooked_before = 0;  // the step that gave a hook to a tensor which was written later
 };
+
+/// Whether the program may go on after an exception that the instruction at hand raises. A `with` passes it on, as a
+/// rule.
+bool has_handler(const Interpreter& in) {
+  auto is_with = [](const pycompat::Code& code, int target) {
+    return std::any_of(code.instrs.begin() + target, std::min(code.instrs.begin() + target + 2, code.instrs.end()),
+                       [](const pycompat::Instr& instr) { return instr.op == pycompat::Op::WITH_EXCEPT_START; });
+  };
+  for (const Frame* f = in.frame; f; f = f->caller)
+    for (const pycompat::ExceptionEntry& entry : f->code->exceptions)
+      if (int at = static_cast<int>(f->pc) - 1; entry.start <= at && at < entry.end && !is_with(*f->code, entry.target))
+        return true;
+  return false;
+}
 
 Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& state, uint64_t stop_before,
           const Interpreter::Manner& manner) {
@@ -81,6 +97,7 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
   };
   in.at_stop = [&] {
     if (uint64_t step = in.resumable_step(); step != stop_before) throw StopEarlier{step};
+    w.handled = has_handler(in);
     w.assembly = assemble_break(in);
     in.guard_distinct();
     note_state();
@@ -100,6 +117,7 @@ Walk walk(const Start& start, const std::string& graph_name, const StateKeeper& 
     w.broke = BreakReason{broke.id, broke.detail, in.end_stack, in.end_is_error};
   } catch (const Raise& raised) {
     w.broke = BreakReason{BreakId::raises, exception_text(in, raised.exception), in.end_stack};
+    w.raised = true;
   } catch (const std::exception& error) {
     w.broke = BreakReason{BreakId::internal, error.what(), in.end_stack};
   }
@@ -197,9 +215,19 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
     if (w.stopped) entry->broke = BreakReason{why_stopped, "", w.interpreter->end_stack};
     // Only a signal handler's exception is left set: it is the user's.
     if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
-    if (!w.broke || request.fullgraph || w.broke->is_error) return true;
+    entry->raises = w.raised;
+    if (!w.broke) return true;
+    const bool is_strict = request.fullgraph || w.broke->is_error;
+    const bool may_raise = w.broke->id == BreakId::raises || w.broke->id == BreakId::torch_error;
+    if ((is_strict && !may_raise) || (request.fullgraph && w.raised)) return true;
     Walk second = walk_to_break(start, graph_name, state, w, manner);
     if (PyErr_Occurred() || PyErr_CheckSignals() < 0) return false;
+    if (is_strict) {
+      // What the program raises is its own affair, unless it may handle it: then there is more to come.
+      entry->raises = second.stopped && !second.handled;
+      if (request.fullgraph || !entry->raises) return true;
+      entry->broke->is_error = false;
+    }
     entry->runs_plain = !second.stopped;
     if (second.stopped) w = std::move(second);
     return true;

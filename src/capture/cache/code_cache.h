@@ -43,6 +43,7 @@ class CodeCache {
   /// breaks where it is looked at.
   std::unordered_map<int32_t, std::unordered_set<std::string>> varying;
   size_t refused = 0, patience = 32;  // misses at the limit since the last capture, and how many lead to the next one
+  bool was_called = false;            // as plain Python, where the first call is to be
   bool warned = false;                // about the recompile limit
   bool skipped = false;               // left alone: a backend asked for it, or nothing was gained
   size_t entries_made = 0, ops_made = 0;

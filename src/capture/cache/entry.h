@@ -35,6 +35,7 @@ struct Entry {
   bool runs_plain = false;     // the latter
   bool general = false;        // made without values that keep changing: asked after all others
   std::optional<BreakReason> broke;
+  bool raises = false;  // it broke for an exception that leaves the frame: the program's own, and nothing unsupported
   std::vector<BoundPlace> bound;  // what the frame must hold, and must not; empty at offset 0
   std::shared_ptr<graph::Graph> graph;
   size_t ops = 0;

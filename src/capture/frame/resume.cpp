@@ -1,5 +1,7 @@
 #include "capture/frame/resume.h"
 
+#include <optional>
+
 #include "capture/call/concrete.h"
 #include "capture/pycompat/facts.h"
 #include "core/observe/counters.h"
@@ -72,7 +74,7 @@ class Resumption {
   const Instr& next_instr() const { return code_.instrs[code_.index_of(stator_frame_offset(frame_))]; }
 
   void step() {
-    if (stator_is_tracing(tstate_)) return run_plain();
+    if (stator_is_tracing(tstate_) || leaving_) return run_plain();
     Place place{function_.get(), &code_, stator_frame_offset(frame_), stator_frame_slots(frame_),
                 stator_frame_stack_depth(frame_)};
     int index = code_.index_of(place.offset);
@@ -109,8 +111,12 @@ class Resumption {
   }
 
   void run_plain() {
-    Watch watch(compiler_);
-    if (!watch.ok()) PyErr_Clear();
+    std::optional<Watch> watch;
+    std::optional<FramesAside> aside;
+    if (leaving_)
+      aside.emplace();
+    else if (!watch.emplace(compiler_).ok())
+      PyErr_Clear();
     end(stator_frame_is_fresh(frame_) ? stator_eval_next(tstate_, frame_, 0) : stator_frame_run(tstate_, frame_));
   }
 
@@ -119,6 +125,7 @@ class Resumption {
   /// it.
   void raised_at(const Instr& instr) { raised_at(instr, instr.unit, false); }
   void raised_at(const Instr& instr, int first, bool again) {
+    leaving_ = leaving_ || compiler_.leaves_handlers();
     const ExceptionEntry* handler = nullptr;
     int index = static_cast<int>(&instr - code_.instrs.data());
     for (const ExceptionEntry& entry : code_.exceptions)
@@ -271,6 +278,7 @@ class Resumption {
   const Code& code_;
   PyObject* result_ = nullptr;
   bool over_ = false;
+  bool leaving_ = false;  // an error is on its way out, and what handles it is plain Python
 };
 
 PyObject* on_frame(PyThreadState* tstate, StatorFrame* frame, int throwflag) {

@@ -29,6 +29,9 @@ class Compiler {
   /// Whether a frame of `function` that is about to run on behalf of a break is worth a capture. `slots` holds its
   /// arguments.
   virtual bool is_candidate(PyObject* function, PyObject* const* slots) = 0;
+  /// Whether what handles the error that is set is left to CPython: it says that a break was refused, or another one
+  /// would be refused on the way out.
+  virtual bool leaves_handlers() = 0;
 };
 
 /// Runs the plan of an entry whose guards just held: what it calls is left alone, and profilers see a range with the

@@ -12,6 +12,7 @@
 
 #include <sstream>
 
+#include "capture/guards/break_policy.h"
 #include "capture/guards/transforms.h"
 
 namespace stator::capture {
@@ -98,6 +99,8 @@ class Snapshot final : public GlobalState {
           << at::impl::PythonTorchFunctionTLS::stack_len();
     else if (at::impl::PythonTorchFunctionTLS::get_disabled_state() != function_state_)
       out << "overriding of torch's functions was switched on or off";
+    else if (break_policy() != break_policy_)
+      out << "graph breaks are errors, or no longer are";
     else if (keys.included_.raw_repr() != included_ || keys.excluded_.raw_repr() != excluded_)
       out << "autocast or dispatcher state changed";
     else
@@ -111,6 +114,7 @@ class Snapshot final : public GlobalState {
 
   void restore() const override {
     transforms_.restore();
+    break_policy() = break_policy_;
     c10::AutogradState::set_tls_state(autograd_);
     if (c10::get_default_dtype() != default_dtype_) c10::set_default_dtype(default_dtype_);
     if (((context_flags() ^ flags_) & kSettable) != 0) set_attention_flags(flags_);
@@ -133,7 +137,7 @@ class Snapshot final : public GlobalState {
     auto& autograd = c10::AutogradState::get_tls_state();
     return keys.included_.raw_repr() == included_ && keys.excluded_.raw_repr() == excluded_ &&
            autograd.get_grad_mode() == autograd_.get_grad_mode() &&
-           autograd.get_inference_mode() == autograd_.get_inference_mode() &&
+           autograd.get_inference_mode() == autograd_.get_inference_mode() && break_policy() == break_policy_ &&
            c10::get_default_dtype() == default_dtype_ && context_flags() == flags_ &&
            at::autocast::get_autocast_dtype(at::kCPU) == autocast_cpu_ &&
            at::autocast::get_autocast_dtype(at::kCUDA) == autocast_cuda_ &&
@@ -149,12 +153,18 @@ class Snapshot final : public GlobalState {
   uint32_t flags_, threads_;
   at::ScalarType autocast_cpu_, autocast_cuda_;
   int autocast_nesting_;
+  std::optional<bool> break_policy_ = break_policy();
   TransformState transforms_ = TransformState::current();
   int64_t function_modes_;
   at::impl::TorchFunctionDisabledState function_state_;
 };
 
 }  // namespace
+
+std::optional<bool>& break_policy() {
+  static thread_local std::optional<bool> policy;
+  return policy;
+}
 
 std::shared_ptr<const GlobalState> GlobalState::current() { return std::make_shared<Snapshot>(); }
 

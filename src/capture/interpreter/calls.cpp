@@ -1,4 +1,5 @@
 // Calls: argument binding by CPython's rules, inlining of Python functions, dispatch to models and torch.
+#include "capture/guards/break_policy.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/allowed.h"
 #include "capture/interpreter/arrays.h"
@@ -303,6 +304,9 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
         PyErr_Clear();
         if (policy && policy.get() != Py_None) policy_ = policy.get() == Py_True;
         continuation = how;
+        // Within a block that says so, too, the function is the inner one.
+        std::optional<BreakPolicyScope> own;
+        if (policy_ && break_policy()) own.emplace(*policy_);
         return call(inner, std::move(args));
       }
       if (object->object && is_numpy_callable(object->object.get()))

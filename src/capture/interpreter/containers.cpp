@@ -7,6 +7,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/merging.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/number_subscripts.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
 #include "capture/pycompat/facts.h"
@@ -369,9 +370,7 @@ Value* tensor_item(Interpreter& in, TensorValue* tensor, Value* key) {
   Value* const both[] = {tensor, key};
   if (is_overridden(in, tensor) || is_overridden(in, key))
     return in.apply(both, "subscript", [](PyObject* const* x) { return PyObject_GetItem(x[0], x[1]); });
-  // The binding would have to know the number.
-  if (is_number(key) && in.type_of(key) == &PyLong_Type)
-    return in.call_torch(known_object("torch.select"), arguments({tensor, in.integer(0), key}));
+  if (Value* view = subscript_by_numbers(in, tensor, key)) return view;
   Ref index = tensor_key(in, key);
   PyObject* fake = in.fake_of(tensor);
   return in.torch_result([&] { return PyObject_GetItem(fake, index.get()); }, "subscript");
@@ -435,6 +434,8 @@ void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to
     in.apply(all, what, store);
     return;
   }
+  if (Value* view = subscript_by_numbers(in, tensor, key))
+    return set_tensor_item(in, static_cast<TensorValue*>(view), in.constant(Py_Ellipsis), to);
   Ref index = tensor_key(in, key);
   PyObject* fake = in.fake_of(tensor);
   if (is_number(to)) needs_number("is stored into a tensor");

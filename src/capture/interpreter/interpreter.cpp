@@ -1,5 +1,6 @@
 #include "capture/interpreter/interpreter.h"
 
+#include "capture/guards/break_policy.h"
 #include "capture/guards/check.h"
 #include "capture/guards/literals.h"
 #include "capture/pycompat/facts.h"
@@ -224,7 +225,7 @@ Value* Interpreter::run_frame(Frame& current) {
       // A break ends the capture: the frames are gone when it is reported.
       if (!unwinding_) {
         end_stack = stack_lines();
-        end_is_error = frame->break_is_error;
+        end_is_error = break_policy().value_or(frame->break_is_error);
         note_end();
       }
       unwinding_ = true;

@@ -103,6 +103,8 @@ constexpr KindRow kKinds[] = {
     {"torch._C._get_accelerator", CallableKind::Pure},
     {"torch._C._accelerator_getAccelerator", CallableKind::Pure},
     {"torch._C._is_multithreading_enabled", CallableKind::Pure},
+    {"stator._C.break_policy", CallableKind::Pure},
+    {"stator._C.set_break_policy", CallableKind::Ambient},
     {"torch.set_autocast_enabled", CallableKind::Ambient},
     {"torch.set_autocast_dtype", CallableKind::Ambient},
     {"torch.set_autocast_cpu_enabled", CallableKind::Ambient},

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "capture/guards/break_policy.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/allowed.h"
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/handlers.h"
@@ -12,6 +14,7 @@
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
 #include "capture/interpreter/tensor_attributes.h"
+#include "capture/interpreter/tensor_data.h"
 
 namespace stator::capture {
 namespace {
@@ -72,6 +75,7 @@ Value* tensor_from_array(Interpreter& in, CallArgs& args, bool copy) {
 Value* tensor(Interpreter& in, CallArgs& args) {
   take_data_keyword(args);
   if (Value* made = tensor_from_array(in, args, true)) return made;
+  if (Value* made = tensor_of_parts(in, args)) return made;
   return tensor_from_data(in, args, "torch.tensor");
 }
 
@@ -96,6 +100,7 @@ Value* as_tensor(Interpreter& in, CallArgs& args) {
     return in.call_torch(known_object("torch._C.TensorBase.to"), to);
   }
   if (Value* made = tensor_from_array(in, args, false)) return made;
+  if (Value* made = tensor_of_parts(in, args)) return made;
   return tensor_from_data(in, args, "torch.as_tensor");
 }
 
@@ -117,11 +122,44 @@ const char* const kIinfo = "torch.iinfo";
 Value* graph_break(Interpreter& in, CallArgs& args) {
   // Torch's own code asks for breaks where another compiler needs them.
   if (module_of(*in.frame).starts_with("torch.")) return in.none();
+  // A function that is not to be looked into has no say.
+  for (const Frame* f = in.frame; f; f = f->caller)
+    if (f->function && f->function->function && is_allowed_in_graph(f->function->function.get())) return in.none();
   Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
   if (!why)
     if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
   const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
   throw Break{BreakId::user, text};
+}
+
+/// Torch's own blocks that say what graph breaks are. What holds at their end is kept beside what they keep themselves,
+/// which tells them to leave torch's setting alone, should that end be plain Python.
+PyObject* const* names_in_block() {
+  static PyObject* const names[] = {PyUnicode_InternFromString("error_on_graph_break"),
+                                    PyUnicode_InternFromString("prev_error_on_graph_break"),
+                                    PyUnicode_InternFromString("stator_break_policies")};
+  return names;
+}
+Value* break_block_enter(Interpreter& in, CallArgs& args) {
+  Value* block = args.positional[0];
+  PyObject* const* names = names_in_block();
+  Value* policies = in.find_attr(block, names[2]);
+  if (!policies) in.set_attr(block, names[2], policies = in.list({}));
+  std::optional<bool>& policy = break_policy();
+  in.call_method(policies, "append", {policy ? in.boolean(*policy) : in.none()});
+  in.call_method(in.get_attr(block, names[1]), "append", {in.none()});
+  policy = in.truth(in.get_attr(block, names[0]));
+  return in.none();
+}
+Value* break_block_exit(Interpreter& in, CallArgs& args) {
+  Value* block = args.positional[0];
+  PyObject* const* names = names_in_block();
+  Value* policies = in.find_attr(block, names[2]);
+  if (!policies || in.length_of(policies).value_or(0) == 0) return nullptr;
+  in.call_method(in.get_attr(block, names[1]), "pop", {});
+  PyObject* before = in.constant_of(in.call_method(policies, "pop", {}));
+  break_policy() = before == Py_None ? std::optional<bool>() : before == Py_True;
+  return in.none();
 }
 
 /// Tensor methods written in Python whose body only dispatches: called whole, so no detour through their source.
@@ -320,6 +358,8 @@ constexpr ModelRow kRows[] = {
     {"stator.is_compiling", is_true, 0, ModelRow::kAny, "*"},
     {"stator.graph_break", graph_break, 0, ModelRow::kAny, "*"},
     {"torch._dynamo.decorators.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__enter__", break_block_enter, 1, 1},
+    {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__exit__", break_block_exit, 4, 4},
     {"torch.compiler.is_exporting", is_false, 0, ModelRow::kAny, "*"},
     {"torch.jit._script.is_scripting", is_false, 0, ModelRow::kAny, "*"},
     {"torch._C._get_tracing_state", is_none, 0, ModelRow::kAny, "*"},

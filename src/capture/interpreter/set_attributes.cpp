@@ -85,28 +85,29 @@ bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, 
   return *in.length_of(in.wrap(hooks, in.sources().pinned(hooks, "_global_module_registration_hooks"))) == 0;
 }
 
-/// nn.Module.__setattr__ on an outside module: parameters, buffers and submodules live in tables of their own, which
-/// only tensors that stay what they are can be stored to; anything else is a plain attribute. False if it is one.
-bool store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* to) {
+enum class Stored : uint8_t { Member, Plain, No };
+
+/// What nn.Module.__setattr__ does on an outside module in most cases: a buffer is stored, or a submodule that stands
+/// there already; what is no member is a plain attribute. The rest is left to its code.
+Stored store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* to) {
   auto* tensor = as<TensorValue>(to);
   bool is_module = to->kind == Kind::Object && PyType_IsSubtype(in.type_of(to), module_class());
   bool is_parameter = tensor && tensor->type == TorchTracer::parameter_type();
   DictValue* holder = nullptr;
   Value* known = module_member(in, module, name, &holder);
-  if (is_module && known && is_stored(in, module, name, to, known, holder)) return true;
-  if (is_module || is_parameter) throw Break{BreakId::mutation, "a parameter or module is stored on a module"};
-  if (!known) return false;
+  if (is_module && known && is_stored(in, module, name, to, known, holder)) return Stored::Member;
+  if (is_module || is_parameter) return Stored::No;
+  if (!known) return Stored::Plain;
   static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
   bool is_buffer = holder == own_attr(in, module, buffers);
-  if (!is_buffer || !(tensor || in.is_same(to, in.none())))
-    throw Break{BreakId::mutation, "a member of a module is replaced: '" + text_of(name) + "'"};
+  if (!is_buffer || !(tensor || in.is_same(to, in.none()))) return Stored::No;
   // Hooks on registration would see it.
   static PyObject* const hooks = known_object("torch.nn.modules.module._global_buffer_registration_hooks");
   Value* registered = in.wrap(hooks, in.sources().pinned(hooks, "_global_buffer_registration_hooks"));
-  if (*in.length_of(registered) > 0) throw Break{BreakId::mutation, "a hook on the registration of buffers"};
+  if (*in.length_of(registered) > 0) return Stored::No;
   in.dict_set(holder, in.constant(name), to);
   in.mutated(holder);
-  return true;
+  return Stored::Member;
 }
 
 /// Data of a class. Its methods, special ones above all, are found in too many ways to be changed half-way.
@@ -157,9 +158,10 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
     throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
   guard_class(object->type);
   PyObject* writer = _PyType_Lookup(object->type, setattr);
-  if (writer == module_setattr && object->object) {
-    if (store_member(*this, object, name, to)) return;
-  } else if (object->type->tp_setattro != PyObject_GenericSetAttr) {
+  Stored stored = object->type->tp_setattro == PyObject_GenericSetAttr ? Stored::Plain : Stored::No;
+  if (writer == module_setattr && object->object) stored = store_member(*this, object, name, to);
+  if (stored == Stored::Member) return;
+  if (stored == Stored::No) {
     static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
     if (writer == object_setattr) return plain_set_attr(*this, object, name, to);
     if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};

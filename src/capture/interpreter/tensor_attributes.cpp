@@ -309,6 +309,8 @@ OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* wh
   auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
   if (!tensor || !args.keywords.empty()) throw Break{BreakId::unknown_call, method};
   refuse_in_transform(in, tensor, method);
+  // The plan would ask its class once more.
+  if (!TorchTracer::is_plain_class(tensor->type)) throw Break{BreakId::tensor_subclass, method};
   PyObject* fake = in.fake_of(tensor);
   if (!follows_gradients(fake)) throw Break{BreakId::raises, std::string(method) + " of a tensor without gradient"};
   auto* made = in.arena.make<OpaqueValue>(what);
@@ -328,9 +330,11 @@ bool is_as_deferred(Interpreter& in, const OpaqueValue* made) {
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args) {
   auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
   if (!tensor || args.count() > 2) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
-  // Whether it may be written there is for functorch to say.
-  if (in.in_transform || tensor->wrapped_at)
+  // Whether it may be written there is for functorch to say; what is none of its wrappers stays written to.
+  if (in.in_transform || tensor->wrapped_at) {
+    if (!tensor->wrapped_at && tensor->source) throw Break{BreakId::mutation, "requires_grad inside of a transform"};
     return in.call_torch(known_object("torch._C.TensorBase.requires_grad_"), args);
+  }
   Value* flag = args.positional.size() > 1 ? args.positional[1] : args.keyword("requires_grad");
   if (!flag && args.count() > 1) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
   write_requires_grad(in, tensor, flag ? flag : in.boolean(true));

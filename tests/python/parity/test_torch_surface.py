@@ -29,6 +29,58 @@ def tree_only(a, b):
     return pytree.tree_map_only(torch.Tensor, torch.neg, [a, 1, {"k": b}]), pytree.tree_leaves((a, [b])), b * 1
 
 
+@programs((x, y))
+def tensor_of_tensors(a, b):
+    total, mean = a.sum(), b.mean()
+    row = torch.tensor([total, mean, 2])
+    table = torch.tensor([[total, 1], [2.5, mean]], dtype=torch.float64)
+    counts = torch.tensor((a.argmax(), True, 7))
+    return row, table, counts, torch.as_tensor([mean, mean]), row.requires_grad
+
+
+@programs((x.clone().requires_grad_(), y))
+def tensor_of_a_tensor_is_a_copy(a, b):
+    copied, wide = torch.tensor(a), torch.tensor(b.t(), dtype=torch.float64)
+    b.add_(1)
+    return copied, copied.requires_grad, wide, wide.stride(), b
+
+
+@programs((x, y))
+def tensor_of_numbers_in_tensors(a, b):
+    n, s = a.argmax().item(), b.sum().item()
+    return torch.tensor(n), torch.tensor([n, 3]), torch.tensor([[s], [n]]), torch.tensor(s, dtype=torch.float64)
+
+
+@programs((x, y))
+def subscripts_by_tensors(a, b):
+    n, k = a.flatten().argmax() % 2, b[0].argmax()
+    v = a[n]
+    return v, a[n, k], a[:, k], a[..., k, None], a[n - 1], a[None, n]
+
+
+@programs((x, y))
+def slices_by_tensors(a, b):
+    n = b[0].argmax() + 1
+    return a[:n] * 2, a[:, :n].sum(), a[:, n:].sum(), a[0:n:2].sum()
+
+
+@programs((x.clone(), y))
+def stores_by_tensors(a, b):
+    n = b.sum(1).argmax()
+    row = a[n]
+    row.add_(1)
+    a[n, 0] = 7
+    a[1 - n] = b[n]
+    a[:, n] = b[0, 0]
+    return a * 1, row
+
+
+@programs((x.clone(), torch.tensor(1)), (x.clone(), torch.tensor(-1)), (x.clone(), torch.tensor(5)))
+def subscript_out_of_range(a, n):
+    a.add_(1)
+    return a[n] * 2
+
+
 @programs((x.clone(), y))
 def out_argument(a, b):
     target = torch.empty_like(a)

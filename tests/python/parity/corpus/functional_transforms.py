@@ -165,3 +165,13 @@ def vmap_with_branch(x, flag):
 @program(f(5, 2), f(3, 2))
 def vmap_chunked(x):
     return vmap(lambda t: t.exp().sum(), chunk_size=2)(x)
+
+
+@program(f(2, 2), f(3))
+def a_flag_set_inside_of_a_level(x):
+    level = torch._C._functorch._grad_increment_nesting()
+    torch._C._functorch.set_inplace_requires_grad_allowed(True)
+    x.requires_grad_()
+    torch._C._functorch.set_inplace_requires_grad_allowed(False)
+    torch._C._functorch._grad_decrement_nesting()
+    return x + level, x.requires_grad

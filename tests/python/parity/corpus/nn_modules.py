@@ -248,6 +248,63 @@ def lazy_module():
     return nn.Sequential(nn.LazyLinear(3), nn.ReLU())
 
 
+@factory(f(2, 4), f(3, 4), f(2, 4))
+def lazy_modules_inside():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+            self.body = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
+            self.unused = nn.LazyLinear(2)
+
+        def forward(self, x):
+            return self.body(self.drop(x))
+
+    return Model()
+
+
+@factory(f(2, 4), f(2, 4), f(3, 4))
+def parameters_made_on_the_way():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+            self.scale = 1.0
+            self.register_buffer("seen", torch.zeros(4))
+
+        def forward(self, x):
+            if not hasattr(self, "weight"):
+                self.weight = nn.Parameter(torch.full((4,), 2.0))
+            self.calls += 1
+            if self.calls == 2:
+                self.scale = nn.Parameter(x.detach().sum(0))
+                self.weight = self.scale
+            self.seen = x[0]
+            return x * self.weight * self.scale, [name for name, _ in self.named_parameters()]
+
+    return Model()
+
+
+@factory(f(2, 4), f(2, 4), f(3, 4))
+def members_replaced():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(4, 4)
+            self.second = nn.Linear(4, 4)
+            self.register_buffer("shift", torch.ones(4))
+
+        def forward(self, x):
+            y = self.first(x)
+            self.first, self.second = self.second, self.first
+            self.act = nn.ReLU() if y.shape[0] == 2 else nn.Identity()
+            self.shift = None
+            self.first.bias = nn.Parameter(self.first.bias.detach() * 2)
+            return self.act(y), list(self._modules), list(self._buffers)
+
+    return Model()
+
+
 @program((f(2, 4), 3), (f(2, 4), 2))
 def module_made_inside(x, n):
     torch.manual_seed(0)

@@ -1,0 +1,94 @@
+"""What compiled functions do in the whole process, and what graph breaks are on a thread."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from . import _C
+from .errors import InvalidOption, InvalidTarget
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STANCES = ("default", "eager_then_compile", "force_eager", "eager_on_recompile", "fail_on_recompile")
+
+
+class set_stance:  # noqa: N801 (used like a function)
+    """Sets it at once, for all threads; a `with` block, or a function that it decorates, puts the earlier one back.
+
+    default: calls are captured and run from the cache. eager_then_compile: the first call of a function is plain
+    Python. force_eager: all calls are. eager_on_recompile: those that fit nothing in the cache. fail_on_recompile: those
+    raise `RecompileForbidden`. Where it is the default, a stance that was set by `torch.compiler.set_stance` holds.
+    """
+
+    def __init__(self, stance: str = "default"):
+        if stance not in STANCES:
+            raise InvalidOption(f"there is no stance {stance!r}", hint=f"one of {', '.join(STANCES)}")
+        self.stance = stance
+        self._before = [_C.set_stance(stance)]
+        self._is_set = True  # by the constructor, and not by a block yet
+
+    def __enter__(self) -> None:
+        if self._is_set:
+            self._is_set = False
+        else:
+            self._before.append(_C.set_stance(self.stance))
+
+    def __exit__(self, *exc: object) -> None:
+        _C.set_stance(self._before.pop())
+
+    def __call__(self, fn: F) -> F:
+        if not callable(fn):
+            raise InvalidTarget(f"{type(fn).__name__} cannot be called: {fn!r}", hint="decorate a function")
+        if self._is_set:
+            self._is_set = False
+            _C.set_stance(self._before.pop())
+        stance = self.stance
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before = _C.set_stance(stance)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                _C.set_stance(before)
+
+        return call  # type: ignore[return-value]
+
+
+class error_on_graph_break:  # noqa: N801 (used like a function)
+    """In a `with` block, or a function that it decorates: whether a graph break is `Unsupported`.
+
+    It holds for code that is captured, inside of compiled functions and in what they call. Of blocks and compiled
+    functions that say something else the innermost holds, and `fullgraph` is stronger than all.
+    """
+
+    def __init__(self, is_error: bool):
+        if not isinstance(is_error, bool):
+            raise InvalidOption(f"error_on_graph_break must be True or False, not {is_error!r}")
+        self._is_error = is_error
+        self._before: list[bool | None] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_C.break_policy())
+        _C.set_break_policy(self._is_error)
+
+    def __exit__(self, *exc: object) -> None:
+        _C.set_break_policy(self._before.pop())
+
+    def __call__(self, fn: F) -> F:
+        if not callable(fn):
+            raise InvalidTarget(f"{type(fn).__name__} cannot be called: {fn!r}", hint="decorate a function")
+        is_error = self._is_error
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before = _C.break_policy()
+            _C.set_break_policy(is_error)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                _C.set_break_policy(before)
+
+        return call  # type: ignore[return-value]

@@ -1,0 +1,353 @@
+"""Stances of the process, blocks that say what graph breaks are, functions that are allowed in graphs; and exceptions of
+a program that has to be one graph."""
+
+import sys
+import warnings
+
+import pytest
+import torch
+
+import stator
+
+
+@pytest.fixture
+def x():
+    return torch.ones(3)
+
+
+@pytest.fixture(autouse=True)
+def default_stance():
+    yield
+    stator.set_stance("default")
+    if utils := sys.modules.get("torch._dynamo.utils"):
+        assert not utils._get_error_on_graph_break()
+
+
+def told(a):
+    """Whether it was captured."""
+    return a + 1 if stator.is_compiling() else a - 1
+
+
+def setters():
+    import torch._dynamo
+
+    return [stator.set_stance, torch.compiler.set_stance]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["own", "torch"])
+class TestStances:
+    def test_force_eager(self, which, x, K):
+        set_stance = setters()[which]
+        compiled = stator.compile(told, backend=K)
+        assert compiled(x)[0] == 2
+        with set_stance("force_eager"):
+            assert compiled(x)[0] == 0
+            assert stator.run(compiled)(x)[0] == 0
+        assert compiled(x)[0] == 2 and K.count == 1
+
+    def test_eager_on_recompile(self, which, x, K):
+        set_stance = setters()[which]
+        compiled = stator.compile(told, backend=K, dynamic=False)
+        compiled(x)
+        with set_stance("eager_on_recompile"):
+            assert compiled(x)[0] == 2
+            assert compiled(torch.ones(5))[0] == 0
+        assert K.count == 1
+        assert compiled(torch.ones(5))[0] == 2 and K.count == 2
+
+    def test_fail_on_recompile(self, which, x, K):
+        set_stance = setters()[which]
+        compiled = stator.compile(told, backend=K)
+        compiled(x)
+        with set_stance("fail_on_recompile"):
+            assert compiled(x)[0] == 2
+            with pytest.raises(stator.RecompileForbidden, match="(?s)told.*test_stances.py.*dtype"):
+                compiled(x.double())
+            with pytest.raises(RuntimeError, match="not captured before"):
+                stator.compile(lambda a: a * 3, backend=K)(x)
+        assert compiled(x.double())[0] == 2
+
+    def test_eager_then_compile(self, which, x, K):
+        set_stance = setters()[which]
+        compiled = stator.compile(told, backend=K)
+        with set_stance("eager_then_compile"):
+            assert [compiled(x)[0].item() for _ in range(3)] == [0, 2, 2]
+
+    def test_as_decorator(self, which, x, K):
+        set_stance = setters()[which]
+        compiled = stator.compile(told, backend=K)
+
+        @set_stance("force_eager")
+        def plain(a):
+            """Kept."""
+            return compiled(a)
+
+        assert plain.__doc__ == "Kept." and compiled(x)[0] == 2
+        assert plain(x)[0] == 0 and compiled(x)[0] == 2
+
+    def test_a_module(self, which, x, K):
+        set_stance = setters()[which]
+
+        class Told(torch.nn.Module):
+            def forward(self, a):
+                return told(a)
+
+        compiled = stator.compile(Told(), backend=K)
+        with set_stance("force_eager"):
+            assert compiled(x)[0] == 0
+        assert compiled(x)[0] == 2
+
+    def test_behind_a_break(self, which, x, K):
+        set_stance = setters()[which]
+
+        @stator.compile(backend=K)
+        def fn(a, n):
+            a = a + 1
+            stator.graph_break()
+            return a * n
+
+        assert fn(x, 2)[0] == 4
+        with set_stance("fail_on_recompile"):
+            assert fn(x, 2)[0] == 4
+            with pytest.raises(stator.RecompileForbidden):
+                fn(x, 3)
+
+
+def test_a_plain_call_sets_the_stance(x, K):
+    compiled = stator.compile(told, backend=K)
+    stator.set_stance("force_eager")
+    assert compiled(x)[0] == 0
+    stator.set_stance("default")
+    assert compiled(x)[0] == 2
+
+
+def test_blocks_nest_and_are_entered_again(x, K):
+    compiled = stator.compile(told, backend=K)
+    off = stator.set_stance("force_eager")
+    with off, stator.set_stance("default"):
+        assert compiled(x)[0] == 2
+    assert compiled(x)[0] == 2
+    for _ in range(2):
+        with off:
+            assert compiled(x)[0] == 0
+        assert compiled(x)[0] == 2
+
+
+def test_unknown_stances(x, K):
+    import torch._dynamo
+
+    with pytest.raises(stator.InvalidOption, match="bogus"):
+        stator.set_stance("bogus")
+    compiled = stator.compile(told, backend=K)
+    with torch.compiler.set_stance("bogus"):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="bogus"):
+                compiled(x)
+    assert compiled(x)[0] == 2
+
+
+def blocks():
+    import torch._dynamo
+
+    return [stator.error_on_graph_break, torch._dynamo.error_on_graph_break]
+
+
+def broken(a):
+    a = a + 1
+    stator.graph_break()
+    return a * 2
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["own", "torch"])
+class TestErrorOnGraphBreak:
+    def test_inside(self, which, x, K):
+        block = blocks()[which]
+
+        def fn(a, strict):
+            a = a.sin()
+            with block(strict):
+                a = broken(a)
+            stator.graph_break()
+            return a - 1
+
+        compiled = stator.compile(fn, backend=K)
+        assert torch.equal(compiled(x, False), fn(x, False))
+        with pytest.raises(stator.Unsupported, match="broken"):
+            compiled(x, True)
+        assert stator._C.break_policy() is None and sys.exc_info() == (None, None, None)
+        with pytest.raises(stator.Unsupported, match="fn"):
+            stator.compile(fn, backend=K, error_on_graph_break=True)(x, False)
+        with pytest.raises(stator.Unsupported):
+            stator.compile(fn, backend=K, fullgraph=True)(x, False)
+
+    def test_it_stays_behind_a_break_that_is_allowed(self, which, x, K):
+        block = blocks()[which]
+
+        @stator.compile(backend=K)
+        def fn(a, strict):
+            with block(False):
+                a = broken(a)
+                with block(strict):
+                    a = a.cos()
+                    stator.graph_break()
+                a = a + 1
+                stator.graph_break()
+            return a - 1
+
+        assert torch.allclose(fn(x, False), ((x + 1) * 2).cos())
+        with pytest.raises(stator.Unsupported):
+            fn(x, True)
+        assert stator._C.break_policy() is None and sys.exc_info() == (None, None, None)
+
+    def test_outside(self, which, x, K):
+        compiled = stator.compile(broken, backend=K)
+        with blocks()[which](True), pytest.raises(stator.Unsupported):
+            compiled(x)
+        assert torch.equal(compiled(x), broken(x))
+
+    def test_as_decorator(self, which, x, K):
+        block = blocks()[which]
+        strict, lax = block(True)(broken), block(False)(broken)
+        assert torch.equal(strict(x), broken(x))
+        assert torch.equal(stator.compile(lambda a: lax(a) + 1, backend=K)(x), broken(x) + 1)
+        with pytest.raises(stator.Unsupported):
+            stator.compile(lambda a: strict(a) + 1, backend=K)(x)
+
+    def test_the_innermost_holds(self, which, x, K):
+        block = blocks()[which]
+        strict = stator.compile(broken, backend=K, error_on_graph_break=True)
+        lax = stator.compile(broken, backend=K, error_on_graph_break=False)
+
+        def fn(a, inner):
+            with block(inner is lax):
+                return inner(a) + 1
+
+        compiled = stator.compile(fn, backend=K)
+        assert torch.equal(compiled(x, lax), broken(x) + 1)
+        with pytest.raises(stator.Unsupported):
+            compiled(x, strict)
+
+
+def marks():
+    import torch._dynamo
+
+    return [
+        stator.allow_in_graph,
+        stator.nonstrict_trace,
+        torch._dynamo.allow_in_graph,
+        torch.compiler.allow_in_graph,
+        torch._dynamo.nonstrict_trace,
+    ]
+
+
+@pytest.mark.parametrize("which", range(5), ids=["own", "own trace", "dynamo", "compiler", "trace"])
+def test_functions_that_are_allowed(which, x, K):
+    def helper(a, options):
+        stator.graph_break()
+        return {"sum": a.sum() * options["scale"], "twice": [broken(a)]}
+
+    allowed = marks()[which](helper)
+
+    def fn(a):
+        made = allowed(a.sin(), {"scale": 3})
+        return made["sum"], made["twice"][0] + 1
+
+    assert [t.tolist() for t in stator.compile(fn, backend=K, fullgraph=True)(x)] == [t.tolist() for t in fn(x)]
+    assert K.count == 1
+
+    def other(a):
+        stator.graph_break()
+        return a + 1
+
+    with pytest.raises(stator.Unsupported):
+        stator.compile(lambda a: other(a) * 2, backend=K, fullgraph=True)(x)
+
+
+def test_what_can_be_marked(x):
+    def one(a):
+        return a
+
+    def two(a):
+        return a
+
+    assert stator.allow_in_graph([one, two]) == [one, two] and stator.allow_in_graph(one) is one
+    for mark in (stator.allow_in_graph, stator.nonstrict_trace):
+        with pytest.raises(stator.InvalidTarget):
+            mark(3)
+
+
+class Refused(ValueError):
+    def __init__(self, size):
+        super().__init__(f"{size} is refused")
+        self.size = size
+
+
+def raising(a, how, log):
+    log.append(how)
+    a = a + 1
+    a.mul_(2)
+    match how:
+        case "own":
+            raise Refused(a.shape[0]) from KeyError("cause")
+        case "key":
+            return {}[how]
+        case "block":
+            with torch.no_grad():
+                return a.sum("nowhere")
+        case "argument":
+            return torch.add(a, a, alpha="much")
+    return a
+
+
+@pytest.mark.parametrize("how", ["own", "key", "argument", "block"])
+def test_an_exception_of_the_program_is_its_own(how, x, K):
+    def outcome(fn):
+        log = []
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            fn(x, how, log)
+        frames = [(entry.frame.code.name, entry.lineno) for entry in caught.traceback if "stances" in str(entry.path)]
+        return type(caught.value), str(caught.value), repr(caught.value.__cause__), frames[1:], log
+
+    def call(a, how, log):
+        return raising(a, how, log) * 2
+
+    expected = outcome(call)
+    for settings in ({"fullgraph": True}, {"error_on_graph_break": True}):
+        compiled = stator.compile(call, backend=K, **settings)
+        for _ in range(2):
+            assert outcome(compiled) == expected
+        assert torch.equal(compiled(x, "none", []), call(x, "none", []))
+        stator.reset()
+
+
+def test_an_error_that_the_program_handles_is_no_way_out(x, K):
+    def fn(a):
+        try:
+            return torch.add(a, a, alpha="much")
+        except TypeError:
+            return a
+
+    with pytest.raises(stator.Unsupported):
+        stator.compile(fn, backend=K, fullgraph=True)(x)
+
+
+def test_a_copied_tensor_is_warned_of(x):
+    def fn(a):
+        return torch.tensor(a) + 1
+
+    compiled = stator.compile(fn, fullgraph=True)
+
+    def seen(call):
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("always")
+            result = call(x)
+        return result.tolist(), [(w.category, str(w.message), w.filename, w.lineno) for w in shown]
+
+    expected = seen(fn)
+    assert len(expected[1]) == 1
+    for _ in range(3):
+        assert seen(compiled) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning):
+            compiled(x)
