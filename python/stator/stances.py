@@ -14,12 +14,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 STANCES = ("default", "eager_then_compile", "force_eager", "eager_on_recompile", "fail_on_recompile")
 
 
-class set_stance:  # noqa: N801 (used like a function)
+class set_stance:
     """Sets it at once, for all threads; a `with` block, or a function that it decorates, puts the earlier one back.
 
     default: calls are captured and run from the cache. eager_then_compile: the first call of a function is plain
-    Python. force_eager: all calls are. eager_on_recompile: those that fit nothing in the cache. fail_on_recompile: those
-    raise `RecompileForbidden`. Where it is the default, a stance that was set by `torch.compiler.set_stance` holds.
+    Python. force_eager: all calls are. eager_on_recompile: those that fit nothing in the cache. fail_on_recompile:
+    those raise `RecompileForbidden`. Where it is the default, a stance that `torch.compiler.set_stance` set holds.
     """
 
     def __init__(self, stance: str = "default"):
@@ -57,7 +57,7 @@ class set_stance:  # noqa: N801 (used like a function)
         return call  # type: ignore[return-value]
 
 
-class error_on_graph_break:  # noqa: N801 (used like a function)
+class error_on_graph_break:
     """In a `with` block, or a function that it decorates: whether a graph break is `Unsupported`.
 
     It holds for code that is captured, inside of compiled functions and in what they call. Of blocks and compiled

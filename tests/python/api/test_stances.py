@@ -1,5 +1,5 @@
-"""Stances of the process, blocks that say what graph breaks are, functions that are allowed in graphs; and exceptions of
-a program that has to be one graph."""
+"""Stances of the process, blocks that say what graph breaks are, functions that are allowed in graphs; exceptions of a
+program that has to be one graph."""
 
 import sys
 import warnings
