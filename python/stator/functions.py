@@ -164,7 +164,7 @@ class CopyWarning:
     def __init__(self, code: types.CodeType, line: int, variables: dict[str, Any]) -> None:
         self.warnings = _C.call_unrecorded(_copy_warnings)
         self.place = (code.co_filename, line)
-        self.module = variables.get("__name__")
+        self.module = str(variables.get("__name__"))
         # By name, since a graph keeps nothing of the program alive.
         if getattr(sys.modules.get(self.module), "__dict__", None) is not variables:
             raise ValueError("a warning is given by code that belongs to no module")

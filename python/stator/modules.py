@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Wrapping(Protocol):
     """How a wrapped module runs (compiled, disabled, ...): makes the call, and the same kind of wrapper for a copy."""
 
-    captures: bool  # whether calls become graphs
+    @property
+    def captures(self) -> bool: ...  # whether calls become graphs
 
     def __call__(self, target: Any) -> Any: ...
 

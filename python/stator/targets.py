@@ -7,7 +7,7 @@ import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -29,8 +29,6 @@ class Settings:
     guard_filter_fn: guards.Filter | None = None
     guard_export_fn: guards.Export | None = None
     guard_fail_fn: guards.Fail | None = None
-    captures: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         if not isinstance(self.fullgraph, bool):
             raise InvalidOption(f"fullgraph must be True or False, not {self.fullgraph!r}")
@@ -45,6 +43,10 @@ class Settings:
             if (given := getattr(self, name)) is not None and not callable(given):
                 raise InvalidOption(f"{name} must be a callable or None, not {given!r}")
         backends.resolve(self.backend, self.mode, self.options)
+
+    @property
+    def captures(self) -> bool:
+        return True
 
     def for_backward(self) -> Settings:
         """For backward passes inside of a call: what is compiled there is none of the function's own code, and may
