@@ -212,7 +212,20 @@ Value* own_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   return object->object ? own_attribute(in, object, name) : nullptr;
 }
 
+/// Whether instances keep some of their attributes beside their dict.
+static bool has_slots(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
+    if (!PyType_HasFeature(reinterpret_cast<PyTypeObject*>(base), Py_TPFLAGS_HEAPTYPE)) continue;
+    PyObject* names = reinterpret_cast<PyHeapTypeObject*>(base)->ht_slots;
+    if (names && PyTuple_GET_SIZE(names) > 0) return true;
+  }
+  return false;
+}
+
 Value* instance_dict(Interpreter& in, ObjectValue* object) {
+  if (!object->object && has_slots(object->type))
+    throw Break{BreakId::unknown_attribute, "__dict__ of an instance that has slots, too"};
   if (!object->own && !object->object) object->own = in.dict();
   if (!object->own) {
     PyObject** slot = _PyObject_GetDictPtr(object->object.get());

@@ -1,5 +1,6 @@
 #include "capture/interpreter/lifetimes.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "capture/interpreter/generators.h"
@@ -231,9 +232,12 @@ void Interpreter::find_watched(const Frame& current) const {
   else
     reach.add(current);
   for (const Frame* f = current.caller; f; f = f->caller) reach.add(*f);
+  auto lost = [&] { return std::ranges::find_if_not(watched_, [&](const Source* s) { return reach.has(s); }); };
+  // As a rule they are still where they were, and what those places hold in turn need not be looked through.
+  if (lost() == watched_.end()) return;
   reach.add_written(*this);
-  for (const Source* source : watched_)
-    if (!reach.has(source)) throw Break{BreakId::lifetime, Py_TYPE(source->object.get())->tp_name};
+  if (auto found = lost(); found != watched_.end())
+    throw Break{BreakId::lifetime, Py_TYPE((*found)->object.get())->tp_name};
 }
 
 bool is_reachable(const Interpreter& in, const Value* value, const Value* result) {

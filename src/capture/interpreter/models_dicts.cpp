@@ -15,6 +15,18 @@ DictValue* self_of(Interpreter& in, CallArgs& args) {
   return dict;
 }
 
+/// Methods that go by what a subclass makes of others are left to it.
+void refuse_overridden(Interpreter& in, Value* self, PyTypeObject* base, std::initializer_list<const char*> names) {
+  PyTypeObject* type = in.type_of(self);
+  if (type == base) return;
+  in.guard_class(type);
+  for (const char* text : names) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(text));
+    if (_PyType_Lookup(type, name.get()) != _PyType_Lookup(base, name.get()))
+      throw Break{BreakId::unknown_call, std::string("a method of a dict subclass that has its own ") + text};
+  }
+}
+
 Value* get(Interpreter& in, CallArgs& args) {
   if (Value* found = in.dict_get(self_of(in, args), args.positional[1])) return found;
   return args.positional.size() > 2 ? args.positional[2] : in.none();
@@ -84,11 +96,12 @@ Value* update(Interpreter& in, CallArgs& args) {
 Value* copy(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
   // OrderedDict and defaultdict make a copy of the instance's own class.
-  bool plain = dict->type == &PyDict_Type;
-  if (!plain && args.positional[0]->kind == Kind::Object)
+  PyTypeObject* type = in.type_of(args.positional[0]);
+  if (args.positional[0]->kind == Kind::Object &&
+      (PyType_IsSubtype(type, &PyODict_Type) || PyType_IsSubtype(type, default_dict_type())))
     throw Break{BreakId::unknown_call, "a copy of an instance of a dict subclass"};
   auto* made = in.arena.make<DictValue>(dict->type);
-  made->default_factory = dict->default_factory;
+  if (dict->type == default_dict_type()) made->default_factory = default_factory(in, dict);
   for (auto& [key, value] : items_to_put(in, dict)) in.dict_set(made, key, value);
   return made;
 }
@@ -153,6 +166,15 @@ Value* merge_in_place(Interpreter& in, CallArgs& args) {
   update<each>(in, args);
   return args.positional[0];
 }
+Value* set_default_in_order(Interpreter& in, CallArgs& args) {
+  refuse_overridden(in, args.positional[0], &PyODict_Type, {"__contains__", "__getitem__", "__setitem__"});
+  return set_default(in, args);
+}
+template <auto model>
+Value* fill_in_order(Interpreter& in, CallArgs& args) {
+  refuse_overridden(in, args.positional[0], &PyODict_Type, {"__setitem__"});
+  return model(in, args);
+}
 template <int op>
 Value* compare(Interpreter& in, CallArgs& args) {
   DictValue *a = self_of(in, args), *b = in.dict_part(args.positional[1]);
@@ -164,6 +186,7 @@ Value* missing(Interpreter& in, CallArgs& args) { return missing_item(in, self_o
 
 /// What collections.Counter counts with.
 Value* count_elements(Interpreter& in, CallArgs& args) {
+  refuse_overridden(in, args.positional[0], &PyDict_Type, {"get", "__setitem__"});
   DictValue* dict = self_of(in, args);
   bool changed = false;
   Value* iterator = in.iterate(args.positional[1]);
@@ -267,16 +290,16 @@ constexpr ModelRow kRows[] = {
     {"collections.OrderedDict.items", view<kItems>, 1, 1},
     {"collections.OrderedDict.pop", pop, 2, 3, "default"},
     {"collections.OrderedDict.popitem", pop_item, 1, 2, "last"},
-    {"collections.OrderedDict.setdefault", set_default, 2, 3, "default"},
-    {"collections.OrderedDict.update", update<each_item_for_ordered>, 1, 2, "*"},
+    {"collections.OrderedDict.setdefault", set_default_in_order, 2, 3, "default"},
+    {"collections.OrderedDict.update", fill_in_order<update<each_item_for_ordered>>, 1, 2, "*"},
     {"collections.OrderedDict.copy", copy, 1, 1},
     {"collections.OrderedDict.clear", clear, 1, 1},
     {"collections.OrderedDict.__iter__", iterate, 1, 1},
     {"collections.OrderedDict.__reversed__", reversed, 1, 1},
-    {"collections.OrderedDict.__init__", update<each_item_for_ordered>, 1, 2, "*"},
+    {"collections.OrderedDict.__init__", fill_in_order<update<each_item_for_ordered>>, 1, 2, "*"},
     {"collections.OrderedDict.__eq__", compare<Py_EQ>, 2, 2},
     {"collections.OrderedDict.__ne__", compare<Py_NE>, 2, 2},
-    {"collections.OrderedDict.__ior__", merge_in_place<each_item_for_ordered>, 2, 2},
+    {"collections.OrderedDict.__ior__", fill_in_order<merge_in_place<each_item_for_ordered>>, 2, 2},
     {"collections.OrderedDict.fromkeys", from_keys, 2, 3, "value"},
     {"collections.OrderedDict.move_to_end", move_to_end, 2, 3, "last"},
     {"collections.defaultdict.__missing__", missing, 2, 2},

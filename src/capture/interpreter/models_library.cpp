@@ -5,6 +5,7 @@
 #include "capture/interpreter/hooks.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
@@ -19,8 +20,9 @@ Value* partial(Interpreter& in, CallArgs& args) {
   std::vector<Value*> given;
   // What is given to a partial that holds nothing else is added to what that one has.
   if (auto* inner = as<ObjectValue>(function); inner && inner->type == partial_type()) {
-    PyObject** slot = inner->object ? _PyObject_GetDictPtr(inner->object.get()) : nullptr;
-    if (!inner->own && !(slot && *slot)) {
+    const bool is_bare = !inner->object || stator_is_bare(inner->object.get());
+    if (is_bare && inner->source) in.guard(inner->source, FactKind::Bare);
+    if (!inner->own && is_bare) {
       function = in.get_attr(inner, func);
       given = in.unpack(in.get_attr(inner, bound));
       for (auto& [key, value] : mapping_items(in, in.get_attr(inner, keywords))) in.dict_set(named, key, value);

@@ -95,12 +95,15 @@ void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse)
 
 namespace {
 
+/// The list or tuple that a value is or has, or null. A tuple of literals may stand as one constant.
+SequenceValue* sequence_of(Interpreter& in, Value* value) {
+  if (SequenceValue* list = in.list_part(value)) return list;
+  bool is_tuple = value->kind == Kind::Constant && PyType_IsSubtype(in.type_of(value), &PyTuple_Type);
+  return is_tuple ? in.tuple(in.unpack(value)) : nullptr;
+}
+
 SequenceValue* self_of(Interpreter& in, CallArgs& args) {
-  SequenceValue* list = in.list_part(args.positional[0]);
-  // A tuple of literals may stand as one constant.
-  if (!list && args.positional[0]->kind == Kind::Constant &&
-      PyType_IsSubtype(in.type_of(args.positional[0]), &PyTuple_Type))
-    list = in.tuple(in.unpack(args.positional[0]));
+  SequenceValue* list = sequence_of(in, args.positional[0]);
   if (!list) throw Break{BreakId::unknown_call, "a list method on something else"};
   for (size_t i = 0; list->outside && i < list->items.size(); ++i) in.item(list, i);
   return list;
@@ -227,12 +230,12 @@ Value* init(Interpreter& in, CallArgs& args) {
 Value* reversed(Interpreter& in, CallArgs& args) { return reversed_items(in, self_of(in, args)); }
 template <int op>
 Value* binary(Interpreter& in, CallArgs& args) {
-  SequenceValue *a = self_of(in, args), *b = in.list_part(args.positional[1]);
+  SequenceValue *a = self_of(in, args), *b = sequence_of(in, args.positional[1]);
   return in.binary(op, a, b ? b : args.positional[1]);
 }
 template <int op>
 Value* compare(Interpreter& in, CallArgs& args) {
-  SequenceValue *a = self_of(in, args), *b = in.list_part(args.positional[1]);
+  SequenceValue *a = self_of(in, args), *b = sequence_of(in, args.positional[1]);
   if (!b || a->kind != b->kind) return in.constant(Py_NotImplemented);
   return in.compare(op, a, b);
 }

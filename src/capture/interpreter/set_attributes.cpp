@@ -58,9 +58,16 @@ Ref held_now(PyObject* object, PyObject* name) {
   return {};
 }
 
+/// Whether the class keeps a place for this name beside the instance's dict.
+bool is_slot(const ObjectValue* object, PyObject* name) {
+  PyObject* on_class = _PyType_Lookup(object->type, name);
+  return on_class && Py_TYPE(on_class) == &PyMemberDescr_Type;
+}
+
 void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   if (!object->object && !object->own) object->own = in.dict();
-  if (object->own) {
+  // An instance that is made keeps both together: nobody sees its dict where its class has slots.
+  if (object->own && !(object->object && is_slot(object, name))) {
     in.dict_set(object->own, in.constant(name), to);
     in.mutated(object->own);
     return;

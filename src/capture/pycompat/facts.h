@@ -105,7 +105,8 @@ PyObject* stator_instance_value(PyObject* object, PyObject* name);
 /// end.
 bool stator_inline_next(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value);
 
-/// Whether nothing is stored in the instance itself: it has no attributes beside those of its class and its slots.
+/// Whether the instance has no attributes beside those of its class and its slots, nor a dict for them that was asked
+/// for.
 bool stator_is_bare(PyObject* object);
 
 // ---- functions and other callables

@@ -131,7 +131,7 @@ bool stator_is_bare(PyObject* object) {
   Py_ssize_t position = 0;
   switch (stator_instance_dict(object, &dict)) {
     case kStatorDictObject:
-      return PyDict_GET_SIZE(dict) == 0;
+      return false;
     case kStatorDictInline:
       return !stator_inline_next(object, &position, &name, &value);
     default:
