@@ -279,6 +279,27 @@ Value* record_exit(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 
+/// Factories work below autograd: gradients do not flow into the ends that are tensors.
+Value* spaced(Interpreter& in, CallArgs& args, PyObject* callable) {
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  auto detach = [&](Value*& end) {
+    if (end->kind == Kind::Tensor && !is_overridden(in, end) && in.truth(in.get_attr(end, requires_grad)))
+      end = in.call_method(end, "detach", {});
+  };
+  for (Value*& end : args.positional) detach(end);
+  for (auto& [name, value] : args.keywords)
+    if (PyUnicode_CompareWithASCIIString(name.get(), "out") != 0) detach(value);
+  return in.call_torch(callable, args);
+}
+Value* linspace(Interpreter& in, CallArgs& args) {
+  static PyObject* const callable = known_object("torch.linspace");
+  return spaced(in, args, callable);
+}
+Value* logspace(Interpreter& in, CallArgs& args) {
+  static PyObject* const callable = known_object("torch.logspace");
+  return spaced(in, args, callable);
+}
+
 /// True, but for torch's own modules, optimizers and transforms: what they compute would differ from what they do
 /// plain.
 Value* is_compiling(Interpreter& in, CallArgs&) {
@@ -334,6 +355,8 @@ Value* storage_offset(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
+    {"torch.linspace", linspace, 0, ModelRow::kAny, "*"},
+    {"torch.logspace", logspace, 0, ModelRow::kAny, "*"},
     {kSetters[0], set_setting<Setting::Dtype>, 1, 1},
     {kSetters[1], set_setting<Setting::Flash>, 1, 1},
     {kSetters[2], set_setting<Setting::Math>, 1, 1},

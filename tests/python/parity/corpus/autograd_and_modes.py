@@ -229,3 +229,9 @@ def anomaly_and_graph_free(x):
     with torch.autograd.set_grad_enabled(False):
         y = torch.relu(x)
     return y.requires_grad, torch.relu(x)
+
+
+@program(f(grad=True), f())
+def ends_of_a_factory(end):
+    made = torch.linspace(0, end, 3), torch.logspace(start=end, end=1, steps=2)
+    return made, [one.requires_grad for one in made], end * 2
