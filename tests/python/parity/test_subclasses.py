@@ -1,4 +1,4 @@
-"""Subclasses of built-in containers: what their methods ask of each other, and what instances keep beside their dict."""
+"""Subclasses of built-in containers: what their methods ask of each other, what instances keep beside a dict."""
 
 import collections
 import functools
