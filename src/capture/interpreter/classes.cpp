@@ -126,19 +126,41 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   throw Break{BreakId::unknown_call, std::string("isinstance with ") + wanted->tp_name};
 }
 
+/// The member of an enumeration that a call of the class gives; empty where code of the program's would find it.
+static Ref enum_member(PyTypeObject* type, PyObject* caller, PyObject* value) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("__call__"), PyUnicode_InternFromString("_missing_"),
+                                    PyUnicode_InternFromString("_value2member_map_")};
+  static PyObject* const missing[] = {known_object("enum.Enum"), known_object("enum.Flag")};
+  if (caller != _PyType_Lookup(enum_meta_type(), names[0])) return {};
+  PyObject* found = _PyType_Lookup(type, names[1]);
+  auto is_of = [&](PyObject* cls) { return found == _PyType_Lookup(reinterpret_cast<PyTypeObject*>(cls), names[1]); };
+  if (!std::any_of(std::begin(missing), std::end(missing), is_of)) {
+    PyObject* members = _PyType_Lookup(type, names[2]);
+    PyObject* member = members && PyDict_Check(members) ? PyDict_GetItemWithError(members, value) : nullptr;
+    PyErr_Clear();
+    return Ref::borrow(member);
+  }
+  return Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), value));
+}
+
 Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args) {
   Continuation how = std::exchange(continuation, Continuation::Opaque);
   if (is_value_type(type)) return call_literal(*this, reinterpret_cast<PyObject*>(type), args);
   guard_class(type);
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) {
     static PyObject* const call_name = PyUnicode_InternFromString("__call__");
-    if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type()) && args.positional.size() == 1) {
-      Ref literal = literal_of(args.positional[0]);
-      Ref member = literal ? Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), literal.get())) : Ref();
-      if (member) return constant(std::move(member));
-      if (literal) raise_current(*this);
-    }
     PyObject* caller = _PyType_Lookup(Py_TYPE(type), call_name);
+    if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type()) && args.count() == 1 && !args.positional.empty()) {
+      Ref literal = literal_of(args.positional[0]);
+      Ref member = literal ? enum_member(type, caller, literal.get()) : Ref();
+      if (member) return constant(std::move(member));
+      if (PyErr_Occurred()) raise_current(*this);
+    }
+    if (caller && PyType_Check(caller)) {
+      // Another class is called instead, as it is for a TypedDict.
+      guard_class(Py_TYPE(type));
+      return call(constant(caller), std::move(args));
+    }
     if (!caller || !PyFunction_Check(caller) || PyType_IsSubtype(Py_TYPE(type), enum_meta_type()))
       throw Break{BreakId::unknown_call, std::string("a class with its own metaclass call: ") + type->tp_name};
     return call(type_method(*this, constant(reinterpret_cast<PyObject*>(type)), call_name), std::move(args));

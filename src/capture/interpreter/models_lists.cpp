@@ -228,16 +228,20 @@ Value* init(Interpreter& in, CallArgs& args) {
   return changed(in, list);
 }
 Value* reversed(Interpreter& in, CallArgs& args) { return reversed_items(in, self_of(in, args)); }
+/// The list or tuple that the other one is too; null if it is none of that kind.
+SequenceValue* of_same_kind(Interpreter& in, const SequenceValue* self, Value* other) {
+  if (!PyType_IsSubtype(in.type_of(other), self->kind == Kind::List ? &PyList_Type : &PyTuple_Type)) return nullptr;
+  return sequence_of(in, other);
+}
 template <int op>
 Value* binary(Interpreter& in, CallArgs& args) {
-  SequenceValue *a = self_of(in, args), *b = sequence_of(in, args.positional[1]);
+  SequenceValue *a = self_of(in, args), *b = of_same_kind(in, a, args.positional[1]);
   return in.binary(op, a, b ? b : args.positional[1]);
 }
 template <int op>
 Value* compare(Interpreter& in, CallArgs& args) {
-  SequenceValue *a = self_of(in, args), *b = sequence_of(in, args.positional[1]);
-  if (!b || a->kind != b->kind) return in.constant(Py_NotImplemented);
-  return in.compare(op, a, b);
+  SequenceValue *a = self_of(in, args), *b = of_same_kind(in, a, args.positional[1]);
+  return b ? in.compare(op, a, b) : in.constant(Py_NotImplemented);
 }
 Value* add_in_place(Interpreter& in, CallArgs& args) {
   extend_list(in, self_of(in, args), args.positional[1]);

@@ -3,10 +3,12 @@
 #include "capture/interpreter/arrays.h"
 #include "capture/interpreter/assumptions.h"
 #include "capture/interpreter/equality.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/merging.h"
+#include "capture/interpreter/mixed_operands.h"
 #include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
@@ -85,6 +87,11 @@ Value* try_special(Interpreter& in, Value* self, const char* name, Value* argume
   return is_not_implemented(in, result) ? nullptr : result;
 }
 
+bool has_method(PyTypeObject* type, const char* name) {
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  return _PyType_Lookup(type, key.get()) != nullptr;
+}
+
 /// Whether the classes have different methods of that name.
 bool differ_in(PyTypeObject* a, PyTypeObject* b, const char* name) {
   Ref key = Ref::steal(PyUnicode_InternFromString(name));
@@ -105,20 +112,37 @@ bool is_by_class(Interpreter& in, Value* a, Value* b, std::initializer_list<cons
 }
 
 Value* object_binary(Interpreter& in, const BinaryRow& row, Value* a, Value* b) {
+  constexpr ptrdiff_t kInPlace = 13;
+  const auto op = static_cast<int>((&row - kBinary) - (row.in_place ? kInPlace : 0));
+  auto ask = [&](Value* self, const char* method, Value* other, bool reflected = false) {
+    if (is_of_sequence(in.type_of(self), method)) return static_cast<Value*>(nullptr);
+    if (has_special_methods(self)) return try_special(in, self, method, other);
+    return built_in_answer(in, method, self, other, [&](Value* part) {
+      return reflected ? in.binary(op, part, self) : in.binary(op, self, part);
+    });
+  };
   Value* result = nullptr;
-  bool right_first = false;
-  if (has_special_methods(a)) {
-    if (row.in_place && (result = try_special(in, a, row.in_place, b))) return result;
-    // A subclass comes first if it has a method of its own for it.
-    right_first = has_special_methods(b) && in.type_of(a) != in.type_of(b) &&
-                  PyType_IsSubtype(in.type_of(b), in.type_of(a)) &&
-                  differ_in(in.type_of(a), in.type_of(b), row.reflected);
-    if (right_first && (result = try_special(in, b, row.reflected, a))) return result;
-    if ((result = try_special(in, a, row.method, b))) return result;
-  }
-  bool tried = right_first || (has_special_methods(a) && in.type_of(a) == in.type_of(b));
-  if (!tried && has_special_methods(b) && (result = try_special(in, b, row.reflected, a))) return result;
-  // Sequences have words of their own for it.
+  if (row.in_place && (result = ask(a, row.in_place, b))) return result;
+  const bool is_one_class = in.type_of(a) == in.type_of(b);
+  // A subclass comes first if it has a method of its own for it.
+  const bool right_first = !is_one_class && PyType_IsSubtype(in.type_of(b), in.type_of(a)) &&
+                           differ_in(in.type_of(a), in.type_of(b), row.reflected);
+  if (right_first && (result = ask(b, row.reflected, a, true))) return result;
+  if ((result = ask(a, row.method, b))) return result;
+  if (!right_first && !is_one_class && (result = ask(b, row.reflected, a, true))) return result;
+  // Then it is sequences that are asked, unless they would ask again who has refused.
+  auto ask_sequence = [&](Value* self, const char* method, Value* other) {
+    if (!method || !has_special_methods(self) || !is_of_sequence(in.type_of(self), method)) return result;
+    for (const char* asked : {row.method, row.reflected})
+      if (has_special_methods(other) && has_method(in.type_of(other), asked) &&
+          !is_of_sequence(in.type_of(other), asked))
+        return result;
+    return try_special(in, self, method, other);
+  };
+  for (const char* method : {row.in_place, row.method})
+    if ((result = ask_sequence(a, method, b))) return result;
+  if ((result = ask_sequence(b, row.reflected, a))) return result;
+  // They have words of their own for it.
   for (Value* value : {a, b})
     if (in.type_of(value)->tp_as_sequence && in.type_of(value)->tp_as_sequence->sq_concat)
       throw Break{BreakId::raises, "unsupported operand types"};
@@ -193,7 +217,8 @@ Value* set_binary(Interpreter& in, int op, Value* a, Value* b) {
   if (plain != 1 && plain != 7 && plain != 10 && plain != 12) return nullptr;
   SetValue *x = set_operand(in, a), *y = x ? set_operand(in, b) : nullptr;
   if (!y) return nullptr;
-  if (op < kInPlace || x != a || x->type != &PySet_Type) {
+  // What is no set a set leaves to the other one, which makes a new one.
+  if (op < kInPlace || x != a || x->type != &PySet_Type || b->kind == Kind::View) {
     SetValue* made = set_combine(in, plain, x, y);
     // A view makes a set, on whichever side it stands.
     if (a->kind == Kind::View || b->kind == Kind::View) made->type = &PySet_Type;
@@ -232,7 +257,8 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   if (a->kind == Kind::Object || b->kind == Kind::Object) return object_binary(*this, row, a, b);
   if (Value* result = sequence_binary(*this, op, a, b)) return result;
   if (a->kind == Kind::Dict && op == 20) {
-    merge_items(*this, static_cast<DictValue*>(a), b);
+    auto* dict = static_cast<DictValue*>(a);
+    merge_items(*this, dict, b, dict->type == ordered_dict_type() ? each_item_for_ordered : each_item);
     return a;
   }
   if (Value* result = set_binary(*this, op, a, b)) return result;
@@ -470,7 +496,12 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     std::tuple<Value*, Value*, int> order[] = {{a, b, op}, {b, a, kReflected[op]}};
     if (subclass_first) std::swap(order[0], order[1]);
     for (auto [self, other, which] : order) {
-      if (!has_special_methods(self)) continue;
+      if (!has_special_methods(self)) {
+        if (Value* result = built_in_answer(*this, kCompare[which], self, other,
+                                            [&](Value* part) { return compare(which, self, part); }))
+          return result;
+        continue;
+      }
       PyTypeObject* type = type_of(self);
       guard_class(type);
       Ref name = Ref::steal(PyUnicode_InternFromString(kCompare[which]));
@@ -515,6 +546,20 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
   throw Break{BreakId::unknown_object, std::string("comparison ") + kCompare[op]};
 }
 
+/// What cannot be iterated is complained of in the words of `in`.
+static Value* iterate_to_find(Interpreter& in, Value* container) {
+  Frame* frame = in.frame;
+  const int depth = in.depth;
+  try {
+    return in.iterate(container);
+  } catch (const Raise& raised) {
+    if (!is_exception(in, raised.exception, PyExc_TypeError)) throw;
+  }
+  in.frame = frame;
+  in.depth = depth;
+  in.raise(PyExc_TypeError, std::string("argument of type '") + in.type_of(container)->tp_name + "' is not iterable");
+}
+
 bool Interpreter::contains(Value* container, Value* item) {
   if (auto* dict = as<DictValue>(container)) return dict_get(dict, item) != nullptr;
   if (auto* view = as<ViewValue>(container); view && view->part == ViewValue::Part::Keys)
@@ -539,6 +584,10 @@ bool Interpreter::contains(Value* container, Value* item) {
   if (container->kind == Kind::Constant) {
     Ref key = literal_of(item);
     PyObject* object = constant_of(container);
+    if (!key && PyFrozenSet_CheckExact(object))
+      return set_has(*this, set_from(*this, container, &PyFrozenSet_Type), item);
+    if (!key && (PyUnicode_Check(object) || PyBytes_Check(object)))
+      throw Break{BreakId::raises, std::string("an instance in a ") + Py_TYPE(object)->tp_name};
     if (key && static_cast<ConstantValue*>(container)->literal) {
       refuse_unequal_to_itself(key.get());
       int found = PySequence_Contains(object, key.get());
@@ -551,7 +600,7 @@ bool Interpreter::contains(Value* container, Value* item) {
       return found;
     }
   }
-  Value* iterator = iterate(container);
+  Value* iterator = iterate_to_find(*this, container);
   while (Value* candidate = next(iterator))
     if (same_or_equal(*this, candidate, item)) return true;
   return false;

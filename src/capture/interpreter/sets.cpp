@@ -153,8 +153,12 @@ std::vector<Value*> set_items(Interpreter& in, SetValue* set) {
 
 /// A set that is looked for stands for the frozenset of the same elements.
 static Value* sought(Interpreter& in, Value* item) {
-  auto* set = as<SetValue>(item);
-  return set && set->type == &PySet_Type ? set_copy(in, set, &PyFrozenSet_Type) : item;
+  if (item->kind != Kind::Set && !PyType_IsSubtype(in.type_of(item), &PySet_Type)) return item;
+  SetValue* set = set_part(in, item);
+  if (!set || set->type != &PySet_Type) return item;
+  // A subclass may have a hash after all.
+  if (item->kind == Kind::Object && in.type_of(item)->tp_hash != PySet_Type.tp_hash) return item;
+  return set_copy(in, set, &PyFrozenSet_Type);
 }
 
 bool set_has(Interpreter& in, SetValue* set, Value* item) {

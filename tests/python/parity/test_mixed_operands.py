@@ -1,0 +1,234 @@
+"""Operators and methods between built-in containers, views and numbers, and instances of subclasses and of strangers."""
+
+import collections
+import itertools
+
+import pytest
+import torch
+
+import stator
+from tests.python.helpers import assert_same
+
+
+class Set(set):
+    pass
+
+
+class Frozen(frozenset):
+    pass
+
+
+class Dict(dict):
+    pass
+
+
+class List(list):
+    pass
+
+
+class Tuple(tuple):
+    pass
+
+
+class Int(int):
+    pass
+
+
+class Float(float):
+    pass
+
+
+class Stranger:
+    def __repr__(self):
+        return type(self).__name__
+
+
+class Pairs(Stranger):
+    def __iter__(self):
+        return iter([("k", 1)])
+
+
+class Mapping(Stranger):
+    def keys(self):
+        return ["m"]
+
+    def __getitem__(self, key):
+        return {"m": 2}[key]
+
+
+class Right(Stranger):
+    """Answers from the right-hand side only."""
+
+    def __ror__(self, other):
+        return "ror", type(other).__name__
+
+    def __radd__(self, other):
+        return "radd", type(other).__name__
+
+    def __rmul__(self, other):
+        return "rmul", type(other).__name__
+
+    def __rsub__(self, other):
+        return NotImplemented
+
+
+class Sealed(Stranger):
+    """Refuses to be compared or added from the left."""
+
+    def __add__(self, other):
+        return NotImplemented
+
+    def __lt__(self, other):
+        return NotImplemented
+
+
+OPERANDS = {
+    "int": lambda: 3,
+    "float": lambda: 1.5,
+    "text": lambda: "a%s",
+    "list": lambda: [1, 2],
+    "tuple": lambda: (1, 2),
+    "dict": lambda: {"a": 1},
+    "ordered": lambda: collections.OrderedDict(a=1),
+    "default": lambda: collections.defaultdict(int, a=1),
+    "set": lambda: {1, 2},
+    "frozenset": lambda: frozenset({2}),
+    "keys": lambda: {1: 1, 3: 2}.keys(),
+    "items": lambda: {"a": 1}.items(),
+    "deque": lambda: collections.deque([1, 2]),
+    "slice": lambda: slice(1, 2),
+    "size": lambda: torch.Size([1, 2]),
+    "user_dict": lambda: collections.UserDict(a=5),
+    "Set": lambda: Set({1, 5}),
+    "Frozen": lambda: Frozen({1}),
+    "Dict": lambda: Dict(a=7, c=1),
+    "List": lambda: List([3]),
+    "Tuple": lambda: Tuple((1, 2)),
+    "Int": lambda: Int(2),
+    "Float": lambda: Float(2.0),
+    "Pairs": Pairs,
+    "Mapping": Mapping,
+    "Right": Right,
+    "Sealed": Sealed,
+}
+BUILT_IN = [name for name in OPERANDS if name[0].islower()]
+OPERATORS = ["|", "&", "-", "+", "*", "%", "<", "==", "in"]
+IN_PLACE = ["|=", "&=", "-=", "+=", "*="]
+
+
+def program(statement):
+    """What the statement gives or raises, and what became of both operands and of another name of the first."""
+    scope = {}
+    source = f"""
+def run(x, make_a, make_b):
+    a, b = make_a(), make_b()
+    alias = a
+    try:
+        {statement}
+    except Exception as error:
+        r = type(error).__name__, str(error)
+    return x + 1, r, a is alias, alias, b
+"""
+    exec(source, scope)  # noqa: S102 (one program for each operator)
+    return scope["run"]
+
+
+def shown(value):
+    """Class and contents all the way down."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, (dict, collections.UserDict)):
+        return type(value).__name__, [(shown(k), shown(v)) for k, v in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return type(value).__name__, sorted(map(repr, value))
+    if isinstance(value, (list, tuple, collections.deque)):
+        return type(value).__name__, [shown(item) for item in value]
+    return type(value).__name__, str(value)
+
+
+STATEMENTS = [f"r = a {op} b" for op in OPERATORS] + [f"a {op} b; r = a" for op in IN_PLACE]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_operators(statement):
+    x = torch.ones(2)
+    # Two built-in ones are plain cases of other tests.
+    pairs = [(a, b) for a, b in itertools.product(OPERANDS, OPERANDS) if not (a in BUILT_IN and b in BUILT_IN)]
+    pairs += [("set", "keys"), ("set", "items"), ("dict", "list"), ("ordered", "list")]
+    for a, b in pairs:
+        run = program(statement)
+        expected = shown(run(x, OPERANDS[a], OPERANDS[b]))
+        compiled = stator.compile(program(statement))
+        for _ in range(2):
+            assert shown(compiled(x, OPERANDS[a], OPERANDS[b])) == expected, (a, statement, b)
+        stator.reset()
+
+
+CAPTURED = {
+    "a view and an instance of a set": lambda x: (x + 1, {1: 1, 3: 2}.keys() & Set({1}), Set({1}) < {1: 0, 2: 0}.keys()),
+    "an instance of a set in a set": lambda x: (x + 1, Set({1}) in {frozenset({1})}),
+    "a dict that takes in an instance": lambda x: merged(x, Dict(b=2)),
+    "a set that loses an instance's": lambda x: lessened(x, Set({1})),
+    "a tuple's subclass and a literal": lambda x: (x + 1, Tuple((1, 2)) == (1, 2), (1, 2) <= Tuple((1, 3))),
+    "a slice by another name": lambda x: (x + 1, (s := slice(1, 2)) is s),
+}
+
+
+def merged(x, other):
+    d = {"a": 1}
+    alias = d
+    d |= other
+    return x + 1, d, alias, alias is d
+
+
+def lessened(x, other):
+    s = {1, 2}
+    alias = s
+    s -= other
+    return x + 1, s, alias, alias is s
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_captured_whole(name):
+    fn = CAPTURED[name]
+    x = torch.ones(2)
+    compiled = stator.compile(fn, fullgraph=True)
+    for _ in range(2):
+        assert_same(compiled(x), fn(x))
+
+
+def test_outside_slice_is_itself():
+    def fn(x, s):
+        return x[s], s, [s][0] is s
+
+    given = slice(0, 1)
+    x = torch.arange(3.0)
+    _, returned, same = stator.compile(fn, fullgraph=True)(x, given)
+    assert returned is given and same
+
+
+@pytest.mark.parametrize("make", [dict, collections.OrderedDict])
+@pytest.mark.parametrize("pairs", [[1], [()], [(1,)], [(1, 2, 3)], [("a", 1), 5], ["ab", "c"]])
+def test_words_about_pairs(make, pairs):
+    def fn(x, pairs):
+        d = make()
+        try:
+            d.update(pairs)
+        except (TypeError, ValueError) as error:
+            return x + 1, str(error), d
+        return x + 1, d
+
+    x = torch.ones(2)
+    assert_same(stator.compile(fn)(x, pairs), fn(x, pairs))
+
+
+@pytest.mark.parametrize("container", [3, None, len, int, Right()])
+def test_words_about_membership(container):
+    def fn(x, container):
+        try:
+            return x + 1, 1 in container
+        except TypeError as error:
+            return x + 1, str(error)
+
+    x = torch.ones(2)
+    assert_same(stator.compile(fn)(x, container), fn(x, container))
