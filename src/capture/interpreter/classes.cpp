@@ -85,6 +85,7 @@ bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls) {
 
 bool Interpreter::is_instance(Value* value, Value* classes) {
   Nesting nesting;
+  if (classes->kind == Kind::List) throw Break{BreakId::raises, "isinstance() with a list"};
   if (auto* sequence = as_sequence(classes)) {
     for (size_t i = 0; i < sequence->items.size(); ++i)
       if (is_instance(value, item(sequence, i))) return true;

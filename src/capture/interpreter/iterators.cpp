@@ -152,7 +152,10 @@ static PyObject* iter_function() {
 }
 
 Rebuild SequenceIterator::rebuild(Interpreter& in) {
-  if (done) return {iter_function(), {in.tuple({})}, {}, 1};
+  if (done) {
+    Value* none_left = sequence->kind == Kind::List ? in.list({}) : in.tuple({});
+    return {iter_function(), {none_left}, {}, 1};
+  }
   return {iter_function(), {sequence}, {}, index};
 }
 Rebuild LiteralIterator::rebuild(Interpreter&) { return {iter_function(), {over}, {}, taken}; }
@@ -162,12 +165,15 @@ Rebuild ListedIterator::rebuild(Interpreter&) {
   return made;
 }
 Rebuild DictIterator::rebuild(Interpreter& in) {
-  if (done) return {iter_function(), {in.tuple({})}, {}, 1};
+  if (done && reverse) return {iter_function(), {in.tuple({})}, {}, 1};
+  auto over = [&](DictValue* of) {
+    return part == ViewValue::Part::Keys ? static_cast<Value*>(of) : in.arena.make<ViewValue>(of, part);
+  };
+  if (done) return {iter_function(), {over(in.dict())}, {}, 1};
   if (reverse || dict->live != live || dict->entries.size() != entries) return {};
   size_t taken = 0;
   for (size_t i = 0; i < index; ++i) taken += dict->entries[i].key != nullptr;
-  Value* over = part == ViewValue::Part::Keys ? static_cast<Value*>(dict) : in.arena.make<ViewValue>(dict, part);
-  return {iter_function(), {over}, {}, taken};
+  return {iter_function(), {over(dict)}, {}, taken};
 }
 Rebuild SetIterator::rebuild(Interpreter&) {
   // A set that the program made may come out in another order.

@@ -89,8 +89,12 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
   switch (key->kind) {
     case Kind::List:
     case Kind::Dict:
+      unhashable(in, key);
     case Kind::View:
     case Kind::Slice:
+      // Values of a dict have one, and so have slices in some versions.
+      if (in.type_of(key)->tp_hash != PyObject_HashNotImplemented)
+        throw Break{BreakId::unknown_object, std::string("the hash of a ") + in.type_of(key)->tp_name};
       unhashable(in, key);
     case Kind::Set: {
       auto* set = static_cast<SetValue*>(key);

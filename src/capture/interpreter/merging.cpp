@@ -24,7 +24,8 @@ const PairWords kDictWords = {"cannot convert dictionary update sequence element
                               }};
 const PairWords kOrderedWords = {nullptr, [](size_t, size_t size) -> std::string {
                                    if (size > 2) return "too many values to unpack (expected 2)";
-                                   return size ? "need more than 1 value to unpack" : "need more than 0 values to unpack";
+                                   return size ? "need more than 1 value to unpack"
+                                               : "need more than 0 values to unpack";
                                  }};
 
 std::vector<Value*> parts_of(Interpreter& in, Value* pair, size_t number, const PairWords& words) {

@@ -29,9 +29,9 @@ struct Acquainted {
   PyTypeObject *type, *known;
 };
 const Acquainted kAcquainted[] = {
-    {&PyBool_Type, &PyLong_Type},         {&PyFloat_Type, &PyLong_Type},        {&PyComplex_Type, &PyLong_Type},
-    {&PyComplex_Type, &PyFloat_Type},     {&PySet_Type, &PyFrozenSet_Type},     {&PyFrozenSet_Type, &PySet_Type},
-    {&PyDictKeys_Type, &PySet_Type},      {&PyDictKeys_Type, &PyFrozenSet_Type}, {&PyDictItems_Type, &PySet_Type},
+    {&PyBool_Type, &PyLong_Type},           {&PyFloat_Type, &PyLong_Type},         {&PyComplex_Type, &PyLong_Type},
+    {&PyComplex_Type, &PyFloat_Type},       {&PySet_Type, &PyFrozenSet_Type},      {&PyFrozenSet_Type, &PySet_Type},
+    {&PyDictKeys_Type, &PySet_Type},        {&PyDictKeys_Type, &PyFrozenSet_Type}, {&PyDictItems_Type, &PySet_Type},
     {&PyDictItems_Type, &PyFrozenSet_Type},
 };
 

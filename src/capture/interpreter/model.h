@@ -56,14 +56,15 @@ inline Value* argument(const CallArgs& args, size_t index, const char* name) {
 CallArgs arguments(std::vector<Value*> positional);
 /// An int of the program as an index; breaks for anything else.
 Py_ssize_t index_of(Interpreter& in, Value* value);
-/// The real callable on literals: the result as a value, or its exception raised. Iterators and views among the
-/// arguments are listed first. Breaks naming `callable` if an argument is no literal.
+/// The real callable on literals: the result as a value, or its exception raised. Breaks naming `callable` if an
+/// argument is no literal; where it takes iterables for their items alone, iterators and views are listed first.
 Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args);
-/// Positional and keyword arguments as real objects; empty where one is no literal.
+/// Positional and keyword arguments as real objects; empty where one is no literal. `lists`: iterators and views among
+/// the positional ones become lists.
 struct LiteralArgs {
   Ref positional, keywords;
 };
-LiteralArgs literal_args(Interpreter& in, const CallArgs& args);
+LiteralArgs literal_args(Interpreter& in, const CallArgs& args, bool lists = false);
 std::string name_of(PyObject* callable);
 [[noreturn]] void raise_key_error(Interpreter& in, Value* key);
 [[noreturn]] void raise_stop_iteration(Interpreter& in, Value* value = nullptr);

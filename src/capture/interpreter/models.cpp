@@ -296,11 +296,11 @@ std::string name_of(PyObject* callable) {
   return text + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name);
 }
 
-LiteralArgs literal_args(Interpreter& in, const CallArgs& args) {
+LiteralArgs literal_args(Interpreter& in, const CallArgs& args, bool lists) {
   LiteralArgs made{Ref::steal(PyTuple_New(args.positional.size())), Ref()};
   for (size_t i = 0; i < args.positional.size(); ++i) {
     Value* value = args.positional[i];
-    bool listed = value->kind == Kind::Iterator || value->kind == Kind::View;
+    const bool listed = lists && (value->kind == Kind::Iterator || value->kind == Kind::View);
     Ref literal = in.literal_of(listed ? in.list(in.unpack(value)) : value);
     if (!literal) return {};
     PyTuple_SET_ITEM(made.positional.get(), i, literal.release());
@@ -315,13 +315,22 @@ LiteralArgs literal_args(Interpreter& in, const CallArgs& args) {
   return made;
 }
 
+/// C functions that take any iterable for its items alone.
+static bool takes_items(PyObject* callable) {
+  static PyObject* const known[] = {known_object("builtins.str.join"), known_object("builtins.bytes.join"),
+                                    known_object("builtins.bytes"),    known_object("builtins.bytearray"),
+                                    known_object("math.fsum"),         known_object("math.prod"),
+                                    known_object("torch.Size"),        known_object("torch.Size.__new__")};
+  return std::find(std::begin(known), std::end(known), callable) != std::end(known);
+}
+
 Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
   for (Value* value : args.positional)
     if (value->kind == Kind::Tensor)
       throw Break{BreakId::data_exit, "a tensor is given to " + name_of(callable)};
     else if (value->kind == Kind::Number || value->kind == Kind::Text)
       needs_number("is given to " + name_of(callable));
-  LiteralArgs literals = literal_args(in, args);
+  LiteralArgs literals = literal_args(in, args, takes_items(callable));
   if (!literals.positional) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
   Ref result = Ref::steal(PyObject_Call(callable, literals.positional.get(), literals.keywords.get()));
   if (!result) raise_current(in);

@@ -217,7 +217,12 @@ Value* model_hash(Interpreter& in, CallArgs& args) {
   if (!exact) throw Break{BreakId::unknown_call, "hash() of something that is known by its address"};
   return in.integer(hash);
 }
-Value* model_format(Interpreter& in, CallArgs& args) { return in.format(args.positional[0], 0, at_or_null(args, 1)); }
+Value* model_format(Interpreter& in, CallArgs& args) {
+  Value* spec = at_or_null(args, 1);
+  if (spec && spec->kind != Kind::Text && in.type_of(spec) != &PyUnicode_Type)
+    throw Break{BreakId::raises, "format() with something else than a text"};
+  return in.format(args.positional[0], 0, spec);
+}
 Value* model_ascii(Interpreter& in, CallArgs& args) { return in.format(args.positional[0], 3, nullptr); }
 
 Value* model_sorted(Interpreter& in, CallArgs& args) {

@@ -115,7 +115,7 @@ Value* referent(Interpreter& in, CallArgs& args) {
 
 /// Each call of the program makes a class; this one stands for them all while nobody outside gets to see it.
 Value* named_tuple(Interpreter& in, CallArgs& args) {
-  LiteralArgs given = literal_args(in, args);
+  LiteralArgs given = literal_args(in, args, true);
   if (!given.positional) throw Break{BreakId::unknown_call, "collections.namedtuple of something that is no literal"};
   if (!given.keywords) given.keywords = Ref::steal(PyDict_New());
   if (!args.keyword("module")) {

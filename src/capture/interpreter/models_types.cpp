@@ -166,6 +166,7 @@ Value* model_super(Interpreter& in, CallArgs& args) {
 Value* model_enumerate(Interpreter& in, CallArgs& args) {
   Value* start = argument(args, 1, "start");
   if (start) index_of(in, start);
+  if (start && start->kind == Kind::Object) throw Break{BreakId::unknown_object, "enumerate() from an instance"};
   return in.arena.make<EnumerateIterator>(in.iterate(argument(args, 0, "iterable")), start ? start : in.integer(0));
 }
 Value* model_zip(Interpreter& in, CallArgs& args) {

@@ -116,8 +116,7 @@ SetValue* set_from(Interpreter& in, Value* iterable, PyTypeObject* type) {
 void set_merge(Interpreter& in, SetValue* set, Value* iterable) {
   Ref object = set->table ? Ref() : whole(in, iterable);
   if (object) {
-    Ref done = Ref::steal(PyObject_CallMethod(set->elements.get(), "update", "O", object.get()));
-    if (!done) raise_current(in);
+    if (_PySet_Update(set->elements.get(), object.get()) < 0) raise_current(in);
     SetValue* other = set_part(in, iterable);
     log_change(in, set, "update", {other ? set_copy(in, other, &PySet_Type) : iterable});
     return;

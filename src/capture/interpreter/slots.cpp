@@ -42,6 +42,8 @@ Value* text(Interpreter& in, CallArgs& args) {
 template <int op>
 Value* compare(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];
+  // The language would ask it, too.
+  if (b->kind == Kind::Object) return nullptr;
   if (!are_strangers(in, op, a, b)) return in.compare(op, a, b);
   bool same = (op == Py_EQ || op == Py_NE) && in.is_same(a, b);
   return same ? in.boolean(op == Py_EQ) : not_implemented(in);

@@ -127,8 +127,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
     if (!is_literal(object)) throw Break{BreakId::unknown_object, "a slice of other things than literals"};
     guard(source, FactKind::Equals, object);
     auto* slice = reinterpret_cast<PySliceObject*>(object);
-    return from_outside(
-        arena.make<SliceValue>(constant(slice->start), constant(slice->stop), constant(slice->step)));
+    return from_outside(arena.make<SliceValue>(constant(slice->start), constant(slice->stop), constant(slice->step)));
   }
 
   if (type == &PyFunction_Type) {

@@ -1,4 +1,4 @@
-"""Operators and methods between built-in containers, views and numbers, and instances of subclasses and of strangers."""
+"""Operators between built-in containers, views and numbers, and instances of subclasses and of strangers."""
 
 import collections
 import itertools
@@ -165,7 +165,11 @@ def test_operators(statement):
 
 
 CAPTURED = {
-    "a view and an instance of a set": lambda x: (x + 1, {1: 1, 3: 2}.keys() & Set({1}), Set({1}) < {1: 0, 2: 0}.keys()),
+    "a view and an instance of a set": lambda x: (
+        x + 1,
+        {1: 1, 3: 2}.keys() & Set({1}),
+        Set({1}) < {1: 0, 2: 0}.keys(),
+    ),
     "an instance of a set in a set": lambda x: (x + 1, Set({1}) in {frozenset({1})}),
     "a dict that takes in an instance": lambda x: merged(x, Dict(b=2)),
     "a set that loses an instance's": lambda x: lessened(x, Set({1})),
