@@ -280,7 +280,12 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
   if (is_number(value)) needs_number("as an index");
   PyObject* object = in.constant_of(value);
   if (!object || !PyIndex_Check(object)) throw Break{BreakId::raises, "an index that is no int"};
-  return PyNumber_AsSsize_t(object, nullptr);
+  const Py_ssize_t index = PyNumber_AsSsize_t(object, PyExc_IndexError);
+  if (index == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    throw Break{BreakId::raises, "an index that is larger than any sequence"};
+  }
+  return index;
 }
 
 std::string name_of(PyObject* callable) {

@@ -200,7 +200,10 @@ Value* model_divmod(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];
   if (a->kind == Kind::Constant && b->kind == Kind::Constant)
     return call_literal(in, known_object("builtins.divmod"), args);
-  if (a->kind == Kind::Object || b->kind == Kind::Object) throw Break{BreakId::unknown_call, "divmod of an instance"};
+  auto is_numeric = [](const Value* value) {
+    return is_number(value) || value->kind == Kind::Constant || value->kind == Kind::Array;
+  };
+  if (!is_numeric(a) || !is_numeric(b)) throw Break{BreakId::unknown_call, "divmod of other things than numbers"};
   constexpr int kFloorDivide = 2, kRemainder = 6;
   Value* quotient = in.binary(kFloorDivide, a, b);
   return in.tuple({quotient, in.binary(kRemainder, a, b)});

@@ -236,6 +236,9 @@ SequenceValue* of_same_kind(Interpreter& in, const SequenceValue* self, Value* o
 template <int op>
 Value* binary(Interpreter& in, CallArgs& args) {
   SequenceValue *a = self_of(in, args), *b = of_same_kind(in, a, args.positional[1]);
+  // The operator would ask it, too.
+  if (!b && args.positional[1]->kind == Kind::Object)
+    throw Break{BreakId::raises, "a sequence's operator by name, with an instance"};
   return in.binary(op, a, b ? b : args.positional[1]);
 }
 template <int op>

@@ -65,6 +65,14 @@ EXPRESSIONS = [
     "i in 'abc'",
     "i in frozenset({1})",
     "collections.OrderedDict([1])",
+    "divmod(s, range(2))",
+    "divmod([1], 2)",
+    "divmod(x, 2)",
+    "[1].__add__(collections.UserList([2]))",
+    "(1,).__mul__(collections.UserList([2]))",
+    "[1][10**30]",
+    "[1].pop(10**30)",
+    "(1, 2)[-(10**30)]",
 ]
 
 
