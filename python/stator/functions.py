@@ -207,6 +207,26 @@ class Checkpoint:
         return f"checkpoint of {len(self.part.nodes())} operators"
 
 
+_MOST_ELEMENTS = 1 << 16
+
+
+def stand_in(value: Any) -> Any:
+    """The same with small zeros in place of tensors; a LookupError where a tensor has none."""
+    if isinstance(value, torch.Tensor):
+        sizes, strides = value.size(), value.stride()
+        known = all(type(number) is int for number in (*sizes, *strides))
+        if not known or value.device.type != "cpu" or value.layout != torch.strided:
+            raise LookupError("a tensor of another kind")
+        if 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) > _MOST_ELEMENTS:
+            raise LookupError("a large tensor")
+        return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
+    if type(value) in (tuple, list):
+        return type(value)(stand_in(item) for item in value)
+    if type(value) is dict:
+        return {key: stand_in(item) for key, item in value.items()}
+    return value
+
+
 def hook_behind(copy: torch.Tensor, hook: Any) -> Any:
     """As `register_hook` of the tensor that `copy` was cloned of, at the time it was: the tensor was written since."""
     node, index = copy.grad_fn.next_functions[0]

@@ -29,6 +29,7 @@ class Settings:
     guard_filter_fn: guards.Filter | None = None
     guard_export_fn: guards.Export | None = None
     guard_fail_fn: guards.Fail | None = None
+
     def __post_init__(self) -> None:
         if not isinstance(self.fullgraph, bool):
             raise InvalidOption(f"fullgraph must be True or False, not {self.fullgraph!r}")

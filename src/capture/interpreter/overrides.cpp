@@ -7,6 +7,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/trial.h"
 
 namespace stator::capture {
 namespace {
@@ -251,8 +252,15 @@ Value* Interpreter::apply(std::span<Value* const> values, const char* what, cons
       owned.push_back(to_torch(value));
       objects.push_back(owned.back().get());
     }
-    return question ? question->run(call, objects.data(), what)
-                    : torch_result([&] { return call(objects.data()); }, what);
+    if (question) return question->run(call, objects.data(), what);
+    try {
+      return torch_result([&] { return call(objects.data()); }, what);
+    } catch (const Break& broke) {
+      if (broke.id != BreakId::torch_refused || in_transform || torch.wants_number_as_tensor() ||
+          !raises_on_zeros(objects, call))
+        throw;
+      throw Break{BreakId::torch_error, broke.detail};
+    }
   };
   return question ? make() : with_numbers(make);
 }

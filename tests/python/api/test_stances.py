@@ -294,12 +294,17 @@ def raising(a, how, log):
         case "block":
             with torch.no_grad():
                 return a.sum("nowhere")
+        case "shape":
+            return a @ torch.ones(7, 2)
+        case "rank":
+            with torch.enable_grad():
+                return torch.cat([a, a.reshape(1, -1)])
         case "argument":
             return torch.add(a, a, alpha="much")
     return a
 
 
-@pytest.mark.parametrize("how", ["own", "key", "argument", "block"])
+@pytest.mark.parametrize("how", ["own", "key", "argument", "block", "shape", "rank"])
 def test_an_exception_of_the_program_is_its_own(how, x, K):
     def outcome(fn):
         log = []
