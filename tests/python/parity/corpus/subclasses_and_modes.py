@@ -212,3 +212,21 @@ def break_with_a_subclass(x, n):
     y = x * n
     print("inside", type(y).__name__)
     return y + 1, [type(row).__name__ for row in y], len(y), y[0], y.max(), torch.stack([y, y]).sum(0)
+
+
+@program(f(3), f(4))
+def hooks_on_a_subclass_are_asked_for_once(x):
+    log.clear()
+    leaf = x.as_subclass(Logging).requires_grad_()
+    y = leaf * 2
+    y.register_hook(lambda g: g * 3)
+    return y + 1, list(log)
+
+
+@program(f(3), f(4))
+def flags_of_a_subclass(x):
+    log.clear()
+    y = x.as_subclass(Logging)
+    y.requires_grad_()
+    y.retain_grad()
+    return y * 2, y.is_leaf, list(log)
