@@ -208,10 +208,12 @@ class Checkpoint:
 
 
 _MOST_ELEMENTS = 1 << 16
+_PLAIN = (type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.Size, torch.layout)
 
 
 def stand_in(value: Any) -> Any:
-    """The same with small zeros in place of tensors; a LookupError where a tensor has none."""
+    """The same with small zeros in place of tensors; a LookupError where it holds something that has no such form: a
+    number that depends on data, a generator of random numbers, a large tensor."""
     if isinstance(value, torch.Tensor):
         sizes, strides = value.size(), value.stride()
         known = all(type(number) is int for number in (*sizes, *strides))
@@ -224,7 +226,11 @@ def stand_in(value: Any) -> Any:
         return type(value)(stand_in(item) for item in value)
     if type(value) is dict:
         return {key: stand_in(item) for key, item in value.items()}
-    return value
+    if type(value) is slice:
+        return slice(stand_in(value.start), stand_in(value.stop), stand_in(value.step))
+    if type(value) in (*_PLAIN, torch.memory_format):
+        return value
+    raise LookupError("an argument of another kind")
 
 
 def hook_behind(copy: torch.Tensor, hook: Any) -> Any:

@@ -256,7 +256,7 @@ Value* Interpreter::apply(std::span<Value* const> values, const char* what, cons
     try {
       return torch_result([&] { return call(objects.data()); }, what);
     } catch (const Break& broke) {
-      if (broke.id != BreakId::torch_refused || in_transform || torch.wants_number_as_tensor() ||
+      if (broke.id != BreakId::torch_refused || what == kOperator || in_transform || torch.wants_number_as_tensor() ||
           !raises_on_zeros(objects, call))
         throw;
       throw Break{BreakId::torch_error, broke.detail};

@@ -6,6 +6,7 @@
 #include "capture/interpreter/nesting.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
+#include "capture/interpreter/trial.h"
 
 namespace stator::capture {
 
@@ -84,7 +85,7 @@ static const char* short_name(PyObject* callable) {
   if (Py_TYPE(callable) == &PyMethodDescr_Type)
     return reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
   if (PyFunction_Check(callable)) return PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(callable)->func_name);
-  return "torch";
+  return kOperator;
 }
 
 Value* Interpreter::call_torch(PyObject* callable, const CallArgs& args) {

@@ -336,6 +336,22 @@ def test_an_error_that_the_program_handles_is_no_way_out(x, K):
         stator.compile(fn, backend=K, fullgraph=True)(x)
 
 
+def test_an_operator_of_the_users_is_not_tried(x):
+    seen = []
+    with torch.library._scoped_library("stator_trial", "FRAGMENT") as library:
+        library.define("noted(Tensor x) -> Tensor")
+        library.impl("noted", lambda t: seen.append(t.tolist()) or t + 1, "CPU")
+
+        def fn(a):
+            return torch.ops.stator_trial.noted(a) * 2, torch.ops.stator_trial.noted.default(a)
+
+        assert [t.tolist() for t in stator.compile(fn)(x)] == [[4.0] * 3, [2.0] * 3]
+        assert seen == [[1.0] * 3] * 2
+        with pytest.raises(stator.Unsupported):
+            stator.compile(fn, fullgraph=True)(x)
+        assert len(seen) == 2
+
+
 def test_a_copied_tensor_is_warned_of(x):
     def fn(a):
         return torch.tensor(a) + 1
