@@ -242,3 +242,20 @@ def hook_behind(copy: torch.Tensor, hook: Any) -> Any:
         return None if result is None else (*gradients[:index], result, *gradients[index + 1 :])
 
     return node.register_prehook(before)
+
+
+def opened_range(name: str, args: str | None) -> Any:
+    """A range of the profiler, as `record_function` opens it."""
+    return torch.ops.profiler._record_function_enter_new(name, args)
+
+
+def end_range(record: Any) -> None:
+    with torch._C.DisableTorchFunctionSubclass():
+        torch.ops.profiler._record_function_exit._RecordFunction(record)
+
+
+def ended_range(name: str, args: str | None) -> Any:
+    """A range that is over."""
+    record = opened_range(name, args)
+    end_range(record)
+    return record

@@ -353,9 +353,11 @@ bool FrameCompiler::at_limit(CodeCache& cache, const Place& place, const std::st
 
 void FrameCompiler::warn_limit(CodeCache& cache, const std::string& which, int64_t limit, const std::string& now,
                                const std::string& reason) {
-  std::string message = name_of(cache.code()) + " was captured " + std::to_string(limit) + " times, which is " + which +
-                        "; " + now + ". The last miss: " + reason +
-                        ". Keep what that guard looks at constant, or raise stator.config." + which + ".";
+  std::string message =
+      name_of(cache.code()) + " was captured " + std::to_string(limit) + " times, which is " + which + "; " + now +
+      ". " +
+      (reason.empty() ? "Raise" : "The last miss: " + reason + ". Keep what that guard looks at constant, or raise") +
+      " stator.config." + which + ".";
   if (config().fail_on_recompile_limit_hit || request_.fullgraph) {
     Ref error = Ref::steal(PyObject_CallFunction(error_types().recompile_limit.get(), "s", message.c_str()));
     if (error) PyErr_SetObject(error_types().recompile_limit.get(), error.get());

@@ -45,13 +45,6 @@ bool only_raises(const pycompat::Code& code, size_t index) {
   return false;
 }
 
-/// A fact of a fake.
-bool has(PyObject* fake, const char* name) {
-  Ref value = Ref::steal(PyObject_GetAttrString(fake, name));
-  PyErr_Clear();
-  return value && value.get() == Py_True;
-}
-
 }  // namespace
 
 AssumptionScope::AssumptionScope(bool now) : outer_(std::exchange(allowed, now)) {}
@@ -87,11 +80,11 @@ bool assume(Interpreter& in, Value* value, bool truth) {
     return false;
   }
   // Other devices check later than they are asked to, and some cannot go on after that.
-  if (!has(fake, "is_cpu")) return false;
+  if (!is_true_of(fake, "is_cpu")) return false;
   Value* holds = tensor;
   if (!truth)
     holds = in.call_torch(known_object("torch.logical_not"), arguments({tensor}));
-  else if (has(fake, "requires_grad"))
+  else if (is_true_of(fake, "requires_grad"))
     holds = in.call_torch(known_object("torch.ne"), arguments({tensor, in.integer(0)}));
   in.call_torch(known_object("torch._assert_async"), arguments({holds}));
   if (std::string name = name_of_truth(value); !name.empty()) in.assumed.emplace(std::move(name), truth);

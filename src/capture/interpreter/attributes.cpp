@@ -264,9 +264,6 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
 
   if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class)->tp_descr_get) {
     PyTypeObject* kind = Py_TYPE(on_class);
-    // A descriptor that only writes leaves reading to the instance, if that has something.
-    Value* own = kind->tp_descr_get ? nullptr : own_attr(in, object, name);
-    if (own) return own;
     if (kind != &PyMemberDescr_Type && kind != &PyGetSetDescr_Type)
       return in.bind_descriptor(on_class, type, object, name);
     if (Value** written = object->find(name)) return *written;

@@ -31,20 +31,35 @@ bool has_plain_check(PyTypeObject* cls) {
   return _PyType_Lookup(Py_TYPE(cls), check) == plain;
 }
 
-/// Which attribute of an object that stands for classes holds them; null if it is no such object.
-const char* class_part(PyTypeObject* type) {
+PyObject* union_type() {
+  static PyObject* const type = known_object("types.UnionType");
+  return type;
+}
+
+/// What an object that stands for classes holds: a class or a tuple; null if it is no such object.
+Ref class_part(PyObject* object) {
   struct Row {
     PyObject* type;
     const char* part;
   };
-  static const Row rows[] = {{known_object("types.UnionType"), "__args__"},
+  static const Row rows[] = {{union_type(), "__args__"},
                              {known_object("typing._UnionGenericAlias"), "__args__"},
                              {known_object("typing._SpecialGenericAlias"), "__origin__"},
                              {known_object("typing._CallableType"), "__origin__"},
                              {known_object("typing._TupleType"), "__origin__"}};
-  for (const Row& row : rows)
-    if (row.type == reinterpret_cast<PyObject*>(type)) return row.part;
-  return nullptr;
+  for (const Row& row : rows) {
+    if (row.type != reinterpret_cast<PyObject*>(Py_TYPE(object))) continue;
+    Ref part = Ref::steal(PyObject_GetAttrString(object, row.part));
+    PyErr_Clear();
+    return part;
+  }
+  return {};
+}
+
+bool are_classes(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    if (!PyType_Check(PyTuple_GET_ITEM(tuple, i))) return false;
+  return true;
 }
 
 /// torch.FloatTensor and its like, which name a dtype and a device.
@@ -83,6 +98,33 @@ bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls) {
   return false;
 }
 
+bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
+  static PyObject* const name = PyUnicode_InternFromString("__subclasscheck__");
+  static PyObject* const abc_check = known_object("abc.ABCMeta.__subclasscheck__");
+  Nesting nesting;
+  if (PyTuple_Check(of)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(of); ++i)
+      if (is_subclass(in, cls, PyTuple_GET_ITEM(of, i))) return true;
+    return false;
+  }
+  if (!PyType_Check(of)) {
+    Ref part = class_part(of);
+    if (part && (!PyTuple_Check(part.get()) || are_classes(part.get()))) return is_subclass(in, cls, part.get());
+  }
+  PyObject* check = PyType_Check(of) ? _PyType_Lookup(Py_TYPE(of), name) : nullptr;
+  if (check == abc_check && check) {
+    // Such classes answer from their registry, which has a counter.
+    in.guard(in.sources().pinned(of, reinterpret_cast<PyTypeObject*>(of)->tp_name), FactKind::AbcToken, nullptr,
+             abc_token());
+  } else if (check && PyFunction_Check(check)) {
+    Value* asked = in.constant(reinterpret_cast<PyObject*>(cls));
+    return in.truth(in.call(type_method(in, in.constant(of), name), arguments({asked})));
+  }
+  int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(cls), of);
+  if (answer < 0) throw Break{BreakId::raises, take_error_text()};
+  return answer;
+}
+
 bool Interpreter::is_instance(Value* value, Value* classes) {
   Nesting nesting;
   if (classes->kind == Kind::List) throw Break{BreakId::raises, "isinstance() with a list"};
@@ -100,11 +142,14 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   }
   PyTypeObject* type = type_of(value);
   if (!PyType_Check(cls)) {
-    const char* part = class_part(Py_TYPE(cls));
-    Ref classes = part ? Ref::steal(PyObject_GetAttrString(cls, part)) : Ref();
-    PyErr_Clear();
-    if (!classes) throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
-    return is_instance(value, constant(std::move(classes)));
+    Ref part = class_part(cls);
+    const bool is_union = reinterpret_cast<PyObject*>(Py_TYPE(cls)) == union_type();
+    if (!part || (is_union && !are_classes(part.get())))
+      throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
+    if (is_union) return is_instance(value, constant(std::move(part)));
+    // Those of `typing` ask about the value's class, not about the value.
+    guard_class(type);
+    return is_subclass(*this, type, part.get());
   }
   auto* wanted = reinterpret_cast<PyTypeObject*>(cls);
   if (is_tensor_kind(wanted)) return is_of_kind(*this, value, cls);

@@ -6,5 +6,7 @@ namespace stator::capture {
 
 /// type.__instancecheck__: no metaclass is asked.
 bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls);
+/// issubclass: metaclasses are asked. `of` is a class, what stands for classes, or a tuple of such.
+bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of);
 
 }  // namespace stator::capture

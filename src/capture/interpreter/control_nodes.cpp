@@ -60,14 +60,8 @@ Ref Operands::places_of(const TorchTracer::Part& part) {
   return places;
 }
 
-static bool has(PyObject* object, const char* name) {
-  Ref value = Ref::steal(PyObject_GetAttrString(object, name));
-  PyErr_Clear();
-  return value.get() == Py_True;
-}
-
 bool any_requires_grad(const std::vector<PyObject*>& fakes) {
-  return std::any_of(fakes.begin(), fakes.end(), [](PyObject* fake) { return has(fake, "requires_grad"); });
+  return std::any_of(fakes.begin(), fakes.end(), [](PyObject* fake) { return is_true_of(fake, "requires_grad"); });
 }
 
 bool is_followed(const std::vector<PyObject*>& fakes) {

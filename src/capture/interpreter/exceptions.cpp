@@ -1,5 +1,6 @@
 #include "capture/interpreter/exceptions.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "capture/guards/literals.h"
@@ -16,8 +17,21 @@ SequenceValue* args_of(ObjectValue* exception) { return as_sequence(exception->b
 
 bool is_name(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
 
+/// Whether the class keeps some of its args as fields, which stay when the args are written.
+bool derives_fields(PyTypeObject* type) {
+  static PyObject* const known[] = {PyExc_StopIteration, PyExc_SystemExit,   PyExc_OSError,           PyExc_ImportError,
+                                    PyExc_SyntaxError,   PyExc_UnicodeError, PyExc_BaseExceptionGroup};
+  return std::any_of(std::begin(known), std::end(known),
+                     [type](PyObject* cls) { return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(cls)); });
+}
+
 /// Fields that the class sets from its args, as CPython's constructors do.
 Value* field_of_args(Interpreter& in, ObjectValue* exception, PyObject* name) {
+  if (!derives_fields(exception->type)) return nullptr;
+  // An __init__ of the program may not call theirs.
+  if (exception->type->tp_init != native_base(exception->type)->tp_init)
+    throw Break{BreakId::raises,
+                std::string("a field of an exception with its own __init__: ") + exception->type->tp_name};
   auto& args = args_of(exception)->items;
   if (is_exception(in, exception, PyExc_StopIteration) && is_name(name, "value"))
     return args.empty() ? in.none() : args[0];
@@ -161,6 +175,8 @@ bool set_exception_field(Interpreter& in, ObjectValue* exception, PyObject* name
       in.raise(PyExc_TypeError, std::string("exception ") + which + " must be None or derive from BaseException");
   };
   if (is_name(name, "args")) {
+    if (derives_fields(exception->type))
+      throw Break{BreakId::raises, std::string("the args of an exception with fields: ") + exception->type->tp_name};
     exception->base = in.tuple(in.unpack(to));
   } else if (is_name(name, "__cause__")) {
     check_link("cause");

@@ -190,6 +190,8 @@ class Interpreter {
   PyObject* constant_of(Value* value);
   /// Whether the frame that the capture began in holds it.
   bool is_variable(PyObject* object) const;
+  /// What that frame held when the capture began.
+  const std::vector<Ref>& first_values() const { return values_; }
   /// Whether what stands there is known to change from call to call, and whether so: a break.
   bool is_varying(const Source* source) const;
   void refuse_varying(const Source* source) const;

@@ -340,14 +340,17 @@ Value* hinted_iterator(Interpreter& in, Value* iterable) {
   return iterator;
 }
 
-constexpr size_t kMostItems = 1000000;
+void refuse_endless(size_t items) {
+  constexpr size_t kMostItems = 1000000;
+  if (items > kMostItems) throw Break{BreakId::internal, "an iterator without an end"};
+}
 
 /// All that is left of an iterator, which is not asked for another one.
 static std::vector<Value*> drained(Interpreter& in, Value* iterator) {
   std::vector<Value*> items;
   while (Value* item = in.next(iterator)) {
     items.push_back(item);
-    if (items.size() > kMostItems) throw Break{BreakId::internal, "an iterator without an end"};
+    refuse_endless(items.size());
   }
   return items;
 }

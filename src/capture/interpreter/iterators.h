@@ -147,5 +147,7 @@ struct ItemIterator final : TypedIterator {
 /// What list() and tuple() iterate, once they have asked an instance, or a tensor, how long it is; that is the
 /// program's own code. Null where they do not ask.
 Value* hinted_iterator(Interpreter& in, Value* iterable);
+/// Breaks where so many items were taken that there may be no end.
+void refuse_endless(size_t items);
 
 }  // namespace stator::capture

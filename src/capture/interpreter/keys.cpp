@@ -132,6 +132,20 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
   }
 }
 
+/// One that `dataclasses` wrote, which only looks at fields.
+static bool is_generated_hash(PyTypeObject* type, PyObject* function) {
+  static PyObject* const params = PyUnicode_InternFromString("__dataclass_params__");
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (PyUnicode_CompareWithASCIIString(code->co_filename, "<string>") != 0 ||
+      PyUnicode_CompareWithASCIIString(code->co_qualname, "__create_fn__.<locals>.__hash__") != 0)
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* names = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+    if (PyDict_GetItemWithError(names, kHashName) == function) return PyDict_GetItemWithError(names, params) != nullptr;
+  }
+  return false;
+}
+
 bool hashes_aloud(Interpreter& in, Value* key) {
   if (key->kind == Kind::Tuple) {
     auto* tuple = static_cast<SequenceValue*>(key);
@@ -142,9 +156,7 @@ bool hashes_aloud(Interpreter& in, Value* key) {
   if (key->kind != Kind::Object) return false;
   PyObject* found = _PyType_Lookup(static_cast<ObjectValue*>(key)->type, kHashName);
   if (!found || !PyFunction_Check(found)) return false;
-  // Those that dataclasses write only look at fields.
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found));
-  return PyUnicode_CompareWithASCIIString(code->co_filename, "<string>") != 0;
+  return !is_generated_hash(static_cast<ObjectValue*>(key)->type, found);
 }
 
 void refuse_rehash(Interpreter& in, const DictValue* table) {

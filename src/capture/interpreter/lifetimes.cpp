@@ -175,7 +175,11 @@ bool Interpreter::ends_aloud(PyObject* object) const {
   } ours{this, {}};
   const StatorEnds asks = {[](PyObject* part, void* context) -> int {
                              auto* mine = static_cast<Ours*>(context);
-                             return mine->in->by_object_.contains(part) && mine->asked.insert(part).second;
+                             try {
+                               return mine->in->by_object_.contains(part) && mine->asked.insert(part).second;
+                             } catch (const std::bad_alloc&) {  // must not pass through the search, which is C
+                               return 1;
+                             }
                            },
                            is_quiet, &ours};
   return stator_ends_aloud(object, &asks) != 0;

@@ -101,11 +101,10 @@ void extend_list(Interpreter& in, SequenceValue* list, Value* iterable) {
   }
   Value* iterator = hinted_iterator(in, iterable);
   if (!iterator) iterator = in.iterate(iterable);
-  constexpr size_t kLimit = 1000000;
   while (Value* item = in.next(iterator)) {
     list->items.push_back(item);
     in.mutated(list);
-    if (list->items.size() > kLimit) throw Break{BreakId::internal, "an iterator without an end"};
+    refuse_endless(list->items.size());
   }
 }
 

@@ -37,6 +37,7 @@ void raise_misfit(Interpreter& in, PyObject* method, const CallArgs& args) {
   if (!self) return;
   Ref bound = Ref::steal(Py_TYPE(method)->tp_descr_get(method, self.get(), reinterpret_cast<PyObject*>(owner)));
   LiteralArgs given = stand_ins(args, 1);
+  if (!bound) return PyErr_Clear();
   Ref result = Ref::steal(PyObject_Call(bound.get(), given.positional.get(), given.keywords.get()));
   if (!result && PyErr_ExceptionMatches(PyExc_TypeError)) raise_current(in);
   PyErr_Clear();

@@ -1,5 +1,6 @@
 // Models of built-in functions and classes.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/classes.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/handlers.h"
@@ -27,27 +28,6 @@ Value* model_len(Interpreter& in, CallArgs& args) {
 
 Value* model_isinstance(Interpreter& in, CallArgs& args) {
   return in.boolean(in.is_instance(args.positional[0], args.positional[1]));
-}
-bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
-  static PyObject* const name = PyUnicode_InternFromString("__subclasscheck__");
-  static PyObject* const abc_check = known_object("abc.ABCMeta.__subclasscheck__");
-  if (PyTuple_Check(of)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(of); ++i)
-      if (is_subclass(in, cls, PyTuple_GET_ITEM(of, i))) return true;
-    return false;
-  }
-  PyObject* check = PyType_Check(of) ? _PyType_Lookup(Py_TYPE(of), name) : nullptr;
-  if (check == abc_check && check) {
-    // Such classes answer from their registry, which has a counter.
-    in.guard(in.sources().pinned(of, reinterpret_cast<PyTypeObject*>(of)->tp_name), FactKind::AbcToken, nullptr,
-             abc_token());
-  } else if (check && PyFunction_Check(check)) {
-    Value* asked = in.constant(reinterpret_cast<PyObject*>(cls));
-    return in.truth(in.call(type_method(in, in.constant(of), name), arguments({asked})));
-  }
-  int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(cls), of);
-  if (answer < 0) throw Break{BreakId::raises, take_error_text()};
-  return answer;
 }
 Value* model_issubclass(Interpreter& in, CallArgs& args) {
   Ref cls = in.literal_of(args.positional[0]), of = in.literal_of(args.positional[1]);
@@ -140,20 +120,37 @@ Value* model_all(Interpreter& in, CallArgs& args) {
 }
 bool is_float_number(Interpreter& in, Value* value) { return is_number(value) && in.type_of(value) == &PyFloat_Type; }
 
+/// Numbers that can be added to each other without an error.
+bool adds_quietly(PyObject* literal) {
+  if (!literal || PyFloat_CheckExact(literal) || PyComplex_CheckExact(literal)) return literal;
+  int overflow = 0;
+  if (PyLong_CheckExact(literal) || PyBool_Check(literal)) PyLong_AsLongAndOverflow(literal, &overflow);
+  return (PyLong_CheckExact(literal) || PyBool_Check(literal)) && overflow == 0;
+}
+
 Value* model_sum(Interpreter& in, CallArgs& args) {
   Value* start = argument(args, 1, "start");
   Value* total = start ? start : in.integer(0);
   PyObject* first = start && start->kind == Kind::Constant ? in.constant_of(start) : nullptr;
   if (first && (PyUnicode_Check(first) || PyBytes_Check(first))) throw Break{BreakId::raises, "sum() of strings"};
   Value* iterator = in.iterate(args.positional[0]);
-  std::vector<Value*> items = in.unpack(iterator);
-  // Floats are added in a way of their own, by some versions with less error.
-  Ref literals = in.literal_of(in.list(items));
-  if (literals && in.literal_of(total))
-    return call_literal(in, known_object("builtins.sum"), arguments({in.list(items), total}));
-  for (Value* item : items)
+  size_t count = 0;
+  auto next = [&] {
+    refuse_endless(count++);
+    return in.next(iterator);
+  };
+  Value* item = next();
+  // Floats are added in a way of their own, by some versions with less error. Nobody sees when.
+  std::vector<Value*> numbers;
+  if (adds_quietly(in.literal_of(total).get()))
+    for (; item && adds_quietly(in.literal_of(item).get()); item = next()) numbers.push_back(item);
+  if (!numbers.empty())
+    total = call_literal(in, known_object("builtins.sum"), arguments({in.list(std::move(numbers)), total}));
+  // The others one by one: an item is asked for after the one before it was added.
+  for (; item; item = next()) {
     if (is_float_number(in, item)) needs_number("in a sum of floats");
-  for (Value* item : items) total = in.binary(0, total, item);
+    total = in.binary(0, total, item);
+  }
   return total;
 }
 
@@ -162,16 +159,17 @@ Value* extreme(Interpreter& in, CallArgs& args, int op, const char* name) {
   Value *key = args.keyword("key"), *fallback = args.keyword("default");
   if (several && fallback) throw Break{BreakId::raises, "a default with several arguments"};
   if (key && in.is_same(key, in.none())) key = nullptr;
-  Value* over = several ? in.tuple(args.positional) : args.positional[0];
-  if (!key) {
-    over = in.tuple(in.unpack(over));
-    if (Value* number = number_extreme(in, op == Py_GT ? "max" : "min", as_sequence(over)->items)) return number;
-  }
   // An item is asked for after the one before it was ranked.
-  Value *iterator = in.iterate(over), *best = nullptr, *best_rank = nullptr;
+  Value* iterator = in.iterate(several ? in.tuple(args.positional) : args.positional[0]);
+  Value *best = nullptr, *best_rank = nullptr;
+  size_t count = 0;
   while (Value* item = in.next(iterator)) {
+    refuse_endless(count++);
     Value* candidate = key ? in.call(key, arguments({item})) : item;
-    if (best && !in.truth(in.compare(op, candidate, best_rank))) continue;
+    if (best && !key && (is_number(best) || is_number(item)))
+      item = candidate = number_result(in, op == Py_GT ? "max" : "min", best, item);
+    else if (best && !in.truth(in.compare(op, candidate, best_rank)))
+      continue;
     best = item;
     best_rank = candidate;
   }

@@ -10,22 +10,21 @@
 namespace stator::capture {
 namespace {
 
-/// Stops with an error when the deque has changed, as CPython's does.
+/// Reads the live deque. Asked for an item after anything moved it is an error, as CPython's is; an item may be stored
+/// anew.
 struct DequeIterator final : TypedIterator {
   SequenceValue* sequence;
-  std::vector<Value*> items, before;  // in its order, and in the deque's
+  bool backwards;
+  uint64_t moves;
   size_t index = 0;
-  std::optional<uint64_t> looked_at;  // changes of any container so far, when the two were compared last
-  explicit DequeIterator(SequenceValue* s, std::vector<Value*> i, PyTypeObject* t)
-      : TypedIterator(t), sequence(s), items(std::move(i)), before(s->items) {}
+  explicit DequeIterator(SequenceValue* s, bool b, PyTypeObject* t)
+      : TypedIterator(t), sequence(s), backwards(b), moves(s->moves) {}
   Value* next(Interpreter& in) override {
-    if (index >= items.size()) return nullptr;
-    if (sequence->items.size() != items.size()) in.raise(PyExc_RuntimeError, "deque mutated during iteration");
-    // An item may be stored anew, but nothing may move.
-    if (looked_at != in.mutations && sequence->items != before)
-      throw Break{BreakId::raises, "a deque that changes while it is iterated"};
-    looked_at = in.mutations;
-    return items[index++];
+    if (sequence->moves != moves) in.raise(PyExc_RuntimeError, "deque mutated during iteration");
+    const size_t size = sequence->items.size();
+    if (index >= size) return nullptr;
+    const size_t at = index++;
+    return in.item(sequence, backwards ? size - 1 - at : at);
   }
 };
 
@@ -54,6 +53,11 @@ struct Deque {
   void push_left(Value* item) {
     items().insert(items().begin(), item);
     if (size() > limit()) items().pop_back();
+  }
+  /// As `changed`, where iterators notice.
+  Value* moved(const char* method, std::vector<Value*> arguments, Value* result = nullptr) {
+    ++list->moves;
+    return changed(method, std::move(arguments), result);
   }
   /// The same call is made on the real deque when the plan ends.
   Value* changed(const char* method, std::vector<Value*> arguments, Value* result = nullptr) {
@@ -85,21 +89,23 @@ Value* make(Interpreter& in, CallArgs& args) {
 Value* append(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
   deque.push(args.positional[1]);
-  return deque.changed("append", {args.positional[1]});
+  return deque.moved("append", {args.positional[1]});
 }
 Value* append_left(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
   deque.push_left(args.positional[1]);
-  return deque.changed("appendleft", {args.positional[1]});
+  return deque.moved("appendleft", {args.positional[1]});
 }
 /// One after the other: what came before an error stays.
 void extend_by(Interpreter& in, CallArgs& args, const char* method, void (Deque::*push)(Value*)) {
   Deque deque(in, args);
   Value *more = args.positional[1], *itself = args.positional[0];
   Value* iterator = in.iterate(in.is_same(more, itself) ? in.list(deque.items()) : more);
+  const bool keeps = deque.limit() > 0;
   while (Value* item = in.next(iterator)) {
+    if (!keeps) continue;
     (deque.*push)(item);
-    deque.changed(method, {item});
+    deque.moved(method, {item});
   }
 }
 Value* extend(Interpreter& in, CallArgs& args) {
@@ -116,14 +122,15 @@ Value* take(Interpreter& in, CallArgs& args, bool left) {
   auto at = left ? deque.items().begin() : deque.items().end() - 1;
   Value* item = *at;
   deque.items().erase(at);
-  return deque.changed(left ? "popleft" : "pop", {}, item);
+  return deque.moved(left ? "popleft" : "pop", {}, item);
 }
 Value* pop(Interpreter& in, CallArgs& args) { return take(in, args, false); }
 Value* pop_left(Interpreter& in, CallArgs& args) { return take(in, args, true); }
 Value* clear(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
+  if (deque.size() == 0) return in.none();
   deque.items().clear();
-  return deque.changed("clear", {});
+  return deque.moved("clear", {});
 }
 Value* reverse(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
@@ -134,6 +141,7 @@ Value* rotate(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
   Py_ssize_t by = args.positional.size() > 1 ? index_of(in, args.positional[1]) : 1, size = deque.size();
   if (size > 1) {
+    ++deque.list->moves;
     by = ((by % size) + size) % size;
     std::rotate(deque.items().begin(), deque.items().begin() + (size - by), deque.items().end());
   }
@@ -145,14 +153,14 @@ Value* insert(Interpreter& in, CallArgs& args) {
   Py_ssize_t at = index_of(in, args.positional[1]);
   if (at < 0) at = std::max<Py_ssize_t>(0, at + deque.size());
   deque.items().insert(deque.items().begin() + std::min(at, deque.size()), args.positional[2]);
-  return deque.changed("insert", {args.positional[1], args.positional[2]});
+  return deque.moved("insert", {args.positional[1], args.positional[2]});
 }
 Value* remove(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
   for (Py_ssize_t i = 0; i < deque.size(); ++i)
     if (same_or_equal(in, deque.items()[i], args.positional[1])) {
       deque.items().erase(deque.items().begin() + i);
-      return deque.changed("__delitem__", {in.integer(i)});
+      return deque.moved("__delitem__", {in.integer(i)});
     }
   throw Break{BreakId::raises, "deque.remove(x): x not in deque"};
 }
@@ -170,7 +178,7 @@ Value* del_item(Interpreter& in, CallArgs& args) {
   if (at < 0) at += deque.size();
   if (at < 0 || at >= deque.size()) in.raise(PyExc_IndexError, "deque index out of range");
   deque.items().erase(deque.items().begin() + at);
-  return deque.changed("__delitem__", {args.positional[1]});
+  return deque.moved("__delitem__", {args.positional[1]});
 }
 Value* get_item(Interpreter& in, CallArgs& args) {
   Deque deque(in, args);
@@ -194,11 +202,9 @@ Value* index(Interpreter& in, CallArgs& args) {
 }
 Value* iterate(Interpreter& in, CallArgs& args, bool backwards) {
   Deque deque(in, args);
-  std::vector<Value*> items = deque.items();
-  if (backwards) std::reverse(items.begin(), items.end());
   auto* type = reinterpret_cast<PyTypeObject*>(
       known_object(backwards ? "_collections._deque_reverse_iterator" : "_collections._deque_iterator"));
-  return in.arena.make<DequeIterator>(deque.list, std::move(items), type);
+  return in.arena.make<DequeIterator>(deque.list, backwards, type);
 }
 Value* forwards(Interpreter& in, CallArgs& args) { return iterate(in, args, false); }
 Value* backwards(Interpreter& in, CallArgs& args) { return iterate(in, args, true); }
@@ -230,7 +236,8 @@ Value* add_in_place(Interpreter& in, CallArgs& args) {
 // ---- heaps and bisection over lists of literals, where the real functions decide
 
 Value* on_literals(Interpreter& in, CallArgs& args, const char* path) {
-  SequenceValue* list = args.positional.empty() ? nullptr : in.list_part(args.positional[0]);
+  bool is_list = !args.positional.empty() && PyType_IsSubtype(in.type_of(args.positional[0]), &PyList_Type);
+  SequenceValue* list = is_list ? in.list_part(args.positional[0]) : nullptr;
   Ref real = list && list->kind == Kind::List ? in.literal_of(list) : Ref();
   CallArgs rest = args;
   if (!rest.positional.empty()) rest.positional.erase(rest.positional.begin());

@@ -1,5 +1,6 @@
 // Models of standard-library callables.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/dropped.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/hooks.h"
@@ -110,6 +111,8 @@ Value* referent(Interpreter& in, CallArgs& args) {
   if (in.is_variable(object)) throw Break{BreakId::unknown_call, "a weak reference to what a variable holds"};
   if (PyDict_Check(object) && has_deferred_hooks(in))
     throw Break{BreakId::unknown_call, "a weak reference to what may be the hooks of a tensor"};
+  if (may_have_dropped(in, object))
+    throw Break{BreakId::unknown_call, "a weak reference to what the program may have dropped"};
   return in.wrap(object, in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
 }
 

@@ -194,8 +194,6 @@ Value* einsum(Interpreter& in, CallArgs& args) {
   return in.call_torch(known_object("torch.functional.einsum"), args);
 }
 
-/// Ranges of a profiler tell how long something took, which is not the capture's to tell.
-
 /// Tensor.new_tensor: a constructor with the tensor's dtype and device, unless others are given.
 Value* new_tensor(Interpreter& in, CallArgs& args) {
   CallArgs made = args;
@@ -261,12 +259,12 @@ Value* group_tensors(Interpreter& in, CallArgs& args) {
   return groups;
 }
 
-/// A range of the profiler. It is opened for real where a plan ends inside of it.
+/// A range of the profiler tells how long something took, which is not the capture's to tell. It is opened for real
+/// where a plan ends inside of it.
 Value* record_enter(Interpreter& in, CallArgs& args) {
   static PyObject* const record = PyUnicode_InternFromString("record");
   auto* made = in.arena.make<OpaqueValue>("a range of the profiler");
-  made->callable = Ref::borrow(known_object("torch.ops.profiler._record_function_enter_new"));
-  made->number = &PyBaseObject_Type;
+  made->callable = Ref::borrow(known_object("stator.functions.opened_range"));
   for (const char* name : {"name", "args"})
     made->arguments.push_back(in.get_attr(args.positional[0], Ref::steal(PyUnicode_InternFromString(name)).get()));
   in.set_attr(args.positional[0], record, made);
@@ -274,8 +272,19 @@ Value* record_enter(Interpreter& in, CallArgs& args) {
 }
 Value* record_exit(Interpreter& in, CallArgs& args) {
   static PyObject* const record = PyUnicode_InternFromString("record");
-  auto* opened = as<OpaqueValue>(in.get_attr(args.positional[0], record));
-  if (opened && opened->callable) in.set_attr(args.positional[0], record, in.none());
+  static PyObject* const runs = PyUnicode_InternFromString("run_callbacks_on_exit");
+  if (!in.truth(in.get_attr(args.positional[0], runs))) return in.none();
+  Value* range = in.get_attr(args.positional[0], record);
+  if (in.is_same(range, in.none())) in.raise(PyExc_AssertionError, "Expected record to be set");
+  if (auto* opened = as<OpaqueValue>(range)) {
+    // It stays with the block, and is over.
+    opened->callable = Ref::borrow(known_object("stator.functions.ended_range"));
+  } else {
+    auto* ended = in.arena.make<OpaqueValue>("nothing");
+    ended->callable = Ref::borrow(known_object("stator.functions.end_range"));
+    ended->arguments = {range};
+    in.effects.push_back({EffectKind::Make, ended});
+  }
   return in.none();
 }
 

@@ -146,7 +146,7 @@ Value* model_super(Interpreter& in, CallArgs& args) {
     auto* cell =
         f.code->nlocalsplus > 0 && (f.code->slot_kinds[0] & pycompat::kSlotCell) ? as<CellValue>(self) : nullptr;
     if (cell) self = load_cell(in, cell);
-    if (f.code->argcount == 0 || !self) throw Break{BreakId::raises, "super(): no arguments"};
+    if (!self) throw Break{BreakId::raises, "super(): no arguments"};
   } else {
     cls = args.positional[0];
     self = args.positional.size() > 1 ? args.positional[1] : nullptr;

@@ -104,13 +104,6 @@ Value* number_compare(Interpreter& in, int op, Value* a, Value* b) {
   needs_number("compared with something else");
 }
 
-Value* number_extreme(Interpreter& in, const char* op, const std::vector<Value*>& items) {
-  if (std::none_of(items.begin(), items.end(), is_number)) return nullptr;
-  Value* best = items[0];
-  for (size_t i = 1; i < items.size(); ++i) best = number_result(in, op, best, items[i]);
-  return best;
-}
-
 Value* number_conversion(Interpreter& in, const char* op, Value* value) {
   if (auto* tensor = as<TensorValue>(value)) return number_result(in, op, tensor_number(in, tensor));
   return is_number(value) ? number_result(in, op, value) : nullptr;

@@ -21,8 +21,6 @@ Value* number_unary(Interpreter& in, pycompat::Op op, NumberValue* value);
 Value* number_compare(Interpreter& in, int op, Value* a, Value* b);
 /// By the names of shapes::op_name. Breaks where Python's result cannot be computed by a graph.
 Value* number_result(Interpreter& in, const char* op, Value* a, Value* b = nullptr);
-/// max() or min() of numbers of one type; null where there is no such number among them.
-Value* number_extreme(Interpreter& in, const char* op, const std::vector<Value*>& items);
 /// int(), float() or bool() of a number or a tensor; null for anything else.
 Value* number_conversion(Interpreter& in, const char* op, Value* value);
 /// str(), repr() or format() of a number: a string that is made when the plan ends.

@@ -299,12 +299,6 @@ static Ref grad_fn_of(PyObject* fake) {
   return node;
 }
 
-static bool follows_gradients(PyObject* fake) {
-  Ref flag = Ref::steal(PyObject_GetAttrString(fake, "requires_grad"));
-  PyErr_Clear();
-  return flag.get() == Py_True;
-}
-
 OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* what, const CallArgs& args) {
   auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
   if (!tensor || !args.keywords.empty()) throw Break{BreakId::unknown_call, method};
@@ -312,7 +306,8 @@ OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* wh
   // The plan would ask its class once more.
   if (!TorchTracer::is_plain_class(tensor->type)) throw Break{BreakId::tensor_subclass, method};
   PyObject* fake = in.fake_of(tensor);
-  if (!follows_gradients(fake)) throw Break{BreakId::raises, std::string(method) + " of a tensor without gradient"};
+  if (!is_true_of(fake, "requires_grad"))
+    throw Break{BreakId::raises, std::string(method) + " of a tensor without gradient"};
   auto* made = in.arena.make<OpaqueValue>(what);
   made->callable = Ref::borrow(known_object(method));
   made->arguments = args.positional;
@@ -324,7 +319,7 @@ OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* wh
 
 bool is_as_deferred(Interpreter& in, const OpaqueValue* made) {
   PyObject* fake = in.fake_of(static_cast<TensorValue*>(made->arguments[0]));
-  return follows_gradients(fake) && grad_fn_of(fake).get() == made->grad_fn.get();
+  return is_true_of(fake, "requires_grad") && grad_fn_of(fake).get() == made->grad_fn.get();
 }
 
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args) {

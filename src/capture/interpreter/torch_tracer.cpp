@@ -261,6 +261,12 @@ PyTypeObject* TorchTracer::parameter_type() {
   return type;
 }
 
+bool is_true_of(PyObject* object, const char* name) {
+  Ref value = Ref::steal(PyObject_GetAttrString(object, name));
+  PyErr_Clear();
+  return value.get() == Py_True;
+}
+
 std::string take_error_text() {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);

@@ -131,5 +131,7 @@ class TorchTracer {
 
 /// The message of the current Python error, which is cleared.
 std::string take_error_text();
+/// Whether an attribute of an object is True: a fact of a fake.
+bool is_true_of(PyObject* object, const char* name);
 
 }  // namespace stator::capture

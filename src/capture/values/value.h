@@ -104,6 +104,7 @@ struct SequenceValue final : Value {
   std::vector<Value*> items;
   PyTypeObject* type;  // tuple, list, or a tuple subclass (named tuple, torch return type)
   Ref outside;         // the object at capture, if it came from outside
+  uint64_t moves = 0;  // of a deque: changes that its iterators notice
   SequenceValue(Kind k, PyTypeObject* t) : Value(k), type(t) {}
 };
 
@@ -229,12 +230,12 @@ struct OpaqueValue final : Value {
   static constexpr Kind kKind = Kind::Opaque;
   const char* what;
   explicit OpaqueValue(const char* w) : Value(kKind), what(w) {}
-  // What a call gives that is made when the plan ends. Its first argument is a tensor, or all are numbers.
+  // What a call gives that is made when the plan ends.
   Ref callable;  // null: no such
   std::vector<Value*> arguments;
-  PyTypeObject* number = nullptr;  // instead: it is made of numbers and texts alone, and this is its class
-  Ref grad_fn;                     // of the tensor's fake then: another one means that it was written since
-  uint64_t step = 0;               // the instruction to stop before, where it was
+  PyTypeObject* number = nullptr;  // it is a number made of numbers alone, of this class
+  Ref grad_fn;  // its first argument is a tensor, whose fake had this one: another one means that it was written since
+  uint64_t step = 0;  // the instruction to stop before, where it was
 };
 
 class Interpreter;
