@@ -31,9 +31,10 @@ bool has_plain_check(PyTypeObject* cls) {
   return _PyType_Lookup(Py_TYPE(cls), check) == plain;
 }
 
-PyObject* union_type() {
+/// `int | str`, which asks each of them as if it were alone.
+bool is_union(PyObject* object) {
   static PyObject* const type = known_object("types.UnionType");
-  return type;
+  return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
 }
 
 /// What an object that stands for classes holds: a class or a tuple; null if it is no such object.
@@ -42,7 +43,7 @@ Ref class_part(PyObject* object) {
     PyObject* type;
     const char* part;
   };
-  static const Row rows[] = {{union_type(), "__args__"},
+  static const Row rows[] = {{known_object("types.UnionType"), "__args__"},
                              {known_object("typing._UnionGenericAlias"), "__args__"},
                              {known_object("typing._SpecialGenericAlias"), "__origin__"},
                              {known_object("typing._CallableType"), "__origin__"},
@@ -109,7 +110,7 @@ bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
   }
   if (!PyType_Check(of)) {
     Ref part = class_part(of);
-    if (part && (!PyTuple_Check(part.get()) || are_classes(part.get()))) return is_subclass(in, cls, part.get());
+    if (part && (!is_union(of) || are_classes(part.get()))) return is_subclass(in, cls, part.get());
   }
   PyObject* check = PyType_Check(of) ? _PyType_Lookup(Py_TYPE(of), name) : nullptr;
   if (check == abc_check && check) {
@@ -143,10 +144,9 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   PyTypeObject* type = type_of(value);
   if (!PyType_Check(cls)) {
     Ref part = class_part(cls);
-    const bool is_union = reinterpret_cast<PyObject*>(Py_TYPE(cls)) == union_type();
-    if (!part || (is_union && !are_classes(part.get())))
+    if (!part || (is_union(cls) && !are_classes(part.get())))
       throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
-    if (is_union) return is_instance(value, constant(std::move(part)));
+    if (is_union(cls)) return is_instance(value, constant(std::move(part)));
     // Those of `typing` ask about the value's class, not about the value.
     guard_class(type);
     return is_subclass(*this, type, part.get());
