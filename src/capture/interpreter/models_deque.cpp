@@ -10,21 +10,24 @@
 namespace stator::capture {
 namespace {
 
-/// Reads the live deque. Asked for an item after anything moved it is an error, as CPython's is; an item may be stored
-/// anew.
+/// Reads the live deque. Asked for an item after anything moved it is an error, as CPython's is, which backwards knows
+/// its end first; an item may be stored anew.
 struct DequeIterator final : TypedIterator {
   SequenceValue* sequence;
   bool backwards;
   uint64_t moves;
-  size_t index = 0;
+  size_t left;
   explicit DequeIterator(SequenceValue* s, bool b, PyTypeObject* t)
-      : TypedIterator(t), sequence(s), backwards(b), moves(s->moves) {}
+      : TypedIterator(t), sequence(s), backwards(b), moves(s->moves), left(s->items.size()) {}
   Value* next(Interpreter& in) override {
-    if (sequence->moves != moves) in.raise(PyExc_RuntimeError, "deque mutated during iteration");
-    const size_t size = sequence->items.size();
-    if (index >= size) return nullptr;
-    const size_t at = index++;
-    return in.item(sequence, backwards ? size - 1 - at : at);
+    if (backwards && left == 0) return nullptr;
+    if (sequence->moves != moves) {
+      left = 0;
+      in.raise(PyExc_RuntimeError, "deque mutated during iteration");
+    }
+    if (left == 0) return nullptr;
+    --left;
+    return in.item(sequence, backwards ? left : sequence->items.size() - 1 - left);
   }
 };
 

@@ -268,9 +268,9 @@ def after_moves(a, d, n):
     return a + 1, seen
 
 
-@programs((x, collections.deque([1, 2, 3])))
-def iterators_of_a_deque_that_moves(a, d):
-    return after_moves(a, d, 5)
+@programs((x,))
+def iterators_of_a_deque_that_moves(a):
+    return after_moves(a, collections.deque([1, 2, 3]), 5)
 
 
 @programs((x,))
