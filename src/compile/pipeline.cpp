@@ -305,7 +305,6 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
   plan->state_at_end = w.state_at_end;
   plan->hides_modes = !hidden.modes().empty() || hidden.state() != Overriding::Enabled;
   plan->modes_at_end = std::move(w.assembly.modes_at_end);
-  for (auto& [made, step] : interpreter.made_classes) plan->made_classes.push_back(made);
   plan->is_cut = entry->broke && (entry->broke->id == BreakId::fuel || entry->broke->id == BreakId::way_back_cut);
   plan->prepare();
   plan->lend_to(*entry->guards);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "capture/call/new_class.h"
 #include "capture/call/signals.h"
 #include "capture/guards/literals.h"
 #include "capture/pycompat/facts.h"
@@ -45,16 +46,20 @@ Ref make_tuple(const Step& s, Making& m) {
   return tuple;
 }
 
+PyTypeObject* class_of(const Step& s, Making& m) {
+  return s.object ? s.object.as<PyTypeObject>() : reinterpret_cast<PyTypeObject*>(m.at(s.b));
+}
+
 Ref make_named_tuple(const Step& s, Making& m) {
   Ref items = make_tuple(s, m);
-  auto* type = s.object.as<PyTypeObject>();
+  PyTypeObject* type = class_of(s, m);
   // Named tuples come from tuple.__new__; torch's and the system's own from their constructor.
   static PyObject* const structure = PyUnicode_InternFromString("n_sequence_fields");
   if (!_PyType_Lookup(type, structure)) {
     Ref arguments = Ref::steal(PyTuple_Pack(1, items.get()));
     return Ref::steal(PyTuple_Type.tp_new(type, arguments.get(), nullptr));
   }
-  return Ref::steal(PyObject_CallOneArg(s.object.get(), items.get()));
+  return Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), items.get()));
 }
 
 Ref make_list(const Step& s, Making& m) {
@@ -90,7 +95,7 @@ Ref make_slice(const Step& s, Making& m) {
 Ref make_view(const Step& s, Making& m) { return Ref::steal(PyObject_CallMethodNoArgs(m.at(s.a), s.object.get())); }
 
 Ref make_object(const Step& s, Making& m) {
-  auto* type = s.object.as<PyTypeObject>();
+  PyTypeObject* type = class_of(s, m);
   // The class's own __new__ and __init__ ran in the capture; here only the bare object is made.
   PyTypeObject* base = type;
   while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) base = base->tp_base;
@@ -250,13 +255,17 @@ Ref make_generator(const Step& s, Making& m) {
   return failed ? Ref() : generator;
 }
 
+Ref make_class(const Step& s, Making& m) {
+  return new_class(s.object.as<PyTypeObject>(), m.at(s.items[0]), m.at(s.items[1]), m.at(s.items[2]));
+}
+
 constexpr StepFn kSteps[] = {
     make_constant,  make_slot,     make_output, make_tuple,     make_named_tuple, make_list,  make_dict,
     make_set,       make_slice,    make_view,   make_object,    make_cell,        make_bound, make_partial,
     make_function,  set_attribute, fill_dict,   fill_list,      call_method,      set_cell,   set_item,
-    set_attributes, call_object,   take_items,  make_generator,
+    set_attributes, call_object,   take_items,  make_generator, make_class,
 };
-static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Generator) + 1);
+static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Class) + 1);
 
 }  // namespace
 

@@ -31,13 +31,13 @@ enum class StepKind : uint8_t {
   Slot,           // a: guard slot
   Output,         // a: graph output; object: the subclass of Tensor that it is made one of, or null
   Tuple,          // items
-  NamedTuple,     // items; object: the class
+  NamedTuple,     // items; object: the class, or b: the step that made it
   List,           // items
   Dict,           // object: the class; items: key, value, key, value ...; a: factory of a defaultdict
   Set,            // object: the elements, or items; a: 1 for a frozenset
   Slice,          // items: start, stop, step
   View,           // a: the dict; object: name of the method
-  NewObject,      // object: the class; items: arguments of its built-in base's __new__
+  NewObject,      // object: the class, or b: the step that made it; items: arguments of its built-in base's __new__
   NewCell,        //
   Bound,          // a: function or descriptor, b: self
   Partial,        // items: function, args, keywords
@@ -55,6 +55,7 @@ enum class StepKind : uint8_t {
   Take,           // a: an iterator; b: how many items to take from it, its end counted as one
   Generator,      // items: function, then (a < 0, not started) args tuple and keywords, or slots and stack; a: how
                   // many slots, b: code unit of the yield it waits at
+  Class,          // object: the metaclass; items: name, tuple of bases, dict of names
 };
 
 /// What is known of a step beforehand; found by `Plan::prepare`.
@@ -147,8 +148,7 @@ class Plan {
   std::shared_ptr<const GlobalState> state_at_end;  // ambient state that the program goes on in, if it is another one
   bool hides_modes = false;  // some torch-function mode is active when it runs, or overriding is switched off
   ModesAtEnd modes_at_end;
-  std::vector<Ref> made_classes;  // by the capture, for the program: the guards hold as long as they live
-  bool is_cut = false;            // the frames end before an instruction that does not break: only the capture was cut
+  bool is_cut = false;  // the frames end before an instruction that does not break: only the capture was cut
 
   /// Looks through the steps for what can be done together or left out. Once, when the plan is whole.
   void prepare();

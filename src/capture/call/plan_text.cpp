@@ -17,13 +17,13 @@ constexpr StepRow kSteps[] = {
     {"slot", Number::Plain},
     {"output", Number::Plain},
     {"tuple"},
-    {"named_tuple"},
+    {"named_tuple", Number::None, Number::Step},
     {"list"},
     {"dict", Number::Step},
     {"set", Number::Plain},
     {"slice"},
     {"view", Number::Step},
-    {"new_object"},
+    {"new_object", Number::None, Number::Step},
     {"new_cell"},
     {"bound", Number::Step, Number::Step},
     {"partial"},
@@ -38,8 +38,9 @@ constexpr StepRow kSteps[] = {
     {"call", Number::Plain},
     {"take", Number::Step, Number::Plain},
     {"generator", Number::Plain, Number::Plain},
+    {"class"},
 };
-static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Generator) + 1);
+static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Class) + 1);
 
 std::string step_name(int32_t step) { return step < 0 ? "-" : "%" + std::to_string(step); }
 

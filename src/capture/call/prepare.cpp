@@ -59,6 +59,7 @@ class Preparation {
   /// The attributes that a new object gets are stored at once, where the last of them is.
   void merge_stores(size_t object) {
     auto* type = steps_[object].object.as<PyTypeObject>();
+    if (!type) return;
     std::vector<size_t> stores;
     for (size_t i = object + 1; i < steps_.size() && is_quiet(steps_[i]) && !changes_outside(steps_[i]); ++i)
       if (is_store(steps_[i], static_cast<int32_t>(object))) stores.push_back(i);

@@ -1,5 +1,6 @@
 #include "capture/interpreter/assemble.h"
 
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -56,6 +57,9 @@ class Assembler {
         if (!is_new || cyclic_.size() > kMost) throw Break{BreakId::reconstruct, "a container that holds itself"};
         out_ = {};
         known_.clear();
+        made_.clear();
+        later_.clear();
+        open_classes_ = depth_ = 0;
       }
     }
   }
@@ -121,9 +125,19 @@ class Assembler {
     }
     Nesting nesting;
     known_[value] = -1;
-    int32_t made = value->source ? emit_slot(value->source) : emit_new(value);
+    const bool is_own = in_.prototypes.owns(value->source);
+    if (is_own && value->kind != Kind::Constant && value->kind != Kind::Tuple) refuse_part();
+    ++depth_;
+    int32_t made = value->source && !is_own ? emit_slot(value->source) : emit_new(value);
     known_[value] = made;
+    if (--depth_ == 0)
+      while (!later_.empty())
+        for (auto& fill : std::exchange(later_, {})) fill();
     return made;
+  }
+
+  [[noreturn]] static void refuse_part() {
+    throw Break{BreakId::reconstruct, "a part of a class that the program made"};
   }
 
   int32_t emit_slot(Source* source) {
@@ -134,9 +148,12 @@ class Assembler {
 
   int32_t emit_new(Value* value) {
     switch (value->kind) {
-      case Kind::Constant:
-        refuse_made_class(static_cast<ConstantValue*>(value)->object.get());
-        return add({StepKind::Constant, -1, -1, static_cast<ConstantValue*>(value)->object});
+      case Kind::Constant: {
+        const Ref& object = static_cast<ConstantValue*>(value)->object;
+        if (Prototype* prototype = in_.prototypes.find(object.get())) return emit_prototype(*prototype);
+        if (in_.prototypes.owns(object.get())) refuse_part();
+        return add({StepKind::Constant, -1, -1, object});
+      }
       case Kind::Tensor: {
         auto* tensor = static_cast<TensorValue*>(value);
         if (tensor->wrapped_at)
@@ -215,8 +232,10 @@ class Assembler {
         int32_t made = add({StepKind::NewCell});
         known_[value] = made;
         if (cell->contents) {
-          int32_t contents = emit(cell->contents);
-          add({StepKind::SetCell, made, contents});
+          when_classes_are_there([this, cell, made] {
+            int32_t contents = emit(cell->contents);
+            add({StepKind::SetCell, made, contents});
+          });
         }
         return made;
       }
@@ -317,17 +336,69 @@ class Assembler {
     return add(std::move(step));
   }
 
-  void refuse_made_class(PyObject* object) {
-    for (auto& [made, step] : in_.made_classes)
-      if (made.get() == object) throw StopEarlier{step, BreakId::reconstruct, "a class that the program made"};
+  /// What a class holds may refer to it, and to its instances, by a cell or an attribute that nobody looks at while the
+  /// class is made.
+  template <class F>
+  void when_classes_are_there(F&& fill) {
+    if (open_classes_ > 0)
+      later_.emplace_back(std::forward<F>(fill));
+    else
+      fill();
+  }
+
+  int32_t emit_call(const MadeBy& by, std::vector<int32_t> first) {
+    Step step{StepKind::Call, 0, -1, by.callable};
+    step.items = std::move(first);
+    emit_all(by.arguments, step.items);
+    if (!by.keywords.empty()) step.extra = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(by.keywords.size())));
+    for (size_t i = 0; i < by.keywords.size(); ++i) {
+      PyTuple_SET_ITEM(step.extra.get(), static_cast<Py_ssize_t>(i), Ref(by.keywords[i].first).release());
+      step.items.push_back(emit(by.keywords[i].second));
+    }
+    return add(std::move(step));
+  }
+
+  int32_t emit_class(const Prototype& prototype) {
+    Step names{StepKind::Dict, -1, -1, Ref::borrow(reinterpret_cast<PyObject*>(&PyDict_Type))};
+    for (auto& [key, value] : prototype.names) {
+      names.items.push_back(emit(key));
+      names.items.push_back(emit(value));
+    }
+    Step step{StepKind::Class, -1, -1, prototype.made_by.callable};
+    emit_all(prototype.made_by.arguments, step.items);
+    step.items.push_back(add(std::move(names)));
+    return add(std::move(step));
+  }
+
+  int32_t emit_prototype(const Prototype& prototype) {
+    auto [found, fresh] = made_.try_emplace(&prototype, -1);
+    if (!fresh && found->second < 0)
+      throw StopEarlier{prototype.step, BreakId::reconstruct, "a class that the program made, and that holds itself"};
+    if (!fresh) return found->second;
+    ++open_classes_;
+    int32_t made = prototype.is_statement ? emit_class(prototype) : emit_call(prototype.made_by, {});
+    made_[&prototype] = made;
+    --open_classes_;
+    if (!prototype.changes.empty())
+      later_.emplace_back([this, &prototype, made] {
+        for (const MadeBy& change : prototype.changes) emit_call(change, {made});
+      });
+    return made;
+  }
+
+  void set_class(Step& step, PyTypeObject* type) {
+    auto* object = reinterpret_cast<PyObject*>(type);
+    if (Prototype* prototype = in_.prototypes.find(object))
+      step.b = emit_prototype(*prototype);
+    else
+      step.object = Ref::borrow(object);
   }
 
   int32_t emit_sequence(SequenceValue* sequence) {
     bool is_list = sequence->kind == Kind::List,
          is_plain = sequence->type == &PyTuple_Type || sequence->type == &PyList_Type;
-    if (!is_plain) refuse_made_class(reinterpret_cast<PyObject*>(sequence->type));
     Step step{is_list ? StepKind::List : is_plain ? StepKind::Tuple : StepKind::NamedTuple};
-    if (!is_plain) step.object = Ref::borrow(reinterpret_cast<PyObject*>(sequence->type));
+    if (!is_plain) set_class(step, sequence->type);
     if (is_list && cyclic_.count(sequence)) {
       int32_t made = known_[sequence] = add(std::move(step));
       Step filling{StepKind::FillList, made};
@@ -364,8 +435,10 @@ class Assembler {
         throw Break{BreakId::reconstruct, std::string("an exception with fields of its own: ") + object->type->tp_name};
       Step step{has_fields     ? StepKind::Call
                 : is_exception ? StepKind::NewObject
-                               : StepKind::NamedTuple,
-                -1, -1, std::move(type)};
+                               : StepKind::NamedTuple};
+      set_class(step, object->type);
+      if (has_fields && !step.object)
+        throw Break{BreakId::reconstruct, "an exception with fields, of a class that the program made"};
       auto* items = as_sequence(object->base);
       for (size_t i = 0; i < items->items.size(); ++i) step.items.push_back(emit(in_.item(items, i)));
       return add(std::move(step));
@@ -381,14 +454,17 @@ class Assembler {
       return add(std::move(step));
     }
     if (native == &PyFrozenSet_Type) {
-      Step step{StepKind::NewObject, -1, -1, std::move(type)};
+      Step step{StepKind::NewObject};
+      set_class(step, object->type);
       step.items = {emit(object->base)};
       return add(std::move(step));
     }
     bool bare = native == &PyBaseObject_Type || native == &PySet_Type || native == &PyDict_Type ||
                 native == &PyODict_Type || native == &PyList_Type || native == namespace_type();
     if (!bare) throw Break{BreakId::reconstruct, std::string("a ") + object->type->tp_name};
-    return add({StepKind::NewObject, -1, -1, std::move(type)});
+    Step step{StepKind::NewObject};
+    set_class(step, object->type);
+    return add(std::move(step));
   }
 
   /// Whether a name of an instance's `__dict__` is not to be reached as an attribute: its class has a say there.
@@ -421,6 +497,11 @@ class Assembler {
     int32_t made = emit_bare(object);
     known_[object] = made;
     if (out_.steps[made].kind == StepKind::Call && !is_exception_class(object->type)) return made;
+    when_classes_are_there([this, object, made] { fill_object(object, made); });
+    return made;
+  }
+
+  void fill_object(ObjectValue* object, int32_t made) {
     if (object->own) {
       if (known_.count(object->own)) throw Break{BreakId::reconstruct, "an object and its __dict__"};
       int32_t own = -1;
@@ -446,7 +527,6 @@ class Assembler {
     } else if (auto* set = as<SetValue>(object->base); set && set->type == &PySet_Type) {
       add(call_on_set(made, "update", {emit(set)}));
     }
-    return made;
   }
 
   int32_t emit_function(FunctionValue* function) {
@@ -570,6 +650,10 @@ class Assembler {
   Assembly out_;
   std::unordered_map<Value*, int32_t> known_;
   std::unordered_set<Value*> cyclic_;
+  std::unordered_map<const Prototype*, int32_t> made_;
+  int open_classes_ = 0;                      // that are being made
+  int depth_ = 0;                             // of values inside of values
+  std::vector<std::function<void()>> later_;  // what waits for them
 };
 
 }  // namespace

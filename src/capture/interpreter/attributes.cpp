@@ -163,6 +163,12 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   PyObject* on_class = _PyType_Lookup(type, name);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
+  static PyObject* const shown = PyUnicode_InternFromString("mapping");
+  if (auto* view = as<ViewValue>(value); view && PyUnicode_Compare(name, shown) == 0) {
+    auto* proxy = in.arena.make<ObjectValue>(&PyDictProxy_Type);
+    proxy->base = view->dict;
+    return proxy;
+  }
   if (value->kind == Kind::Opaque && !(on_class && model_of(on_class)))
     unknown_attribute(type, name, "of an object that is made when the plan ends");
   if (auto* dict = as<DictValue>(value);
@@ -280,9 +286,29 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   return on_class ? in.bind_descriptor(on_class, type, object, name) : nullptr;
 }
 
+/// Whether a class that the program made has it, and not one of its bases from outside.
+static bool is_of_prototype(Interpreter& in, PyObject* descriptor, PyTypeObject* owner, PyObject* name) {
+  if (in.prototypes.empty()) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(owner->tp_mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(owner->tp_mro, i);
+    PyObject* names = in.prototypes.find(base) ? reinterpret_cast<PyTypeObject*>(base)->tp_dict : nullptr;
+    if (names && PyDict_GetItemWithError(names, name) == descriptor) return true;
+  }
+  return false;
+}
+
+/// A part of a prototype that never changes needs no place to be read from, which might be gone by then.
+static Value* part_of_prototype(Interpreter& in, PyObject* part) {
+  if (Value* value = in.prototypes.value_of(part)) return value;
+  return is_literal(part) || is_known_by_identity(part) ? in.constant(part) : nullptr;
+}
+
 Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, Value* self, PyObject* name) {
   PyTypeObject* type = Py_TYPE(descriptor);
+  const bool is_own = is_of_prototype(*this, descriptor, owner, name);
   auto pinned = [&](PyObject* object) {
+    Value* part = is_own ? part_of_prototype(*this, object) : nullptr;
+    if (part) return part;
     return wrap(object, sources_->pinned(object, (std::string(owner->tp_name) + "." + text_of(name)).c_str()));
   };
   if (type == &PyFunction_Type) {

@@ -386,6 +386,11 @@ void Interpreter::open_closure(FunctionValue* function) {
   }
 }
 
+Value* Interpreter::run_class_body(FunctionValue* body, DictValue* names) {
+  next_names_ = names;
+  return call_function(body, {});
+}
+
 Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   Continuation how = std::exchange(continuation, Continuation::Opaque);
   if (function->function) {
@@ -425,6 +430,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
   inner->globals = function->globals;
   inner->globals_source = function->globals_source;
   inner->builtins = frame->builtins;
+  inner->names = std::exchange(next_names_, nullptr);
   inner->locals.assign(code->nlocalsplus, nullptr);
   inner->stack.reserve(code->stacksize);
   inner->caller = frame;

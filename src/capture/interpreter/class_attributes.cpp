@@ -91,8 +91,14 @@ Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
       PyErr_Clear();
       return nullptr;
     }
+    if (Value* value = in.prototypes.value_of(found.get())) return value;
+    Prototype* prototype = in.prototypes.find(reinterpret_cast<PyObject*>(type));
+    // It may tell what stands for values.
+    if (prototype && !prototype->changes.empty() && PyUnicode_CompareWithASCIIString(name, "__doc__") == 0)
+      unknown_attribute(type, name, "of a class that was changed");
     if (is_literal(found.get()) || is_known_by_identity(found.get())) return in.constant(std::move(found));
     if (PyTuple_CheckExact(found.get())) return in.wrap_result(found.get());
+    if (prototype) in.prototypes.own(found);
     // Proxies and annotations belong to the class, whose version is guarded.
     if (Py_TYPE(found.get()) == &PyDictProxy_Type || PyDict_CheckExact(found.get()))
       return in.wrap(found.get(), in.sources().pinned(found.get(), text_of(name).c_str()));

@@ -31,6 +31,17 @@ bool has_plain_check(PyTypeObject* cls) {
   return _PyType_Lookup(Py_TYPE(cls), check) == plain;
 }
 
+/// Whether a metaclass of the program says who is an instance. Those of `typing` and torch agree on subclasses.
+bool has_own_check(PyTypeObject* cls) {
+  static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
+  PyObject* check = _PyType_Lookup(Py_TYPE(cls), name);
+  PyObject* module = check && PyFunction_Check(check) ? PyFunction_GET_MODULE(check) : nullptr;
+  const char* text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  if (!text) return module != nullptr;
+  const std::string_view from = text;
+  return from != "abc" && from != "typing" && from != "torch" && !from.starts_with("torch.");
+}
+
 /// `int | str`, which asks each of them as if it were alone.
 bool is_union(PyObject* object) {
   static PyObject* const type = known_object("types.UnionType");
@@ -81,22 +92,57 @@ bool is_of_kind(Interpreter& in, Value* value, PyObject* kind) {
          same(is_cuda.get() == Py_True ? "is_cuda" : "is_cpu", Py_True);
 }
 
+/// What stands for the program's `__subclasshook__` in a class that it made must not be called.
+void refuse_own_hook(Interpreter& in, PyTypeObject* cls) {
+  if (!in.prototypes.find(reinterpret_cast<PyObject*>(cls))) return;
+  static PyObject* const name = PyUnicode_InternFromString("__subclasshook__");
+  if (_PyType_Lookup(cls, name) != _PyType_Lookup(&PyBaseObject_Type, name))
+    throw Break{BreakId::unknown_call, "isinstance with a __subclasshook__ of a class that the program made"};
+}
+
 }  // namespace
 
-/// An instance can say that it is of another class than it is.
-static void refuse_other_class(PyTypeObject* type) {
+/// The class that an instance says it is of, where that is another one than it is; null if it says nothing.
+static PyTypeObject* said_class(Interpreter& in, Value* value) {
   static PyObject* const name = PyUnicode_InternFromString("__class__");
   static PyObject* const plain = known_object("builtins.object.__class__");
-  if (_PyType_Lookup(type, name) != plain)
+  PyTypeObject* type = in.type_of(value);
+  if (_PyType_Lookup(type, name) == plain) return nullptr;
+  if (value->kind != Kind::Object)
     throw Break{BreakId::unknown_call,
                 std::string("isinstance of a class with a __class__ of its own: ") + type->tp_name};
+  in.guard_class(type);
+  Value* said = nullptr;
+  try {
+    said = in.find_attr(value, name);
+  } catch (const Raise& raised) {
+    if (!is_exception(in, raised.exception, PyExc_AttributeError)) throw;
+  }
+  if (!said) return nullptr;
+  PyObject* cls = in.constant_of(said);
+  if (!cls) throw Break{BreakId::unknown_call, "isinstance of what says that it is of a class that is not known"};
+  auto* found = reinterpret_cast<PyTypeObject*>(cls);
+  return PyType_Check(cls) && found != type ? found : nullptr;
+}
+
+Ref known_classes(Interpreter& in, Value* value) {
+  if (PyObject* object = in.constant_of(value)) return Ref::borrow(object);
+  auto* tuple = value->kind == Kind::Tuple ? as_sequence(value) : nullptr;
+  if (!tuple) return {};
+  Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(tuple->items.size())));
+  for (size_t i = 0; i < tuple->items.size(); ++i) {
+    Ref item = known_classes(in, in.item(tuple, i));
+    if (!item) return {};
+    PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), item.release());
+  }
+  return made;
 }
 
 bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls) {
   PyTypeObject* type = in.type_of(value);
   if (PyType_IsSubtype(type, cls)) return true;
-  refuse_other_class(type);
-  return false;
+  PyTypeObject* said = said_class(in, value);
+  return said && PyType_IsSubtype(said, cls);
 }
 
 bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
@@ -114,6 +160,7 @@ bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
   }
   PyObject* check = PyType_Check(of) ? _PyType_Lookup(Py_TYPE(of), name) : nullptr;
   if (check == abc_check && check) {
+    refuse_own_hook(in, reinterpret_cast<PyTypeObject*>(of));
     // Such classes answer from their registry, which has a counter.
     in.guard(in.sources().pinned(of, reinterpret_cast<PyTypeObject*>(of)->tp_name), FactKind::AbcToken, nullptr,
              abc_token());
@@ -153,8 +200,9 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   }
   auto* wanted = reinterpret_cast<PyTypeObject*>(cls);
   if (is_tensor_kind(wanted)) return is_of_kind(*this, value, cls);
-  if (type == wanted || PyType_IsSubtype(type, wanted)) return true;
-  refuse_other_class(type);
+  // Only an instance of the very class is one whatever the metaclass says.
+  if (type == wanted) return true;
+  if (!has_own_check(wanted) && is_plain_instance(*this, value, wanted)) return true;
   static PyTypeObject* const tensor_meta = reinterpret_cast<PyTypeObject*>(known_object("torch._C._TensorMeta"));
   if (has_plain_check(wanted) || Py_TYPE(wanted) == tensor_meta) return false;
   if (value->kind == Kind::Tensor && wanted == TorchTracer::parameter_type()) return false;
@@ -162,7 +210,10 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   static PyObject* const abc_check = known_object("abc.ABCMeta.__instancecheck__");
   static PyObject* const check_name = PyUnicode_InternFromString("__instancecheck__");
   if (_PyType_Lookup(Py_TYPE(wanted), check_name) == abc_check) {
+    refuse_own_hook(*this, wanted);
+    PyTypeObject* said = said_class(*this, value);
     int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), cls);
+    if (answer == 0 && said) answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(said), cls);
     if (answer < 0) throw Break{BreakId::raises, take_error_text()};
     guard_class(type);
     guard(sources_->pinned(cls, wanted->tp_name), FactKind::AbcToken, nullptr, abc_token());

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "capture/guards/literals.h"
+#include "capture/interpreter/classes.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "core/base/check.h"
@@ -196,7 +197,7 @@ bool set_exception_field(Interpreter& in, ObjectValue* exception, PyObject* name
 }
 
 bool exception_matches(Interpreter& in, Value* exception, Value* classes) {
-  Ref wanted = in.literal_of(classes);
+  Ref wanted = known_classes(in, classes);
   bool known = wanted && (PyTuple_Check(wanted.get()) || PyExceptionClass_Check(wanted.get()));
   for (Py_ssize_t i = 0; known && PyTuple_Check(wanted.get()) && i < PyTuple_GET_SIZE(wanted.get()); ++i)
     known = PyExceptionClass_Check(PyTuple_GET_ITEM(wanted.get(), i));

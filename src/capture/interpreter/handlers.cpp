@@ -2,6 +2,7 @@
 #include "capture/interpreter/handlers.h"
 
 #include "capture/interpreter/assumptions.h"
+#include "capture/interpreter/class_bodies.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/generators.h"
 #include "capture/interpreter/interpreter.h"
@@ -423,18 +424,6 @@ void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
   in.continuation = Continuation::Push;
   f.push(in.call(callee, std::move(args)));
 }
-/// Only code that `eval` runs has it: a variable of the frame that called eval, or a global.
-void on_load_name(Interpreter& in, Frame& f, const Instr& i) {
-  PyObject* name = PyTuple_GET_ITEM(f.code->code->co_names, i.arg);
-  Frame& around = *f.caller;
-  for (int slot = 0; slot < around.code->nlocalsplus; ++slot) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(around.code->localsplus_names, slot), name) != 0) continue;
-    Value* found = in.local(around, slot);
-    if (auto* cell = as<CellValue>(found)) found = load_cell(in, cell);
-    if (found) return f.push(found);
-  }
-  f.push(in.load_global(f, name));
-}
 void on_make_function(Interpreter& in, Frame& f, const Instr& i) {
   auto* function = in.arena.make<FunctionValue>();
   function->code = reinterpret_cast<PyCodeObject*>(in.constant_of(f.pop()));
@@ -616,15 +605,15 @@ constexpr HandlerRow kHandlers[] = {
     {Op::LOAD_DEREF, on_load_deref},
     {Op::STORE_DEREF, on_store_deref},
     {Op::DELETE_DEREF, on_delete_deref},
-    {Op::LOAD_CLASSDEREF, on_unsupported},
+    {Op::LOAD_CLASSDEREF, on_load_class_deref},
     {Op::LOAD_GLOBAL, on_load_global},
     {Op::STORE_GLOBAL, on_store_global},
     {Op::DELETE_GLOBAL, on_delete_global},
     {Op::LOAD_NAME, on_load_name},
-    {Op::STORE_NAME, on_unsupported},
-    {Op::DELETE_NAME, on_unsupported},
-    {Op::LOAD_LOCALS, on_unsupported},
-    {Op::LOAD_FROM_DICT_OR_GLOBALS, on_unsupported},
+    {Op::STORE_NAME, on_store_name},
+    {Op::DELETE_NAME, on_delete_name},
+    {Op::LOAD_LOCALS, on_load_locals},
+    {Op::LOAD_FROM_DICT_OR_GLOBALS, on_load_from_dict_or_globals},
     {Op::LOAD_ATTR, on_load_attr},
     {Op::LOAD_METHOD, on_load_method},
     {Op::LOAD_SUPER_ATTR, on_load_super_attr},
@@ -678,7 +667,7 @@ constexpr HandlerRow kHandlers[] = {
     {Op::CALL_INTRINSIC_2, on_unsupported},
     {Op::MAKE_FUNCTION, on_make_function},
     {Op::SET_FUNCTION_ATTRIBUTE, on_unsupported},
-    {Op::LOAD_BUILD_CLASS, on_unsupported},
+    {Op::LOAD_BUILD_CLASS, on_load_build_class},
     {Op::LOAD_ASSERTION_ERROR, on_load_assertion_error},
     {Op::JUMP, on_jump},
     {Op::POP_JUMP_IF_TRUE, on_pop_jump_if_true},
@@ -713,7 +702,7 @@ constexpr HandlerRow kHandlers[] = {
     {Op::PREP_RERAISE_STAR, on_unsupported},
     {Op::RERAISE, on_reraise},
     {Op::RAISE_VARARGS, on_raise_varargs},
-    {Op::SETUP_ANNOTATIONS, on_unsupported},
+    {Op::SETUP_ANNOTATIONS, on_setup_annotations},
     {Op::PRINT_EXPR, on_unsupported},
     {Op::INTERPRETER_EXIT, on_unsupported},
     {Op::EXIT_INIT_CHECK, on_unsupported},

@@ -308,6 +308,22 @@ std::vector<StackLine> Interpreter::stack_lines() const {
 
 // ---- guards
 
+/// The source, and what is read from it, holds nothing any more.
+static void empty(Source* source) {
+  source->object = Ref();
+  source->facts.clear();
+  for (Source* child : source->children) empty(child);
+}
+
+std::unique_ptr<SourceTree> Interpreter::take_sources() {
+  sources_->drop_roots([&](Source* root) {
+    const bool is_own = prototypes.owns(root);
+    if (is_own) empty(root);
+    return is_own;
+  });
+  return std::move(sources_);
+}
+
 void Interpreter::guard(Source* source, FactKind kind, PyObject* object, int64_t number) {
   // Who stands at a pinned source follows from other guards, and so does the class of what cannot change it.
   if (source->kind == SourceKind::Pinned) {
@@ -324,6 +340,8 @@ void Interpreter::guard_at_end(Source* source, FactKind kind, int64_t number) {
 }
 
 void Interpreter::guard_class(PyTypeObject* type) {
+  // What a prototype inherits was guarded when it was made.
+  if (prototypes.find(reinterpret_cast<PyObject*>(type))) return;
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
   auto [found, fresh] = guarded_classes_.try_emplace(type, true);
   if (!fresh) return;
@@ -337,6 +355,15 @@ void Interpreter::guard_class(PyTypeObject* type) {
 
 void Interpreter::guard_same(Source* a, Source* b, bool same) {
   if (a == b) return;
+  // What prototypes have is no place that a later call could look at.
+  const bool is_own = prototypes.owns(a);
+  if (is_own || prototypes.owns(b)) {
+    Source* other = is_own ? b : a;
+    if (prototypes.owns(other)) return;
+    if (same) return guard(other, FactKind::Identity, other->object.get());
+    if (prototypes.owns((is_own ? a : b)->object.get())) return;
+    throw Break{BreakId::unknown_object, "identity of what a class of the program has"};
+  }
   Fact fact{same ? FactKind::SameAs : FactKind::NotSameAs, Ref(), Ref(), 0, user_line(), b};
   a->loaded = b->loaded = true;
   sources_->add_fact(a, std::move(fact));

@@ -16,6 +16,7 @@
 #include "capture/interpreter/torch_tracer.h"
 #include "capture/pycompat/code.h"
 #include "capture/pycompat/evaluation.h"
+#include "capture/values/prototypes.h"
 #include "capture/values/source.h"
 #include "capture/values/value.h"
 #include "core/base/pointer_map.h"
@@ -77,6 +78,7 @@ struct Frame {
   Value* handled = nullptr;                          // exception being handled
   bool in_transform = false;                         // when it was entered last: see Interpreter::in_transform
   DictValue* locals_dict = nullptr;                  // what locals() gave
+  DictValue* names = nullptr;                        // the body of a class: what its names stand for
   Value* thrown = nullptr;                           // generators: raised at the `yield` when the frame goes on
   uint64_t step = 0;                                 // number of the instruction that runs, over the whole capture
   Continuation continuation = Continuation::Opaque;  // how the caller goes on with the result
@@ -251,6 +253,8 @@ class Interpreter {
   bool contains(Value* container, Value* item);
   Value* call(Value* callee, CallArgs args);
   Value* call_function(FunctionValue* function, CallArgs args);
+  /// Runs the body of a class statement, which fills the namespace; gives what the body returns.
+  Value* run_class_body(FunctionValue* body, DictValue* names);
   Value* call_method(Value* self, const char* name, std::vector<Value*> args);
   Value* instantiate(PyTypeObject* type, CallArgs args);
   Value* load_global(Frame& frame, PyObject* name);
@@ -305,7 +309,8 @@ class Interpreter {
 
   // ---- guards
   SourceTree& sources() { return *sources_; }
-  std::unique_ptr<SourceTree> take_sources() { return std::move(sources_); }
+  /// Once, when the capture is over: all that a later call has.
+  std::unique_ptr<SourceTree> take_sources();
   void guard(Source* source, FactKind kind, PyObject* object = nullptr, int64_t number = 0);
   /// After the last instruction, for what no single line needs.
   void guard_at_end(Source* source, FactKind kind, int64_t number);
@@ -335,8 +340,8 @@ class Interpreter {
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
   /// Data that the program wrote to classes, newest first.
   std::unordered_map<PyTypeObject*, std::vector<std::pair<PyObject*, Value*>>> classes_written;
-  /// Classes that the program made, which no later call has: kept alive here, with the step that made each.
-  std::vector<std::pair<Ref, uint64_t>> made_classes;
+  /// Classes and descriptors that the program made, and what stands for its values in them.
+  Prototypes prototypes;
   std::vector<GeneratorValue*> generators;            // all that the program made
   std::vector<TensorValue*> inputs;                   // by graph input number
   std::unordered_map<PyObject*, ArrayValue*> arrays;  // by their objects of `stator.arrays`
@@ -374,6 +379,7 @@ class Interpreter {
   bool break_is_error_;
   const WithoutFunctionModes* hidden_;  // of the start; null: none
   std::optional<bool> policy_;          // of the compiled function that is called next
+  DictValue* next_names_ = nullptr;     // of the class body that is entered next
   std::vector<Ref> values_;             // of the start: slots, then stack
   std::vector<bool> looked_at_;         // by slot: whether it mattered that something, or nothing, stands there
   std::unique_ptr<SourceTree> sources_;

@@ -87,6 +87,14 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
     return hash;
   }
   switch (key->kind) {
+    case Kind::Constant: {
+      // A class that the program made: each run has another one.
+      PyObject* object = in.constant_of(key);
+      if (Py_TYPE(object)->tp_hash != PyType_Type.tp_hash)
+        throw Break{BreakId::unknown_object, "the hash of a class by its metaclass"};
+      if (exact) *exact = false;
+      return PyObject_Hash(object);
+    }
     case Kind::List:
     case Kind::Dict:
       unhashable(in, key);

@@ -30,7 +30,7 @@ Value* model_isinstance(Interpreter& in, CallArgs& args) {
   return in.boolean(in.is_instance(args.positional[0], args.positional[1]));
 }
 Value* model_issubclass(Interpreter& in, CallArgs& args) {
-  Ref cls = in.literal_of(args.positional[0]), of = in.literal_of(args.positional[1]);
+  Ref cls = known_classes(in, args.positional[0]), of = known_classes(in, args.positional[1]);
   if (!cls || !of || !PyType_Check(cls.get()))
     throw Break{BreakId::unknown_call, "issubclass of something that is no class"};
   in.guard_class(cls.as<PyTypeObject>());
@@ -240,6 +240,7 @@ Value* model_vars(Interpreter& in, CallArgs& args) {
 }
 Value* model_locals(Interpreter& in, CallArgs&) {
   Frame& f = *in.frame;
+  if (f.names) return f.names;
   // One dict for all calls in the same frame, filled anew.
   if (!f.locals_dict) f.locals_dict = in.dict();
   for (int slot = 0; slot < f.code->nlocalsplus; ++slot) {
@@ -261,7 +262,8 @@ Value* model_id(Interpreter& in, CallArgs& args) {
   Value* value = args.positional[0];
   auto* object = as<ObjectValue>(value);
   PyObject* known = object && object->pinned ? object->object.get() : in.constant_of(value);
-  if (!known || (!object && !PyType_Check(known) && !PyModule_Check(known))) throw Break{BreakId::unknown_call, "id()"};
+  bool is_known = known && (object || PyType_Check(known) || PyModule_Check(known)) && !in.prototypes.find(known);
+  if (!is_known) throw Break{BreakId::unknown_call, "id()"};
   return in.constant(Ref::steal(PyLong_FromVoidPtr(known)));
 }
 

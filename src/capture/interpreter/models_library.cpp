@@ -6,6 +6,7 @@
 #include "capture/interpreter/hooks.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/stand_ins.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -116,20 +117,16 @@ Value* referent(Interpreter& in, CallArgs& args) {
   return in.wrap(object, in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
 }
 
-/// Each call of the program makes a class; this one stands for them all while nobody outside gets to see it.
+/// Each call of the program makes a class; this one stands for them all in the capture.
 Value* named_tuple(Interpreter& in, CallArgs& args) {
   LiteralArgs given = literal_args(in, args, true);
   if (!given.positional) throw Break{BreakId::unknown_call, "collections.namedtuple of something that is no literal"};
-  if (!given.keywords) given.keywords = Ref::steal(PyDict_New());
   if (!args.keyword("module")) {
     PyObject* module = PyDict_GetItemString(in.frame->globals, "__name__");
-    PyDict_SetItemString(given.keywords.get(), "module", module ? module : Py_None);
+    args.keywords.emplace_back(Ref::steal(PyUnicode_InternFromString("module")),
+                               in.constant(module ? module : Py_None));
   }
-  Ref made =
-      Ref::steal(PyObject_Call(known_object("collections.namedtuple"), given.positional.get(), given.keywords.get()));
-  if (!made) raise_current(in);
-  in.made_classes.emplace_back(made, in.resumable_step());
-  return in.constant(std::move(made));
+  return make_by_call(in, Ref::borrow(known_object("collections.namedtuple")), args);
 }
 
 constexpr ModelRow kRows[] = {

@@ -126,10 +126,6 @@ Value* model_frozenset(Interpreter& in, CallArgs& args) {
   return same ? given : set_from(in, given, &PyFrozenSet_Type);
 }
 
-Value* model_type(Interpreter& in, CallArgs& args) {
-  if (args.positional.size() != 1 || !args.keywords.empty()) throw Break{BreakId::unknown_call, "a class is made"};
-  return in.constant(reinterpret_cast<PyObject*>(in.type_of(args.positional[0])));
-}
 Value* model_object(Interpreter& in, CallArgs&) { return in.arena.make<ObjectValue>(&PyBaseObject_Type); }
 
 Value* model_super(Interpreter& in, CallArgs& args) {
@@ -214,7 +210,6 @@ constexpr ModelRow kTypes[] = {
     {"collections.defaultdict", model_default_dict, 0, 2, "*"},
     {"builtins.set", model_set, 0, 1},
     {"builtins.frozenset", model_frozenset, 0, 1},
-    {"builtins.type", model_type, 1, 3, "*"},
     {"builtins.object", model_object, 0, 0},
     {"builtins.super", model_super, 0, 2},
     {"builtins.enumerate", model_enumerate, 1, 2, "iterable start"},

@@ -62,15 +62,19 @@ Value* pure_result(Interpreter& in, PyObject* result) {
   return in.wrap_result(owned.get());
 }
 
-/// A special method of an instance's class as a bound value, or null. One that is None says that there is none, each
-/// in words of its own.
+/// A special method of an instance's class as a bound value, or null. One that is None is called like any other, but
+/// for those by which a class says that it has none, each in words of its own.
 Value* special(Interpreter& in, Value* value, const char* name) {
   PyTypeObject* type = in.type_of(value);
   in.guard_class(type);
   Ref key = Ref::steal(PyUnicode_InternFromString(name));
   PyObject* found = _PyType_Lookup(type, key.get());
   if (!found) return nullptr;
-  if (found == Py_None) throw Break{BreakId::raises, std::string(type->tp_name) + "." + name + " is None"};
+  if (found == Py_None) {
+    static constexpr std::string_view kContains = "__contains__";
+    if (name != kContains) in.raise(PyExc_TypeError, "'NoneType' object is not callable");
+    in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not a container");
+  }
   return in.bind_descriptor(found, type, value, key.get());
 }
 

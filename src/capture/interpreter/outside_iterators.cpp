@@ -135,6 +135,7 @@ void Interpreter::guard_distinct() {
   bool any = false;
   for (auto& [object, value] : by_object_) {
     if (!value->source || value->kind == Kind::Tensor || value->kind == Kind::Constant) continue;
+    if (prototypes.owns(value->source)) continue;
     bool changed = targets.contains(value);
     if (auto* iterator = dynamic_cast<OutsideIterator*>(value)) {
       changed = iterator->taken > 0 || iterator->ended;

@@ -4,6 +4,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/interpreter/stand_ins.h"
 #include "capture/interpreter/tensor_attributes.h"
 #include "capture/pycompat/facts.h"
 
@@ -119,6 +120,14 @@ Stored store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value*
 
 /// Data of a class. Its methods, special ones above all, are found in too many ways to be changed half-way.
 void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* to) {
+  if (Prototype* prototype = in.prototypes.find(reinterpret_cast<PyObject*>(type))) {
+    static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
+    PyTypeObject* meta = Py_TYPE(type);
+    if (meta->tp_setattro == PyType_Type.tp_setattro) return set_prototype_attr(in, *prototype, name, to);
+    Value* writer = in.bind_descriptor(_PyType_Lookup(meta, setattr), meta, in.constant(prototype->object), setattr);
+    in.call(writer, arguments({in.constant(name), to}));
+    return;
+  }
   in.guard_class(type);
   PyObject* present = _PyType_Lookup(type, name);
   bool plain = Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
@@ -208,6 +217,11 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
   static PyObject* const module_delattr = known_object("torch.nn.Module.__delattr__");
   auto* object = as<ObjectValue>(value);
+  auto* known = as<ConstantValue>(value);
+  Prototype* prototype = known ? prototypes.find(known->object.get()) : nullptr;
+  if (prototype && PyType_Check(known->object.get()) &&
+      Py_TYPE(known->object.get())->tp_setattro == PyType_Type.tp_setattro)
+    return set_prototype_attr(*this, *prototype, name, nullptr);
   if (!object) throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "'"};
   guard_class(object->type);
   PyObject* deleter = _PyType_Lookup(object->type, delattr);

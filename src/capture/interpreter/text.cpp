@@ -1,4 +1,6 @@
 // str(), repr(), format() and f-strings of values.
+#include <algorithm>
+
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
@@ -109,8 +111,46 @@ Ref container_text(Interpreter& in, Value* value) {
   return text;
 }
 
+/// Whether a list, tuple or dict is met again among its own items.
+bool holds_itself(Interpreter& in, Value* value, std::vector<const Value*>& around) {
+  auto* sequence = as_sequence(value);
+  auto* dict = as<DictValue>(value);
+  if (!sequence && !dict) return false;
+  if (std::find(around.begin(), around.end(), value) != around.end()) return true;
+  const Nesting level;
+  around.push_back(value);
+  bool is_cyclic = false;
+  for (size_t i = 0; sequence && !is_cyclic && i < sequence->items.size(); ++i)
+    is_cyclic = holds_itself(in, in.item(sequence, i), around);
+  if (dict)
+    for (auto& [key, item] : mapping_items(in, dict)) is_cyclic = is_cyclic || holds_itself(in, item, around);
+  around.pop_back();
+  return is_cyclic;
+}
+
+/// A container inside of itself is shown by dots.
+class Shown {
+ public:
+  explicit Shown(const Value* value) : is_again_(std::find(open_.begin(), open_.end(), value) != open_.end()) {
+    open_.push_back(value);
+  }
+  ~Shown() { open_.pop_back(); }
+  Shown(const Shown&) = delete;
+  bool is_again() const { return is_again_; }
+
+ private:
+  bool is_again_;
+  static inline thread_local std::vector<const Value*> open_;
+};
+
 Ref text_of(Interpreter& in, Value* value, int conversion) {
   const Nesting level;
+  if (std::vector<const Value*> around; holds_itself(in, value, around)) {
+    const Shown shown(value);
+    if (!shown.is_again()) return container_text(in, value);
+    const char* dots = value->kind == Kind::List ? "[...]" : value->kind == Kind::Dict ? "{...}" : "(...)";
+    return Ref::steal(PyUnicode_FromString(dots));
+  }
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
   if (value->kind == Kind::Number || value->kind == Kind::Text) needs_number("in the text of something else");
   if (Ref literal = in.literal_of(value)) {
@@ -119,6 +159,12 @@ Ref text_of(Interpreter& in, Value* value, int conversion) {
     return text;
   }
   if (auto* object = as<ObjectValue>(value)) return object_text(in, object, conversion);
+  // A class that the program made shows no address.
+  if (PyObject* made = in.constant_of(value); made && Py_TYPE(made)->tp_repr == PyType_Type.tp_repr) {
+    Ref text = Ref::steal(PyObject_Repr(made));
+    if (!text) raise_current(in);
+    return text;
+  }
   // An instance of a named tuple has a __repr__ in Python.
   if (auto* tuple = as_sequence(value); tuple && is_named_tuple(tuple->type)) {
     static PyObject* const repr = PyUnicode_InternFromString("__repr__");

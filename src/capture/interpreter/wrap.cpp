@@ -26,6 +26,7 @@ FunctionValue* Interpreter::outside_function(PyObject* function, Source* source)
 }
 
 Value* Interpreter::wrap(PyObject* object, Source* source) {
+  if (Value* value = prototypes.value_of(object)) return value;
   auto found = by_object_.find(object);
   if (found != by_object_.end()) {
     Value* known = found->second;
@@ -275,6 +276,8 @@ Ref Interpreter::literal_of(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
       PyObject* object = constant_of(value);
+      // Who would be asked about it could keep it, or tell its address.
+      if (prototypes.find(object)) return {};
       return static_cast<ConstantValue*>(value)->literal || is_known_by_identity(object) ? Ref::borrow(object) : Ref();
     }
     case Kind::Tuple:

@@ -97,6 +97,11 @@ class SourceTree {
   void add_fact(Source* source, Fact fact);
 
   const std::vector<Source*>& roots() const { return roots_; }
+  /// Leaves out what is reached from these roots; they stay valid.
+  template <class F>
+  void drop_roots(F&& is_dropped) {
+    std::erase_if(roots_, is_dropped);
+  }
 
  private:
   Source* make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object);

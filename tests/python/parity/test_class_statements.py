@@ -1,0 +1,94 @@
+"""Classes that the program makes are captured whole, and every call of the program has classes of its own."""
+
+import functools
+import gc
+import weakref
+
+import pytest
+import torch
+
+import stator
+from tests.python.parity.corpus import run
+from tests.python.parity.corpus.observe import difference
+
+x = torch.arange(3.0)
+BREAKS = {"classes_and_breaks"}  # prints
+GROWS = {"told_to_the_base"}  # a list of its module: each call finds another one
+
+
+def collecting(compiled):
+    """Calls it when nothing is left of earlier captures."""
+
+    @functools.wraps(compiled)
+    def call(*args):
+        gc.collect()
+        return compiled(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("name", [n for n in run.names("class_statements") if n not in BREAKS])
+def test_captured_whole(name):
+    expected = run.run("class_statements", name)
+    seen = run.run("class_statements", name, lambda fn: collecting(stator.compile(fn, fullgraph=True)))
+    assert difference(seen, expected) is None
+    assert stator.counters()["cache"]["hits"] >= 1 or name in GROWS
+
+
+def test_each_call_makes_its_own_class():
+    def make(a):
+        class Made:
+            held = a + 1
+
+            def get(self):
+                return self.held, Made, __class__
+
+        return Made, Made()
+
+    compiled = stator.compile(make, fullgraph=True)
+    (first, one), (second, two) = compiled(x), compiled(x + 1)
+    assert first is not second and type(one) is first and type(two) is second
+    assert one.get()[1:] == (first, first) and two.get()[1:] == (second, second)
+    assert torch.equal(one.get()[0], x + 1) and torch.equal(two.get()[0], x + 2)
+    assert stator.counters()["cache"]["hits"] == 1
+
+
+def test_a_base_knows_no_other_subclasses():
+    class Base:
+        pass
+
+    def make(a):
+        class Made(Base):
+            pass
+
+        return a * 2, Made
+
+    compiled = stator.compile(make, fullgraph=True)
+    kept = [compiled(x)[1] for _ in range(3)]
+    gc.collect()
+    assert sorted(map(id, Base.__subclasses__())) == sorted(map(id, kept))
+    del kept
+    gc.collect()
+    assert not Base.__subclasses__()
+
+
+def test_a_program_that_is_dropped_dies():
+    def make_program():
+        class Base:
+            pass
+
+        def program(a):
+            class Made(Base):
+                def get(self):
+                    return a * 2
+
+            return Made().get()
+
+        return program, Base
+
+    program, base = make_program()
+    stator.compile(program)(x)
+    watched = weakref.ref(base)
+    del program, base
+    gc.collect()
+    assert watched() is None
