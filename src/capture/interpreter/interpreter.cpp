@@ -360,9 +360,8 @@ void Interpreter::guard_same(Source* a, Source* b, bool same) {
   if (is_own || prototypes.owns(b)) {
     Source* other = is_own ? b : a;
     if (prototypes.owns(other)) return;
-    if (same) return guard(other, FactKind::Identity, other->object.get());
-    if (prototypes.owns((is_own ? a : b)->object.get())) return;
-    throw Break{BreakId::unknown_object, "identity of what a class of the program has"};
+    if (!same && prototypes.owns((is_own ? a : b)->object.get())) return;
+    return guard(other, FactKind::Identity, other->object.get());
   }
   Fact fact{same ? FactKind::SameAs : FactKind::NotSameAs, Ref(), Ref(), 0, user_line(), b};
   a->loaded = b->loaded = true;
