@@ -433,9 +433,7 @@ class Assembler {
       bool has_fields = is_exception && native->tp_init != base_exception->tp_init;
       if (has_fields && object->type->tp_init != native->tp_init)
         throw Break{BreakId::reconstruct, std::string("an exception with fields of its own: ") + object->type->tp_name};
-      Step step{has_fields     ? StepKind::Call
-                : is_exception ? StepKind::NewObject
-                               : StepKind::NamedTuple};
+      Step step{has_fields ? StepKind::Call : is_exception ? StepKind::NewObject : StepKind::NamedTuple};
       set_class(step, object->type);
       if (has_fields && !step.object)
         throw Break{BreakId::reconstruct, "an exception with fields, of a class that the program made"};

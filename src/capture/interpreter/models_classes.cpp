@@ -101,8 +101,7 @@ Value* build_class(Interpreter& in, CallArgs& args) {
     is_resolved = is_resolved || base != given[static_cast<size_t>(i)].get();
     bases->items.push_back(in.constant(base));
   }
-  if (!metaclass)
-    metaclass = PyTuple_GET_SIZE(real.get()) ? Py_TYPE(PyTuple_GET_ITEM(real.get(), 0)) : &PyType_Type;
+  if (!metaclass) metaclass = PyTuple_GET_SIZE(real.get()) ? Py_TYPE(PyTuple_GET_ITEM(real.get(), 0)) : &PyType_Type;
   metaclass = most_derived(metaclass, real.get());
   in.guard_class(metaclass);
   DictValue* names = prepare(in, metaclass, name, bases, keywords);
@@ -126,7 +125,7 @@ Value* build_class(Interpreter& in, CallArgs& args) {
 /// Classes whose instances the program may make; of others the real one is needed.
 bool may_be_base(PyTypeObject* base) {
   PyTypeObject* native = native_base(base);
-  static PyTypeObject* const plain[] = {&PyBaseObject_Type, &PyDict_Type, &PyList_Type, &PyTuple_Type,
+  static PyTypeObject* const plain[] = {&PyBaseObject_Type, &PyDict_Type,  &PyList_Type,      &PyTuple_Type,
                                         &PySet_Type,        &PyODict_Type, &PyFrozenSet_Type, &PyType_Type};
   return std::find(std::begin(plain), std::end(plain), native) != std::end(plain) || is_exception_class(native);
 }
@@ -201,7 +200,8 @@ Value* make_class(Interpreter& in, PyTypeObject* metaclass, CallArgs args) {
   }
   statement.bases = bases;
   Ref real = stand_in(in, bases);
-  if (in.prototypes.find(reinterpret_cast<PyObject*>(metaclass))) refuse("a class of a metaclass that the program made");
+  if (in.prototypes.find(reinterpret_cast<PyObject*>(metaclass)))
+    refuse("a class of a metaclass that the program made");
   if (most_derived(metaclass, real.get()) != metaclass) refuse("a class with another metaclass than that of its bases");
   CellValue* cell = nullptr;
   bool has_module = false;
@@ -220,8 +220,7 @@ Value* make_class(Interpreter& in, PyTypeObject* metaclass, CallArgs args) {
   if (!has_module)
     if (PyObject* module = PyDict_GetItemWithError(in.frame->globals, own_name))
       statement.names.emplace_back(in.constant(module_name), in.constant(module));
-  Prototype& prototype =
-      make_by_statement(in, Ref::borrow(reinterpret_cast<PyObject*>(metaclass)), statement);
+  Prototype& prototype = make_by_statement(in, Ref::borrow(reinterpret_cast<PyObject*>(metaclass)), statement);
   if (cell) store_cell(in, cell, in.constant(prototype.object));
   tell_names(in, prototype);
   CallArgs keywords;

@@ -325,8 +325,7 @@ void change_prototype(Interpreter& in, Prototype& prototype, Ref callable, const
   if (!done) raise_current(in);
   prototype.changes.push_back({std::move(callable), rest.positional, rest.keywords});
   for (size_t i = 0; i < before.size(); i += 2)
-    if (Ref after = fields_of(before[i].get()); !same_fields(before[i + 1].get(), after.get()))
-      detach(in, before[i]);
+    if (Ref after = fields_of(before[i].get()); !same_fields(before[i + 1].get(), after.get())) detach(in, before[i]);
   own_attributes(in, type, given);
 }
 

@@ -4,8 +4,8 @@
 
 namespace stator::capture {
 
-/// The real object that stands for a value inside of prototypes: of the same class, with parts that stand for its parts.
-/// Breaks where there can be none.
+/// The real object that stands for a value inside of prototypes: of the same class, with parts that stand for its
+/// parts. Breaks where there can be none.
 Ref stand_in(Interpreter& in, Value* value);
 /// Stand-ins get the attributes and items that their values have by now.
 void refresh_stand_ins(Interpreter& in, PyTypeObject* prototype);

@@ -7,8 +7,9 @@
 
 #include "capture/values/value.h"
 
-/// Classes and descriptors that the program makes anew in each run are real objects in a capture, too: prototypes, which
-/// hold real objects in the place of values. Nobody but the capture ever sees them; a plan makes the program's own.
+/// Classes and descriptors that the program makes anew in each run are real objects in a capture, too: prototypes,
+/// which hold real objects in the place of values. Nobody but the capture ever sees them; a plan makes the program's
+/// own.
 namespace stator::capture {
 
 /// A call that the plan makes.

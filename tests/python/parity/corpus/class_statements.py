@@ -112,7 +112,13 @@ def super_finds_the_base(x, n):
 
     made = Further(x)
     kinds = [isinstance(made, kind) for kind in (Base, Derived, Further, int)]
-    return made.forward(), Derived(x).forward(), kinds, issubclass(Further, Derived), [c.__name__ for c in Further.__mro__]
+    return (
+        made.forward(),
+        Derived(x).forward(),
+        kinds,
+        issubclass(Further, Derived),
+        [c.__name__ for c in Further.__mro__],
+    )
 
 
 @program((f(2), 1), (f(2), 2), (f(2), 1))
