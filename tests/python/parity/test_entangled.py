@@ -107,7 +107,7 @@ def sort_that_stops_half_way(a):
         return a + 1, items
 
 
-@programs((x,), breaks="unknown_object")
+@programs((x,))
 def list_that_holds_itself_as_text(a):
     items = [0, 1]
     items.append(items)
@@ -153,7 +153,7 @@ def repeated_beyond_memory(a):
         return a + 1
 
 
-@programs((x,), breaks="opcode")
+@programs((x,))
 def truth_that_is_no_truth(a):
     class Odd:
         def __init__(self, answer):
