@@ -157,8 +157,9 @@ Value* tensor_of_parts(Interpreter& in, const CallArgs& args) {
     made = in.call_torch(known_object("torch._C.TensorBase.to"), copy);
   } else {
     made = Builder(in, dtype).build(args.positional[0]);
-    // A tensor of its own in any case.
-    if (!as_sequence(args.positional[0]))
+    // A tensor of its own in any case: a stack of stacks is a view.
+    auto* rows = as_sequence(args.positional[0]);
+    if (!rows || as_sequence(in.item(rows, 0)))
       made = in.call_torch(known_object("torch._C.TensorBase.clone"), arguments({made}));
   }
   return device ? in.call_torch(known_object("torch._C.TensorBase.to"), arguments({made, device})) : made;
