@@ -172,8 +172,12 @@ void tell_bases(Interpreter& in, Prototype& prototype, const CallArgs& keywords)
   }
   if (tellers[0] == generic) {
     if (tellers.size() > 1) refuse("a generic class whose bases are told of it");
+    // Where the class is written in C, it calls this function with the new class.
+    static PyObject* const teller = known_object("typing._generic_init_subclass");
     Ref bound = Ref::steal(PyObject_GetAttr(generic, name));
-    return change_prototype(in, prototype, Ref::borrow(PyMethod_GET_FUNCTION(bound.get())), keywords);
+    PyObject* function = bound && PyMethod_Check(bound.get()) ? PyMethod_GET_FUNCTION(bound.get()) : teller;
+    if (!function) refuse("a generic class");
+    return change_prototype(in, prototype, Ref::borrow(function), keywords);
   }
   auto* super = in.arena.make<SuperValue>(type, type, in.constant(prototype.object));
   in.call(in.get_attr(super, name), keywords);

@@ -198,8 +198,10 @@ def drop_deeper(a, holder, reference):
 
 
 def drop_variable(a, holder, reference):
-    holder = None
-    return a + 1, reference() is None, holder
+    last = holder.pop()
+    before = reference() is None
+    last = None
+    return a + 1, before, reference() is None, last
 
 
 def drop_another(a, holder, reference):
