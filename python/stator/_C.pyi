@@ -6,6 +6,12 @@ from typing import Any
 
 import torch
 
+class _fake:
+    """Fake tensors by hand."""
+
+    @staticmethod
+    def is_fake(value: object) -> bool: ...
+
 class Value(int):
     """A value of a graph, by index."""
 

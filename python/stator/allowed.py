@@ -1,4 +1,8 @@
-"""Functions that are known to belong into a graph: asking for a graph break inside of one does nothing."""
+"""Functions that are known to belong into a graph.
+
+They are captured like any other, and asking for a graph break inside of one does nothing. One that is not understood
+becomes a node, which calls it: its author says that it may be called on fakes, and again where a graph fails.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+
+from . import _C
 from .errors import InvalidTarget
+from .functions import Slot, fill
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,3 +50,95 @@ def nonstrict_trace(fn: F) -> F:
 
     allow_in_graph(call)
     return call  # type: ignore[return-value]
+
+
+def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.size(), tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad
+
+
+def _memory(tensors: list[torch.Tensor]) -> list[int]:
+    return [tensor.untyped_storage()._cdata for tensor in tensors]
+
+
+class _Tensors(list[torch.Tensor]):
+    """Tensors in the order in which they were found first."""
+
+    def slots(self, value: Any) -> Any:
+        """The same with `Slot`s in place of its tensors."""
+        if isinstance(value, torch.Tensor):
+            return Slot(self.place(value))
+        if type(value) in (tuple, list):
+            return type(value)(self.slots(item) for item in value)
+        if type(value) is dict:
+            return {key: self.slots(item) for key, item in value.items()}
+        return value
+
+    def place(self, tensor: torch.Tensor) -> int:
+        for index, known in enumerate(self):
+            if known is tensor:
+                return index
+        self.append(tensor)
+        return len(self) - 1
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two results, with slots in place of their tensors, can stand for each other."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if type(one) is Slot:
+        return bool(one.index == other.index)
+    if type(one) in (tuple, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if type(one) is dict:
+        return list(one) == list(other) and all(map(_is_same, one.values(), other.values()))
+    return bool(one == other)
+
+
+class AllowedCall:
+    """One call of a function, with `Slot`s in place of the tensors. A graph does not keep the function alive."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function = weakref.ref(function)
+        self.name = getattr(function, "__qualname__", type(function).__name__)
+        self.fakes = _Tensors()
+        self.given = self.fakes.slots((args, kwargs))
+        self.made: Any = None
+        self.kinds: list[tuple[Any, ...]] = []
+
+    def trace(self) -> tuple[Any, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+        """Calls it on the fakes it was made with: the result, the tensors that the node takes and those it makes."""
+        given, self.fakes = self.fakes, _Tensors()
+        versions = [tensor._version for tensor in given]
+        result, made = self.run(tuple(given)), _Tensors()
+        if [tensor._version for tensor in given] != versions:
+            raise RuntimeError(f"{self.name} writes to its arguments")
+        self.made = made.slots(result)
+        self.kinds = [_kind(tensor) for tensor in made]
+        old, new = (_memory(tensors) for tensors in (given, made))
+        if len({*old, *new}) < len(set(old)) + len(new) or not all(map(_C._fake.is_fake, made)):
+            raise RuntimeError(f"{self.name} gives memory that is not new, or the same twice")
+        return result, tuple(given), tuple(made)
+
+    def run(self, tensors: tuple[torch.Tensor, ...]) -> Any:
+        function = self.function()
+        if function is None:
+            raise ReferenceError(f"{self.name}, which a graph calls, is gone")
+        args, kwargs = fill(self.given, tensors)
+        result = function(*args, **kwargs)
+        if not _is_same(_Tensors(tensors).slots((args, kwargs)), self.given):
+            raise RuntimeError(f"{self.name} is allowed in graphs, and changes a container that it is given")
+        return result
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made = _Tensors()
+        slots = made.slots(self.run(tensors))
+        if not _is_same(slots, self.made) or [_kind(tensor) for tensor in made] != self.kinds:
+            raise RuntimeError(
+                f"{self.name} is allowed in graphs, and gave another kind of result than when it was captured"
+            )
+        return tuple(made)
+
+    def __str__(self) -> str:
+        return str(self.name)

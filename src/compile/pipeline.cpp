@@ -211,6 +211,22 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
       copied.push_back(w.hooked_before);
       w = walk(start, graph_name, state, stop, manner);
     }
+    // A function that its author allowed in graphs, and that is not understood, may still be a node: unless it is the
+    // data that it asks for, or an operator that fails, which a fake would not answer either.
+    auto may_be_node = [&] {
+      return w.broke && w.interpreter->end_allowed && w.broke->id != BreakId::data_dependent &&
+             w.broke->id != BreakId::torch_error;
+    };
+    while (may_be_node()) {
+      observe::count("captures.restarts");
+      manner.as_nodes.push_back(w.interpreter->end_allowed);
+      Walk again = walk(start, graph_name, state, stop, manner);
+      if (again.broke && again.interpreter->node_failed) {
+        manner.as_nodes.pop_back();
+        break;
+      }
+      w = std::move(again);
+    }
     entry->broke = w.broke;
     if (w.stopped) entry->broke = BreakReason{why_stopped, "", w.interpreter->end_stack};
     // Only a signal handler's exception is left set: it is the user's.

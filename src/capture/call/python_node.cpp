@@ -84,36 +84,46 @@ void call_python(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   stack->emplace_back(std::move(results));
 }
 
+/// By CallNode.
+struct NodeRow {
+  const char *overload, *schema;
+  std::vector<at::Tag> tags;
+};
+const NodeRow kNodes[] = {
+    {"", "call(Tensor[] tensors, Any callable) -> Tensor[]", {}},
+    {"random", "call.random(Tensor[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded}},
+    {"writing", "call.writing(Tensor(a!)[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded}},
+    {"lasting",
+     "call.lasting(Tensor[] tensors, Any callable) -> Tensor[]",
+     {at::Tag::nondeterministic_seeded, at::Tag::maybe_aliasing_or_mutating}},
+};
+
 }  // namespace
 
 void install_python_node() {
   // Lives as long as the process: graphs hold the operator.
   static auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
-  library->def("call(Tensor[] tensors, Any callable) -> Tensor[]");
-  library->def("call.random(Tensor[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded});
-  library->def("call.writing(Tensor(a!)[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded});
-  for (const char* name : {"call", "call.random", "call.writing"})
-    library->impl(name, torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
-                                        torch::CppFunction::makeFromBoxedFunction<&call_python>()));
-}
-
-const c10::OperatorHandle& random_python_node() {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", "random");
-  return op;
-}
-
-const c10::OperatorHandle& writing_python_node() {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", "writing");
-  return op;
+  for (const NodeRow& row : kNodes) {
+    library->def(row.schema, row.tags);
+    const std::string_view schema = row.schema;
+    library->impl(std::string(schema.substr(0, schema.find('('))).c_str(),
+                  torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
+                                  torch::CppFunction::makeFromBoxedFunction<&call_python>()));
+  }
 }
 
 static GraphObject make_graph_object = nullptr;
 void set_graph_object(GraphObject maker) { make_graph_object = maker; }
 Ref graph_object(std::shared_ptr<graph::Graph> graph) { return make_graph_object(std::move(graph)); }
 
-const c10::OperatorHandle& python_node() {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", "");
-  return op;
+const c10::OperatorHandle& python_node(CallNode kind) {
+  static const auto ops = [] {
+    std::vector<c10::OperatorHandle> found;
+    for (const NodeRow& row : kNodes)
+      found.push_back(c10::Dispatcher::singleton().findSchemaOrThrow("stator::call", row.overload));
+    return found;
+  }();
+  return ops[static_cast<size_t>(kind)];
 }
 
 c10::IValue held_object(PyObject* object) {

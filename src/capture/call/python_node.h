@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "capture/call/call_node.h"
 #include "capture/pycompat/ref.h"
 
 namespace stator::graph {
@@ -18,11 +19,7 @@ namespace stator::capture {
 
 /// Defines the operator; once, at load.
 void install_python_node();
-const c10::OperatorHandle& python_node();
-/// The same for a callable that may use random numbers.
-const c10::OperatorHandle& random_python_node();
-/// And for one that may also write to its arguments.
-const c10::OperatorHandle& writing_python_node();
+const c10::OperatorHandle& python_node(CallNode kind);
 
 /// A graph as a Python object that can be called with tensors. The maker is given once, at load.
 using GraphObject = Ref (*)(std::shared_ptr<graph::Graph> graph);

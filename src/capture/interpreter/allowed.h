@@ -1,10 +1,18 @@
 #pragma once
 
-#include "capture/pycompat/ref.h"
+#include "capture/interpreter/interpreter.h"
 
+/// Functions that a user said to only call operators (torch's `allow_in_graph`). They are captured like others, and
+/// become one node, which calls them, where something in them is not understood.
 namespace stator::capture {
 
-/// Whether a user said that it only calls operators, and may be called on fakes as it is (torch's `allow_in_graph`).
 bool is_allowed_in_graph(PyObject* callable);
+
+/// The code of the innermost such function that was called and has not returned; null: none.
+PyCodeObject* allowed_code(const Frame* frame);
+
+/// Calls it on fakes, as its author said it may be, and records the node. Breaks where it cannot be one: it asks for
+/// data, writes to its arguments or gives a view of them, or takes what no graph can hold.
+Value* call_as_node(Interpreter& in, FunctionValue* function, const CallArgs& args);
 
 }  // namespace stator::capture

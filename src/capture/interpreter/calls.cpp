@@ -413,6 +413,10 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
             reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
       function->guarded = true;
     }
+    const std::vector<PyCodeObject*>& nodes = manner.as_nodes;
+    if (std::find(nodes.begin(), nodes.end(), function->code) != nodes.end() &&
+        is_allowed_in_graph(function->function.get()))
+      return call_as_node(*this, function, args);
     open_closure(function);
   }
   if (KnownCode known = known_code(function->code)) return known(*this, function, args);

@@ -59,7 +59,8 @@ Value* checkpoint(Interpreter& in, CallArgs& args) {
   Ref call = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.Checkpoint"), graph.get(),
                                                      places.get(), options.get(), nullptr));
   in.locate();
-  if (!in.torch.add_call(call.get(), inputs, part.made.get(), true)) in.torch_failed("checkpoint");
+  const CallNode kind = part.writes ? CallNode::Writing : CallNode::Random;
+  if (!in.torch.add_call(call.get(), inputs, part.made.get(), kind)) in.torch_failed("checkpoint");
   return result;
 }
 

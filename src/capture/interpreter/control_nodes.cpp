@@ -120,7 +120,7 @@ void add_node(Interpreter& in, const char* what, const Ref& call, const std::vec
               PyObject* results) {
   if (!call) throw Break{BreakId::internal, take_error_text()};
   in.locate();
-  if (!in.torch.add_call(call.get(), tensors, results, true)) in.torch_failed(what);
+  if (!in.torch.add_call(call.get(), tensors, results, CallNode::Random)) in.torch_failed(what);
 }
 
 Ref tuple_of(const std::vector<PyObject*>& items) {

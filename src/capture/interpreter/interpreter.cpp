@@ -3,6 +3,7 @@
 #include "capture/guards/break_policy.h"
 #include "capture/guards/check.h"
 #include "capture/guards/literals.h"
+#include "capture/interpreter/allowed.h"
 #include "capture/pycompat/facts.h"
 #include "core/base/check.h"
 
@@ -226,6 +227,7 @@ Value* Interpreter::run_frame(Frame& current) {
       if (!unwinding_) {
         end_stack = stack_lines();
         end_is_error = break_policy().value_or(frame->break_is_error);
+        end_allowed = allowed_code(frame);
         note_end();
       }
       unwinding_ = true;

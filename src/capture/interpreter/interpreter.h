@@ -156,11 +156,14 @@ class Interpreter {
   struct Manner {
     bool reads_items = false;               // integers in input tensors are known, and guarded
     std::vector<uint64_t> hooks_of_copies;  // steps that give a hook to a tensor which is written later
+    std::vector<PyCodeObject*> as_nodes;    // functions allowed in graphs that are called by a node
   };
   Manner manner;
   NoSignals* signals = nullptr;  // what keeps them waiting; lent
   std::function<void()> at_stop;
   uint64_t end_step = 0;
+  PyCodeObject* end_allowed = nullptr;  // see allowed_code
+  bool node_failed = false;             // a function in `as_nodes` could not be called by a node
   /// The step to stop before so that every frame that stands now, or stands then, can be gone on in.
   uint64_t resumable_step() const;
   /// The step of the outermost frame's instruction at that moment.

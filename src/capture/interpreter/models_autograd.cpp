@@ -251,7 +251,7 @@ Value* apply(Interpreter& in, CallArgs& args) {
       in.torch.run_on_fakes([&] { return PyObject_Vectorcall(call.get(), tensors.data(), tensors.size(), nullptr); });
   if (!results) in.torch_failed("apply");
   if (changes_nothing(in, output, results.get())) return output;
-  if (!in.torch.add_call(call.get(), tensors, results.get())) in.torch_failed("apply");
+  if (!in.torch.add_call(call.get(), tensors, results.get(), CallNode::Pure)) in.torch_failed("apply");
   return replaced(in, output, results.get());
 }
 

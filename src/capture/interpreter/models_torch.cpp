@@ -349,7 +349,8 @@ Value* set_setting(Interpreter& in, CallArgs& args) {
   Ref done = node ? Ref::steal(PyObject_CallOneArg(set, value.get())) : Ref(), nothing = Ref::steal(PyTuple_New(0));
   if (!done) throw Break{BreakId::raises, take_error_text()};
   in.locate();
-  if (!in.torch.add_call(node.get(), {}, nothing.get(), true)) throw Break{BreakId::torch_refused, in.torch.failure()};
+  if (!in.torch.add_call(node.get(), {}, nothing.get(), CallNode::Random))
+    throw Break{BreakId::torch_refused, in.torch.failure()};
   return in.none();
 }
 

@@ -124,7 +124,8 @@ void warn_of_copy(Interpreter& in) {
   Ref nothing = Ref::steal(PyTuple_New(0));
   if (!node) throw Break{BreakId::unknown_call, take_error_text()};
   in.locate();
-  if (!in.torch.add_call(node.get(), {}, nothing.get(), true)) throw Break{BreakId::torch_refused, in.torch.failure()};
+  if (!in.torch.add_call(node.get(), {}, nothing.get(), CallNode::Random))
+    throw Break{BreakId::torch_refused, in.torch.failure()};
 }
 
 }  // namespace

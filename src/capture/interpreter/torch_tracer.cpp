@@ -111,9 +111,8 @@ TorchTracer::Part TorchTracer::cut(size_t first, const std::vector<PyObject*>& o
       PyTuple_SET_ITEM(part.made.get(), static_cast<Py_ssize_t>(i), THPVariable_Wrap(cut.made[i]));
     Storages seen;
     for (const at::Tensor& input : cut.inputs) seen.insert(storage_of(input));
-    part.writes = impl_->part_writes =
-        std::any_of(cut.graph->nodes.begin(), cut.graph->nodes.end(),
-                    [&](const graph::Node& node) { return writes_to(*cut.graph, node, seen); });
+    part.writes = std::any_of(cut.graph->nodes.begin(), cut.graph->nodes.end(),
+                              [&](const graph::Node& node) { return writes_to(*cut.graph, node, seen); });
     part.aliases = cut.made.size() != outputs.size();
     for (const at::Tensor& made : cut.made) part.aliases |= !seen.insert(storage_of(made)).second;
     cut.graph->drop_fakes();
@@ -125,14 +124,13 @@ TorchTracer::Part TorchTracer::cut(size_t first, const std::vector<PyObject*>& o
 }
 
 bool TorchTracer::add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results,
-                           bool is_random) {
+                           CallNode kind) {
   Ref done = run_on_fakes([&] {
     c10::List<at::Tensor> given, made;
     for (PyObject* tensor : tensors) given.push_back(THPVariable_Unpack(tensor));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
       made.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(results, i)));
-    const auto& part = impl_->part_writes ? writing_python_node() : random_python_node();
-    impl_->tracer.add_call(is_random ? part : python_node(), {given, held_object(callable)}, {made});
+    impl_->tracer.add_call(python_node(kind), {given, held_object(callable)}, {made});
     return Py_NewRef(Py_None);
   });
   return static_cast<bool>(done);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/call/call_node.h"
 #include "capture/pycompat/ref.h"
 
 namespace stator::graph {
@@ -43,7 +44,7 @@ class TorchTracer {
   }
   /// A node that calls a Python object with these fakes; it stands for what made `results`, a tuple of fakes.
   /// False, with `failure()`, where it cannot be recorded.
-  bool add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results, bool is_random = false);
+  bool add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results, CallNode kind);
   /// The nodes from the `first`-th on become a graph of their own, which a node that is to be added calls. `inputs` are
   /// the fakes that it takes; `made`, a tuple, those of `outputs` that it gives. No graph where that cannot be.
   struct Part {

@@ -16,7 +16,6 @@ struct TorchTracer::Impl {
     c10::impl::LocalDispatchKeySet keys;
   };
   std::vector<ThreadState> before_inference;  // of the open blocks, outermost first
-  bool part_writes = false;                   // the part that was cut last
   explicit Impl(const std::string& name) : tracer(name) {}
 };
 

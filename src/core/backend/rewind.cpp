@@ -165,6 +165,7 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
       for (graph::ValueId value : result.values) elsewhere |= !graph.values[value].fake.device().is_cpu();
     if (elsewhere) first_lasting_ = std::min(first_lasting_, index);
   }
+  if (node.op.hasTag(at::Tag::maybe_aliasing_or_mutating)) first_lasting_ = std::min(first_lasting_, index);
   uint32_t effect = first_effect_;
   graph::for_each_written(node, [&](graph::ValueId id) { writes(graph, graph.values[id].fake, index); });
   fails_inside_[index] = raises && schema.is_mutable() && (first_effect_ < effect || effect < index);

@@ -1,5 +1,4 @@
-"""Stances of the process, blocks that say what graph breaks are, functions that are allowed in graphs; exceptions of a
-program that has to be one graph."""
+"""Stances of the process, blocks that say what graph breaks are; exceptions of a program that has to be one graph."""
 
 import sys
 import warnings
@@ -226,54 +225,6 @@ class TestErrorOnGraphBreak:
         assert torch.equal(compiled(x, lax), broken(x) + 1)
         with pytest.raises(stator.Unsupported):
             compiled(x, strict)
-
-
-def marks():
-    import torch._dynamo
-
-    return [
-        stator.allow_in_graph,
-        stator.nonstrict_trace,
-        torch._dynamo.allow_in_graph,
-        torch.compiler.allow_in_graph,
-        torch._dynamo.nonstrict_trace,
-    ]
-
-
-@pytest.mark.parametrize("which", range(5), ids=["own", "own trace", "dynamo", "compiler", "trace"])
-def test_functions_that_are_allowed(which, x, K):
-    def helper(a, options):
-        stator.graph_break()
-        return {"sum": a.sum() * options["scale"], "twice": [broken(a)]}
-
-    allowed = marks()[which](helper)
-
-    def fn(a):
-        made = allowed(a.sin(), {"scale": 3})
-        return made["sum"], made["twice"][0] + 1
-
-    assert [t.tolist() for t in stator.compile(fn, backend=K, fullgraph=True)(x)] == [t.tolist() for t in fn(x)]
-    assert K.count == 1
-
-    def other(a):
-        stator.graph_break()
-        return a + 1
-
-    with pytest.raises(stator.Unsupported):
-        stator.compile(lambda a: other(a) * 2, backend=K, fullgraph=True)(x)
-
-
-def test_what_can_be_marked(x):
-    def one(a):
-        return a
-
-    def two(a):
-        return a
-
-    assert stator.allow_in_graph([one, two]) == [one, two] and stator.allow_in_graph(one) is one
-    for mark in (stator.allow_in_graph, stator.nonstrict_trace):
-        with pytest.raises(stator.InvalidTarget):
-            mark(3)
 
 
 class Refused(ValueError):
