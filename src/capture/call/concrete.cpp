@@ -1,6 +1,7 @@
 #include "capture/call/concrete.h"
 
 #include "capture/call/concrete_at.h"
+#include "capture/pycompat/binary_ops.h"
 #include "capture/pycompat/evaluation.h"
 
 namespace stator::capture {
@@ -184,43 +185,11 @@ Done load_super_attr(At& at) {
 
 // ---- operators
 
-using Binary = PyObject* (*)(PyObject*, PyObject*);
-PyObject* power(PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); }
-PyObject* power_in_place(PyObject* a, PyObject* b) { return PyNumber_InPlacePower(a, b, Py_None); }
-// By NB_* number.
-constexpr Binary kBinary[] = {
-    PyNumber_Add,
-    PyNumber_And,
-    PyNumber_FloorDivide,
-    PyNumber_Lshift,
-    PyNumber_MatrixMultiply,
-    PyNumber_Multiply,
-    PyNumber_Remainder,
-    PyNumber_Or,
-    power,
-    PyNumber_Rshift,
-    PyNumber_Subtract,
-    PyNumber_TrueDivide,
-    PyNumber_Xor,
-    PyNumber_InPlaceAdd,
-    PyNumber_InPlaceAnd,
-    PyNumber_InPlaceFloorDivide,
-    PyNumber_InPlaceLshift,
-    PyNumber_InPlaceMatrixMultiply,
-    PyNumber_InPlaceMultiply,
-    PyNumber_InPlaceRemainder,
-    PyNumber_InPlaceOr,
-    power_in_place,
-    PyNumber_InPlaceRshift,
-    PyNumber_InPlaceSubtract,
-    PyNumber_InPlaceTrueDivide,
-    PyNumber_InPlaceXor,
-};
-
 Done binary_op(At& at) {
-  if (static_cast<size_t>(at.instr.arg) >= std::size(kBinary)) return Done::Cannot;
+  const binaryfunc function = pycompat::binary_function(at.instr.arg);
+  if (!function) return Done::Cannot;
   Ref b = at.pop(), a = at.pop();
-  return at.push_or_raise(kBinary[at.instr.arg](a.get(), b.get()));
+  return at.push_or_raise(function(a.get(), b.get()));
 }
 Done binary_subscr(At& at) {
   Ref key = at.pop(), owner = at.pop();

@@ -224,6 +224,12 @@ void raise_current(Interpreter& in) {
   raise_exception(in, from_real_exception(in, exception.get()), nullptr);
 }
 
+Value* result_or_raise(Interpreter& in, PyObject* result) {
+  Ref owned = Ref::steal(result);
+  if (!owned) raise_current(in);
+  return in.wrap_result(owned.get());
+}
+
 void Interpreter::raise(PyObject* type, const std::string& message) {
   raise_exception(*this,
                   make_exception(*this, reinterpret_cast<PyTypeObject*>(type),

@@ -7,6 +7,7 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/overrides.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 
@@ -56,7 +57,7 @@ Value* EnumerateIterator::next(Interpreter& in) {
   Value* item = in.next(inner);
   if (!item) return nullptr;
   Value* number = count;
-  count = in.binary(0, count, in.integer(1));
+  count = in.binary(pycompat::kAdd, count, in.integer(1));
   return in.tuple({number, item});
 }
 

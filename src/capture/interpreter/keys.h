@@ -46,7 +46,7 @@ void set_empty(Interpreter& in, SetValue* set);
 SetValue* set_copy(Interpreter& in, SetValue* set, PyTypeObject* type);
 /// The set that a value is, or that it is made into where set methods take any iterable.
 SetValue* as_set(Interpreter& in, Value* value);
-/// `&`, `|`, `-`, `^` by CPython's NB_* number.
+/// `&`, `|`, `-`, `^` by BinaryOp.
 SetValue* set_combine(Interpreter& in, int op, SetValue* a, SetValue* b);
 /// `&=`, `|=`, `-=`, `^=` by the number of the plain operator.
 void set_change(Interpreter& in, int op, SetValue* set, SetValue* by);

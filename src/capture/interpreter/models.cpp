@@ -337,9 +337,7 @@ Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
       needs_number("is given to " + name_of(callable));
   LiteralArgs literals = literal_args(in, args, takes_items(callable));
   if (!literals.positional) throw Break{BreakId::unknown_call, name_of(callable) + " on something that is no literal"};
-  Ref result = Ref::steal(PyObject_Call(callable, literals.positional.get(), literals.keywords.get()));
-  if (!result) raise_current(in);
-  return in.wrap_result(result.get());
+  return result_or_raise(in, PyObject_Call(callable, literals.positional.get(), literals.keywords.get()));
 }
 
 void raise_key_error(Interpreter& in, Value* key) {

@@ -10,6 +10,7 @@
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/numbers.h"
 #include "capture/interpreter/overrides.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
@@ -149,7 +150,7 @@ Value* model_sum(Interpreter& in, CallArgs& args) {
   // The others one by one: an item is asked for after the one before it was added.
   for (; item; item = next()) {
     if (is_float_number(in, item)) needs_number("in a sum of floats");
-    total = in.binary(0, total, item);
+    total = in.binary(pycompat::kAdd, total, item);
   }
   return total;
 }
@@ -202,14 +203,12 @@ Value* model_divmod(Interpreter& in, CallArgs& args) {
     return is_number(value) || value->kind == Kind::Constant || value->kind == Kind::Array;
   };
   if (!is_numeric(a) || !is_numeric(b)) throw Break{BreakId::unknown_call, "divmod of other things than numbers"};
-  constexpr int kFloorDivide = 2, kRemainder = 6;
-  Value* quotient = in.binary(kFloorDivide, a, b);
-  return in.tuple({quotient, in.binary(kRemainder, a, b)});
+  Value* quotient = in.binary(pycompat::kFloorDivide, a, b);
+  return in.tuple({quotient, in.binary(pycompat::kRemainder, a, b)});
 }
 Value* model_pow(Interpreter& in, CallArgs& args) {
-  constexpr int kPower = 8;
   if (args.positional.size() == 2 && args.keywords.empty())
-    return in.binary(kPower, args.positional[0], args.positional[1]);
+    return in.binary(pycompat::kPower, args.positional[0], args.positional[1]);
   return call_literal(in, known_object("builtins.pow"), args);
 }
 Value* model_hash(Interpreter& in, CallArgs& args) {

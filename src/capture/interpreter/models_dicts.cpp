@@ -5,6 +5,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/merging.h"
 #include "capture/interpreter/model.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
@@ -190,10 +191,9 @@ Value* count_elements(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
   bool changed = false;
   Value* iterator = in.iterate(args.positional[1]);
-  constexpr int kAdd = 0;
   while (Value* key = in.next(iterator)) {
     Value* known = in.dict_get(dict, key);
-    in.dict_set(dict, key, in.binary(kAdd, known ? known : in.integer(0), in.integer(1)));
+    in.dict_set(dict, key, in.binary(pycompat::kAdd, known ? known : in.integer(0), in.integer(1)));
     changed = true;
   }
   if (changed) in.mutated(dict);
@@ -209,8 +209,6 @@ Value* of_dict(Interpreter& in, CallArgs& args) {
 }
 
 // ---- types.MappingProxyType: everything is asked of the mapping that it shows
-
-constexpr int kOr = 7;  // CPython's NB_* number
 
 /// The mapping itself, of a proxy; any other value as it is.
 Value* shown(Value* value) {
@@ -246,10 +244,10 @@ Value* proxied_contains(Interpreter& in, CallArgs& args) {
 Value* proxied_length(Interpreter& in, CallArgs& args) { return in.integer(*in.length_of(shown_by(args))); }
 Value* proxied_iterate(Interpreter& in, CallArgs& args) { return in.iterate(shown_by(args)); }
 Value* proxied_merge(Interpreter& in, CallArgs& args) {
-  return in.binary(kOr, shown_by(args), shown(args.positional[1]));
+  return in.binary(pycompat::kOr, shown_by(args), shown(args.positional[1]));
 }
 Value* proxied_merge_reflected(Interpreter& in, CallArgs& args) {
-  return in.binary(kOr, shown(args.positional[1]), shown_by(args));
+  return in.binary(pycompat::kOr, shown(args.positional[1]), shown_by(args));
 }
 template <int op>
 Value* proxied_compare(Interpreter& in, CallArgs& args) {

@@ -6,6 +6,7 @@
 #include "capture/interpreter/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
@@ -54,9 +55,8 @@ struct CountIterator final : LibraryIterator {
   Value *current, *step;
   CountIterator(Value* c, Value* s) : LibraryIterator(class_of("itertools.count")), current(c), step(s) {}
   Value* next(Interpreter& in) override {
-    constexpr int kAdd = 0;
     Value* number = current;
-    current = in.binary(kAdd, current, step);
+    current = in.binary(pycompat::kAdd, current, step);
     return number;
   }
   Rebuild rebuild(Interpreter&) override { return again({current, step}); }
@@ -127,14 +127,13 @@ struct AccumulateIterator final : LibraryIterator {
   AccumulateIterator(Value* i, Value* f, Value* initial)
       : LibraryIterator(class_of("itertools.accumulate")), inner(i), function(f), total(initial), first(initial) {}
   Value* next(Interpreter& in) override {
-    constexpr int kAdd = 0;
     if (std::exchange(first, false)) return total;
     Value* item = in.next(inner);
     if (!item) return nullptr;
     if (!total)
       total = item;
     else
-      total = function ? in.call(function, arguments({total, item})) : in.binary(kAdd, total, item);
+      total = function ? in.call(function, arguments({total, item})) : in.binary(pycompat::kAdd, total, item);
     return total;
   }
   Rebuild rebuild(Interpreter& in) override {

@@ -7,6 +7,7 @@
 #include "capture/interpreter/merging.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/varying_numbers.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
@@ -251,8 +252,7 @@ Value* add_in_place(Interpreter& in, CallArgs& args) {
   return args.positional[0];
 }
 Value* repeat_in_place(Interpreter& in, CallArgs& args) {
-  constexpr int kInPlaceMultiply = 18;
-  in.binary(kInPlaceMultiply, self_of(in, args), args.positional[1]);
+  in.binary(pycompat::kInPlace + pycompat::kMultiply, self_of(in, args), args.positional[1]);
   return args.positional[0];
 }
 Value* tuple_new(Interpreter& in, CallArgs& args) {
@@ -291,11 +291,11 @@ constexpr ModelRow kRows[] = {
     {"builtins.list.__iter__", iterate, 1, 1},
     {"builtins.list.__contains__", contains, 2, 2},
     {"builtins.list.__init__", init, 1, 2},
-    {"builtins.list.__add__", binary<0>, 2, 2},
+    {"builtins.list.__add__", binary<pycompat::kAdd>, 2, 2},
     {"builtins.list.__iadd__", add_in_place, 2, 2},
     {"builtins.list.__imul__", repeat_in_place, 2, 2},
-    {"builtins.list.__mul__", binary<5>, 2, 2},
-    {"builtins.list.__rmul__", binary<5>, 2, 2},
+    {"builtins.list.__mul__", binary<pycompat::kMultiply>, 2, 2},
+    {"builtins.list.__rmul__", binary<pycompat::kMultiply>, 2, 2},
     {"builtins.list.__reversed__", reversed, 1, 1},
     {"builtins.list.__eq__", compare<Py_EQ>, 2, 2},
     {"builtins.list.__ne__", compare<Py_NE>, 2, 2},
@@ -310,9 +310,9 @@ constexpr ModelRow kRows[] = {
     {"builtins.tuple.__iter__", iterate, 1, 1},
     {"builtins.tuple.__contains__", contains, 2, 2},
     {"builtins.tuple.__new__", tuple_new, 1, 2},
-    {"builtins.tuple.__add__", binary<0>, 2, 2},
-    {"builtins.tuple.__mul__", binary<5>, 2, 2},
-    {"builtins.tuple.__rmul__", binary<5>, 2, 2},
+    {"builtins.tuple.__add__", binary<pycompat::kAdd>, 2, 2},
+    {"builtins.tuple.__mul__", binary<pycompat::kMultiply>, 2, 2},
+    {"builtins.tuple.__rmul__", binary<pycompat::kMultiply>, 2, 2},
     {"builtins.tuple.__eq__", compare<Py_EQ>, 2, 2},
     {"builtins.tuple.__ne__", compare<Py_NE>, 2, 2},
     {"builtins.tuple.__lt__", compare<Py_LT>, 2, 2},

@@ -3,9 +3,11 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
+using enum pycompat::BinaryOp;
 using pycompat::Op;
 
 template <int op>
@@ -130,34 +132,34 @@ Value* call_method_caller(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
-    {"_operator.add", binary<0>, 2, 2},
-    {"_operator.and_", binary<1>, 2, 2},
-    {"_operator.floordiv", binary<2>, 2, 2},
-    {"_operator.lshift", binary<3>, 2, 2},
-    {"_operator.matmul", binary<4>, 2, 2},
-    {"_operator.mul", binary<5>, 2, 2},
-    {"_operator.mod", binary<6>, 2, 2},
-    {"_operator.or_", binary<7>, 2, 2},
-    {"_operator.pow", binary<8>, 2, 2},
-    {"_operator.rshift", binary<9>, 2, 2},
-    {"_operator.sub", binary<10>, 2, 2},
-    {"_operator.truediv", binary<11>, 2, 2},
-    {"_operator.xor", binary<12>, 2, 2},
-    {"_operator.iadd", binary<13>, 2, 2},
-    {"_operator.iand", binary<14>, 2, 2},
-    {"_operator.ifloordiv", binary<15>, 2, 2},
-    {"_operator.ilshift", binary<16>, 2, 2},
-    {"_operator.imatmul", binary<17>, 2, 2},
-    {"_operator.imul", binary<18>, 2, 2},
-    {"_operator.imod", binary<19>, 2, 2},
-    {"_operator.ior", binary<20>, 2, 2},
-    {"_operator.ipow", binary<21>, 2, 2},
-    {"_operator.irshift", binary<22>, 2, 2},
-    {"_operator.isub", binary<23>, 2, 2},
-    {"_operator.itruediv", binary<24>, 2, 2},
-    {"_operator.ixor", binary<25>, 2, 2},
-    {"_operator.concat", binary<0>, 2, 2},
-    {"_operator.iconcat", binary<13>, 2, 2},
+    {"_operator.add", binary<kAdd>, 2, 2},
+    {"_operator.and_", binary<kAnd>, 2, 2},
+    {"_operator.floordiv", binary<kFloorDivide>, 2, 2},
+    {"_operator.lshift", binary<kLeftShift>, 2, 2},
+    {"_operator.matmul", binary<kMatrixMultiply>, 2, 2},
+    {"_operator.mul", binary<kMultiply>, 2, 2},
+    {"_operator.mod", binary<kRemainder>, 2, 2},
+    {"_operator.or_", binary<kOr>, 2, 2},
+    {"_operator.pow", binary<kPower>, 2, 2},
+    {"_operator.rshift", binary<kRightShift>, 2, 2},
+    {"_operator.sub", binary<kSubtract>, 2, 2},
+    {"_operator.truediv", binary<kTrueDivide>, 2, 2},
+    {"_operator.xor", binary<kXor>, 2, 2},
+    {"_operator.iadd", binary<kInPlace + kAdd>, 2, 2},
+    {"_operator.iand", binary<kInPlace + kAnd>, 2, 2},
+    {"_operator.ifloordiv", binary<kInPlace + kFloorDivide>, 2, 2},
+    {"_operator.ilshift", binary<kInPlace + kLeftShift>, 2, 2},
+    {"_operator.imatmul", binary<kInPlace + kMatrixMultiply>, 2, 2},
+    {"_operator.imul", binary<kInPlace + kMultiply>, 2, 2},
+    {"_operator.imod", binary<kInPlace + kRemainder>, 2, 2},
+    {"_operator.ior", binary<kInPlace + kOr>, 2, 2},
+    {"_operator.ipow", binary<kInPlace + kPower>, 2, 2},
+    {"_operator.irshift", binary<kInPlace + kRightShift>, 2, 2},
+    {"_operator.isub", binary<kInPlace + kSubtract>, 2, 2},
+    {"_operator.itruediv", binary<kInPlace + kTrueDivide>, 2, 2},
+    {"_operator.ixor", binary<kInPlace + kXor>, 2, 2},
+    {"_operator.concat", binary<kAdd>, 2, 2},
+    {"_operator.iconcat", binary<kInPlace + kAdd>, 2, 2},
     {"_operator.lt", compared<Py_LT>, 2, 2},
     {"_operator.le", compared<Py_LE>, 2, 2},
     {"_operator.eq", compared<Py_EQ>, 2, 2},

@@ -3,11 +3,12 @@
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/model.h"
 #include "capture/interpreter/sets.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
 
-constexpr int kAnd = 1, kOr = 7, kSubtract = 10, kXor = 12;
+using enum pycompat::BinaryOp;
 
 SetValue* self_of(Interpreter& in, CallArgs& args) {
   Value* self = args.positional[0];

@@ -7,11 +7,12 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/model.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
 
-// In the order of CPython's NB_* numbers; null: not computed by a graph.
+// By BinaryOp; null: not computed by a graph.
 constexpr const char* kBinary[] = {"add",   nullptr, "floordiv", nullptr, nullptr,   "mul",  "mod",
                                    nullptr, "pow",   nullptr,    "sub",   "truediv", nullptr};
 constexpr const char* kCompare[] = {"lt", "le", "eq", "ne", "gt", "ge"};
@@ -82,8 +83,7 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
 }
 
 Value* number_binary(Interpreter& in, int op, Value* a, Value* b) {
-  constexpr int kInPlace = 13;
-  const char* name = kBinary[op % kInPlace];
+  const char* name = kBinary[pycompat::plain_form(op)];
   if (!name) needs_number("in an operator that a graph does not compute");
   return number_result(in, name, a, b);
 }

@@ -6,12 +6,12 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
 
-// CPython's NB_* numbers of the operators.
-constexpr int kAnd = 1, kOr = 7, kSubtract = 10, kXor = 12;
+using enum pycompat::BinaryOp;
 
 /// The element as an object that never changes; null if only the program knows it.
 Ref fixed_element(Interpreter& in, Value* item) {
@@ -95,6 +95,14 @@ SetValue* set_part(Interpreter& in, Value* value) {
   if (!object->base && object->object && PyAnySet_Check(object->object.get()))
     object->base = outside_set(in, object->object.get(), object->source);
   return as<SetValue>(object->base);
+}
+
+SetValue* set_operand(Interpreter& in, Value* value) {
+  if (auto* set = as<SetValue>(value)) return set;
+  if (auto* view = as<ViewValue>(value); view && view->part != ViewValue::Part::Values)
+    return set_from(in, in.list(in.unpack(view)), &PySet_Type);
+  if (value->kind != Kind::Constant || in.type_of(value) != &PyFrozenSet_Type) return nullptr;
+  return set_from(in, value, &PyFrozenSet_Type);
 }
 
 SetValue* make_set(Interpreter& in, const std::vector<Value*>& items, PyTypeObject* type) {

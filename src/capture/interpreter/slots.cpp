@@ -7,6 +7,7 @@
 #include "capture/interpreter/handlers.h"
 #include "capture/interpreter/keys.h"
 #include "capture/interpreter/model.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
@@ -62,7 +63,7 @@ Value* combine(Interpreter& in, CallArgs& args) {
   return reflected ? in.binary(op, b, a) : in.binary(op, a, b);
 }
 
-constexpr int kAnd = 1, kOr = 7, kSubtract = 10, kXor = 12, kInPlace = 13;
+using enum pycompat::BinaryOp;
 
 constexpr SlotRow kRows[] = {
     {"__contains__", 2, contains},

@@ -1,11 +1,12 @@
 #include "capture/interpreter/varying_numbers.h"
 
 #include "capture/interpreter/known_types.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
 
-constexpr int kInPlace = 13;  // NB_INPLACE_ADD: from there on the same operators again
+using enum pycompat::BinaryOp;
 
 /// An operator on numbers. Divisors must be constants other than 0.
 struct Row {
@@ -14,8 +15,12 @@ struct Row {
   bool divides, ints;  // `ints`: of two ints too
 };
 constexpr Row kRows[] = {
-    {0, "_operator.add", false, true}, {10, "_operator.sub", false, true},    {5, "_operator.mul", false, true},
-    {6, "_operator.mod", true, true},  {2, "_operator.floordiv", true, true}, {11, "_operator.truediv", true, false},
+    {kAdd, "_operator.add", false, true},
+    {kSubtract, "_operator.sub", false, true},
+    {kMultiply, "_operator.mul", false, true},
+    {kRemainder, "_operator.mod", true, true},
+    {kFloorDivide, "_operator.floordiv", true, true},
+    {kTrueDivide, "_operator.truediv", true, false},
 };
 
 const OpaqueValue* as_made(Value* value) {
@@ -66,7 +71,7 @@ Value* varying_result(Interpreter& in, int op, Value* a, Value* b) {
   PyTypeObject *left = number_class(a), *right = number_class(b);
   bool left_varies = left && is_varying(in, a), right_varies = right && is_varying(in, b);
   if (!left || !right || !(left_varies || right_varies)) return nullptr;
-  int plain = op >= kInPlace ? op - kInPlace : op;
+  const int plain = pycompat::plain_form(op);
   for (const Row& row : kRows) {
     if (row.op != plain) continue;
     bool ints = left == &PyLong_Type && right == &PyLong_Type;

@@ -6,7 +6,7 @@
 /// does, which are only appended to.
 namespace stator::capture {
 
-/// The result of the operator (by NB_* number) where one of the operands is such a number: made when the plan ends, and
+/// The result of the operator (a BinaryOp) where one of the operands is such a number: made when the plan ends, and
 /// known to raise nothing. Null for anything else.
 Value* varying_result(Interpreter& in, int op, Value* a, Value* b);
 /// Breaks if the value is such a result: it is looked at.
