@@ -9,7 +9,7 @@
 #include "capture/guards/global_state.h"
 #include "capture/interpreter/interpreter.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/model.h"
+#include "capture/interpreter/models/model.h"
 #include "capture/pycompat/evaluation.h"
 #include "capture/pycompat/facts.h"
 #include "compile/compiled_function.h"

@@ -4,9 +4,9 @@
 #include <unordered_set>
 
 #include "capture/guards/literals.h"
-#include "capture/interpreter/classes.h"
-#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/opcodes/handlers.h"
 #include "core/base/check.h"
 
 namespace stator::capture {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "capture/interpreter/generators.h"
 #include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/iteration/generators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/pycompat/lifetime.h"
 

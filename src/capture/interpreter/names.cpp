@@ -1,6 +1,6 @@
 // Globals, builtins, closure cells and imports.
-#include "capture/interpreter/handlers.h"
-#include "capture/interpreter/keys.h"
+#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 

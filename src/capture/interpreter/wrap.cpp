@@ -1,15 +1,15 @@
 // Outside objects become values here.
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
-#include "capture/interpreter/arrays.h"
-#include "capture/interpreter/handlers.h"
-#include "capture/interpreter/hooks.h"
-#include "capture/interpreter/iterators.h"
-#include "capture/interpreter/keys.h"
+#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/containers/sets.h"
+#include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/numbers.h"
-#include "capture/interpreter/sets.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/hooks.h"
+#include "capture/interpreter/torch/numbers.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {

@@ -1,0 +1,100 @@
+// Attributes of functions: fields that the class describes, and the function's own __dict__.
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/opcodes/handlers.h"
+
+namespace stator::capture {
+namespace {
+
+// Fields of a function that a program may write; the others hang on its code and globals.
+constexpr const char* kFields[] = {"__name__", "__qualname__",    "__module__",
+                                   "__doc__",  "__annotations__", "__type_params__"};
+
+bool is_field(const std::string& name) {
+  for (const char* field : kFields)
+    if (name == field) return true;
+  return false;
+}
+
+/// What MAKE_FUNCTION gives a new function, from its code and globals.
+Value* fresh_field(Interpreter& in, FunctionValue* function, const std::string& name) {
+  PyCodeObject* code = function->code;
+  if (name == "__name__") return in.constant(code->co_name);
+  if (name == "__qualname__") return in.constant(code->co_qualname);
+  if (name == "__code__") return in.constant(reinterpret_cast<PyObject*>(code));
+  if (name == "__defaults__") return function->defaults ? function->defaults : in.none();
+  if (name == "__kwdefaults__") return function->kwdefaults ? function->kwdefaults : in.none();
+  if (name == "__type_params__") return in.tuple({});
+  if (name == "__doc__") {
+    PyObject* consts = code->co_consts;
+    PyObject* first = PyTuple_GET_SIZE(consts) ? PyTuple_GET_ITEM(consts, 0) : Py_None;
+    return PyUnicode_Check(first) ? static_cast<Value*>(in.constant(first)) : in.none();
+  }
+  if (name == "__module__") {
+    static PyObject* const key = PyUnicode_InternFromString("__name__");
+    PyObject* module = PyDict_GetItemWithError(function->globals, key);
+    if (!module) return in.none();
+    return in.wrap(module, in.sources().child(function->globals_source, SourceKind::DictItem, 0, key, module));
+  }
+  if (name == "__annotations__") {
+    DictValue* annotations = in.dict();
+    if (function->annotations) {
+      std::vector<Value*> pairs = in.unpack(function->annotations);
+      for (size_t i = 0; i + 1 < pairs.size(); i += 2) in.dict_set(annotations, pairs[i], pairs[i + 1]);
+    }
+    return annotations;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
+  std::string text = text_of(name);
+  if (auto written = function->fields.find(text); written != function->fields.end()) return written->second;
+  PyObject* on_class = _PyType_Lookup(&PyFunction_Type, name);
+  if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), function);
+  if (!function->function) {
+    if (text == "__dict__" || !on_class) {
+      if (!function->own) function->own = in.dict();
+      return text == "__dict__" ? function->own : in.dict_get(function->own, in.constant(name));
+    }
+    Value* field = fresh_field(in, function, text);
+    if (!field) unknown_attribute(&PyFunction_Type, name, "of a function made in the program");
+    if (text == "__annotations__") function->fields[text] = field;
+    return field;
+  }
+  if (function->own && !on_class)
+    if (Value* found = in.dict_get(function->own, in.constant(name))) return found;
+  Ref found = Ref::steal(PyObject_GetAttr(function->function.get(), name));
+  if (!found) {
+    PyErr_Clear();
+    in.guard(function->source, FactKind::NoAttribute, name);
+    return nullptr;
+  }
+  if (text == "__dict__") {
+    PyObject** place = _PyObject_GetDictPtr(function->function.get());
+    if (!place || !*place || function->own) unknown_attribute(&PyFunction_Type, name, "of a function that was changed");
+    return in.wrap(*place, instance_dict_source(in, function->source, *place));
+  }
+  if (text == "__globals__") return in.wrap(function->globals, function->globals_source);
+  return in.wrap(found.get(),
+                 in.sources().child(function->source, SourceKind::Attribute, kClassField, name, found.get()));
+}
+
+void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name, Value* to) {
+  in.refuse_frozen(function);
+  std::string text = text_of(name);
+  if (is_field(text)) {
+    function->fields[text] = to;
+  } else if (_PyType_Lookup(&PyFunction_Type, name)) {
+    throw Break{BreakId::mutation, "attribute '" + text + "' of a function"};
+  } else {
+    if (!function->own) function->own = in.dict();
+    in.dict_set(function->own, in.constant(name), to);
+  }
+  if (function->function) in.effects.push_back({EffectKind::SetAttr, function, in.constant(name), to});
+}
+
+}  // namespace stator::capture

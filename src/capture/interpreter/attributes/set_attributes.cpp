@@ -1,0 +1,266 @@
+// Attribute writes and deletions, by CPython's own rules.
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/classes/stand_ins.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/pycompat/facts.h"
+
+#include <structmember.h>
+
+namespace stator::capture {
+namespace {
+
+/// `__set__` or `__delete__` of a descriptor class written in Python; false if it has none.
+bool call_descriptor(Interpreter& in, PyObject* descriptor, const char* method, std::vector<Value*> rest) {
+  PyTypeObject* type = Py_TYPE(descriptor);
+  Ref name = Ref::steal(PyUnicode_InternFromString(method));
+  PyObject* found = _PyType_Lookup(type, name.get());
+  if (!found || !PyFunction_Check(found)) return false;
+  in.guard_class(type);
+  Value* self = in.wrap(descriptor, in.sources().pinned(descriptor, type->tp_name));
+  in.call(in.bind_descriptor(found, type, self, name.get()), arguments(std::move(rest)));
+  return true;
+}
+
+/// A property's setter or deleter, called on the object; false if it has none.
+bool call_property(Interpreter& in, PyObject* property, const char* part, std::vector<Value*> args) {
+  Ref function = Ref::steal(PyObject_GetAttrString(property, part));
+  if (!function || function.get() == Py_None) return false;
+  in.call(in.wrap(function.get(), in.sources().pinned(function.get(), part)), arguments(std::move(args)));
+  return true;
+}
+
+[[noreturn]] void refused_property(Interpreter& in, ObjectValue* object, PyObject* name, const char* what) {
+  in.raise(PyExc_AttributeError,
+           "property '" + text_of(name) + "' of '" + object->type->tp_name + "' object has no " + what);
+}
+
+/// Whether instances have a place for an attribute that their class does not describe.
+bool has_dict(ObjectValue* object) {
+  if (object->object) return _PyObject_GetDictPtr(object->object.get()) || object->type->tp_dictoffset;
+  return object->type->tp_dictoffset != 0 || (object->type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
+}
+
+/// What the instance itself has under this name; null if nothing.
+Ref held_now(PyObject* object, PyObject* name) {
+  PyObject* on_class = _PyType_Lookup(Py_TYPE(object), name);
+  if (on_class && Py_TYPE(on_class) == &PyMemberDescr_Type) {
+    Ref held = Ref::steal(Py_TYPE(on_class)->tp_descr_get(on_class, object, nullptr));
+    if (!held) PyErr_Clear();
+    return held;
+  }
+  PyObject *dict = nullptr, *key = nullptr, *value = nullptr;
+  if (stator_instance_dict(object, &dict) == kStatorDictObject) return Ref::borrow(stator_dict_get_str(dict, name));
+  for (Py_ssize_t position = 0; stator_inline_next(object, &position, &key, &value);)
+    if (key == name) return Ref::borrow(value);
+  return {};
+}
+
+/// Whether the class keeps a place for this name beside the instance's dict.
+bool is_slot(const ObjectValue* object, PyObject* name) {
+  PyObject* on_class = _PyType_Lookup(object->type, name);
+  return on_class && Py_TYPE(on_class) == &PyMemberDescr_Type;
+}
+
+void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
+  if (!object->object && !object->own) object->own = in.dict();
+  // An instance that is made keeps both together: nobody sees its dict where its class has slots.
+  if (object->own && !(object->object && is_slot(object, name))) {
+    in.dict_set(object->own, in.constant(name), to);
+    in.mutated(object->own);
+    return;
+  }
+  if (Value** written = object->find(name)) {
+    *written = to;
+  } else {
+    in.let_go(held_now(object->object.get(), name).get());
+    object->attributes.push_back({Ref::borrow(name), to});
+  }
+  in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
+}
+
+/// Whether storing the submodule that stands there already changes nothing at all.
+bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, Value* known, DictValue* holder) {
+  static PyObject* const modules = PyUnicode_InternFromString("_modules");
+  static PyObject* const transient = PyUnicode_InternFromString("_non_persistent_buffers_set");
+  static PyObject* const hooks = known_object("torch.nn.modules.module._global_module_registration_hooks");
+  if (known != to || holder != own_attr(in, module, modules) || own_attr(in, module, name)) return false;
+  Value* buffers = own_attr(in, module, transient);
+  if (!buffers || in.contains(buffers, in.constant(name))) return false;
+  return *in.length_of(in.wrap(hooks, in.sources().pinned(hooks, "_global_module_registration_hooks"))) == 0;
+}
+
+enum class Stored : uint8_t { Member, Plain, No };
+
+/// What nn.Module.__setattr__ does on an outside module in most cases: a buffer is stored, or a submodule that stands
+/// there already; what is no member is a plain attribute. The rest is left to its code.
+Stored store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* to) {
+  auto* tensor = as<TensorValue>(to);
+  bool is_module = to->kind == Kind::Object && PyType_IsSubtype(in.type_of(to), module_class());
+  bool is_parameter = tensor && tensor->type == TorchTracer::parameter_type();
+  DictValue* holder = nullptr;
+  Value* known = module_member(in, module, name, &holder);
+  if (is_module && known && is_stored(in, module, name, to, known, holder)) return Stored::Member;
+  if (is_module || is_parameter) return Stored::No;
+  if (!known) return Stored::Plain;
+  static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
+  bool is_buffer = holder == own_attr(in, module, buffers);
+  if (!is_buffer || !(tensor || in.is_same(to, in.none()))) return Stored::No;
+  // Hooks on registration would see it.
+  static PyObject* const hooks = known_object("torch.nn.modules.module._global_buffer_registration_hooks");
+  Value* registered = in.wrap(hooks, in.sources().pinned(hooks, "_global_buffer_registration_hooks"));
+  if (*in.length_of(registered) > 0) return Stored::No;
+  in.dict_set(holder, in.constant(name), to);
+  in.mutated(holder);
+  return Stored::Member;
+}
+
+/// Data of a class. Its methods, special ones above all, are found in too many ways to be changed half-way.
+void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* to) {
+  if (Prototype* prototype = in.prototypes.find(reinterpret_cast<PyObject*>(type))) {
+    static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
+    PyTypeObject* meta = Py_TYPE(type);
+    if (meta->tp_setattro == PyType_Type.tp_setattro) return set_prototype_attr(in, *prototype, name, to);
+    Value* writer = in.bind_descriptor(_PyType_Lookup(meta, setattr), meta, in.constant(prototype->object), setattr);
+    in.call(writer, arguments({in.constant(name), to}));
+    return;
+  }
+  in.guard_class(type);
+  PyObject* present = _PyType_Lookup(type, name);
+  bool plain = Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+               !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !_PyType_Lookup(Py_TYPE(type), name);
+  bool data = to->kind != Kind::Function && to->kind != Kind::Method && to->kind != Kind::Object &&
+              !(present && Py_TYPE(present)->tp_descr_get) && text_of(name).rfind("__", 0) != 0;
+  if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
+  for (const Source* root : in.sources().roots())
+    if (root->kind == SourceKind::Pinned && root->object.get() == type->tp_dict)
+      throw Break{BreakId::mutation, "a class that was looked through is written to"};
+  ConstantValue* key = in.constant(name);
+  auto& written = in.classes_written[type];
+  written.insert(written.begin(), {key->object.get(), to});
+  in.effects.push_back({EffectKind::SetAttr, in.constant(reinterpret_cast<PyObject*>(type)), key, to});
+}
+
+}  // namespace
+
+Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
+  if (in.classes_written.empty()) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    auto found = in.classes_written.find(base);
+    if (found != in.classes_written.end())
+      for (auto& [key, value] : found->second)
+        if (PyUnicode_Compare(key, name) == 0) return value;
+    if (base->tp_dict && PyDict_Contains(base->tp_dict, name) == 1) return nullptr;
+  }
+  return nullptr;
+}
+
+void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
+  static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
+  static PyObject* const module_setattr = known_object("torch.nn.Module.__setattr__");
+  if (auto* function = as<FunctionValue>(value)) return set_function_attr(*this, function, name, to);
+  if (auto* tensor = as<TensorValue>(value)) return set_tensor_attribute(*this, tensor, name, to);
+  if (auto* constant = as<ConstantValue>(value);
+      constant && PyModule_Check(constant->object.get()) && Py_TYPE(constant->object.get()) == &PyModule_Type)
+    return store_global(*this, PyModule_GetDict(constant_of(constant)), name, to);
+  if (auto* constant = as<ConstantValue>(value); constant && PyType_Check(constant->object.get()))
+    return set_class_attr(*this, reinterpret_cast<PyTypeObject*>(constant_of(constant)), name, to);
+  auto* object = as<ObjectValue>(value);
+  if (!object)
+    throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
+  guard_class(object->type);
+  PyObject* writer = _PyType_Lookup(object->type, setattr);
+  Stored stored = object->type->tp_setattro == PyObject_GenericSetAttr ? Stored::Plain : Stored::No;
+  if (writer == module_setattr && object->object) stored = store_member(*this, object, name, to);
+  if (stored == Stored::Member) return;
+  if (stored == Stored::No) {
+    static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
+    if (writer == object_setattr) return plain_set_attr(*this, object, name, to);
+    if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
+    call(bind_descriptor(writer, object->type, object, setattr), arguments({constant(name), to}));
+    return;
+  }
+  plain_set_attr(*this, object, name, to);
+}
+
+void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
+  in.refuse_frozen(object);
+  PyObject* on_class = _PyType_Lookup(object->type, name);
+  if (!on_class || !is_data_descriptor(on_class)) {
+    if (!has_dict(object)) {
+      if (!on_class) raise_no_attribute(in, object, name);
+      in.raise(PyExc_AttributeError,
+               "'" + std::string(object->type->tp_name) + "' object attribute '" + text_of(name) + "' is read-only");
+    }
+    return store(in, object, name, to);
+  }
+  PyTypeObject* kind = Py_TYPE(on_class);
+  if (kind == &PyProperty_Type) {
+    if (!call_property(in, on_class, "fset", {object, to})) refused_property(in, object, name, "setter");
+  } else if (is_exception_class(object->type) && (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)) {
+    if (!set_exception_field(in, object, name, to))
+      throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of an exception"};
+  } else if (kind == &PyMemberDescr_Type) {
+    if (reinterpret_cast<PyMemberDescrObject*>(on_class)->d_member->flags & READONLY)
+      in.raise(PyExc_AttributeError, "readonly attribute");
+    store(in, object, name, to);
+  } else if (!call_descriptor(in, on_class, "__set__", {object, to})) {
+    throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' through a descriptor"};
+  }
+}
+
+void Interpreter::del_attr(Value* value, PyObject* name) {
+  static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
+  static PyObject* const module_delattr = known_object("torch.nn.Module.__delattr__");
+  auto* object = as<ObjectValue>(value);
+  auto* known = as<ConstantValue>(value);
+  Prototype* prototype = known ? prototypes.find(known->object.get()) : nullptr;
+  if (prototype && PyType_Check(known->object.get()) &&
+      Py_TYPE(known->object.get())->tp_setattro == PyType_Type.tp_setattro)
+    return set_prototype_attr(*this, *prototype, name, nullptr);
+  if (!object) throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "'"};
+  guard_class(object->type);
+  PyObject* deleter = _PyType_Lookup(object->type, delattr);
+  if (object->type->tp_setattro == PyObject_GenericSetAttr) return plain_del_attr(*this, object, name);
+  static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
+  if (deleter == object_delattr) return plain_del_attr(*this, object, name);
+  if (!PyFunction_Check(deleter) || (deleter == module_delattr && object->object))
+    throw Break{BreakId::mutation, "a class with its own __delattr__"};
+  call(bind_descriptor(deleter, object->type, object, delattr), arguments({constant(name)}));
+}
+
+void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
+  in.refuse_frozen(object);
+  PyObject* on_class = _PyType_Lookup(object->type, name);
+  if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class) != &PyMemberDescr_Type) {
+    if (Py_TYPE(on_class) == &PyProperty_Type) {
+      if (!call_property(in, on_class, "fdel", {object})) refused_property(in, object, name, "deleter");
+    } else if (!call_descriptor(in, on_class, "__delete__", {object})) {
+      throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "' through a descriptor"};
+    }
+    return;
+  }
+  const bool is_slot = on_class && Py_TYPE(on_class) == &PyMemberDescr_Type && object->object;
+  if (!object->object && !object->own) raise_no_attribute(in, object, name);
+  if (object->own && !is_slot) {
+    if (!in.dict_delete(object->own, in.constant(name))) raise_no_attribute(in, object, name);
+    in.mutated(object->own);
+    return;
+  }
+  // Only what the instance itself has can go.
+  if (is_slot && !generic_attr(in, object, name)) in.raise(PyExc_AttributeError, text_of(name));
+  if (!is_slot && !own_attr(in, object, name)) raise_no_attribute(in, object, name);
+  if (Value** written = object->find(name)) {
+    *written = nullptr;
+  } else {
+    in.let_go(held_now(object->object.get(), name).get());
+    object->attributes.push_back({Ref::borrow(name), nullptr});
+  }
+  in.effects.push_back({EffectKind::DelAttr, object, in.constant(name), nullptr});
+}
+
+}  // namespace stator::capture

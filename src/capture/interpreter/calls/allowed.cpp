@@ -1,0 +1,83 @@
+#include "capture/interpreter/calls/allowed.h"
+
+#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/model.h"
+#include "capture/interpreter/overrides.h"
+
+namespace stator::capture {
+
+namespace {
+
+/// Where it is kept which callables were allowed, as a set of their addresses.
+struct AllowedRow {
+  const char *module, *table, *set;  // no set: the table is one
+};
+constexpr AllowedRow kRows[] = {
+    {"stator.allowed", "addresses", nullptr},
+    {"torch._dynamo.trace_rules", "_allowed_callable_ids", "function_ids"},
+    {"torch._dynamo.trace_rules", "_nonstrict_trace_callable_ids", "function_ids"},
+};
+
+}  // namespace
+
+bool is_allowed_in_graph(PyObject* callable) {
+  Ref id = Ref::steal(PyLong_FromVoidPtr(callable));
+  bool is_allowed = false;
+  for (const AllowedRow& row : kRows) {
+    // Not imported for this: where it is not, nobody has said so.
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), row.module);
+    Ref table = module ? Ref::steal(PyObject_GetAttrString(module, row.table)) : Ref();
+    Ref ids = table && row.set ? Ref::steal(PyObject_GetAttrString(table.get(), row.set)) : std::move(table);
+    is_allowed = is_allowed || (ids && PySet_Check(ids.get()) && PySet_Contains(ids.get(), id.get()) == 1);
+  }
+  PyErr_Clear();
+  return is_allowed;
+}
+
+PyCodeObject* allowed_code(const Frame* frame) {
+  for (; frame->caller; frame = frame->caller)
+    if (frame->function && frame->function->function && is_allowed_in_graph(frame->function->function.get()))
+      return frame->function->code;
+  return nullptr;
+}
+
+static Ref call_object(Interpreter& in, FunctionValue* function, const CallArgs& args) {
+  Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
+  for (size_t i = 0; i < args.positional.size(); ++i)
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), in.to_torch(args.positional[i]).release());
+  Ref keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) PyDict_SetItem(keywords.get(), name.get(), in.to_torch(value).get());
+  return Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.allowed.AllowedCall"), function->function.get(),
+                                                 positional.get(), keywords.get(), nullptr));
+}
+
+static std::vector<PyObject*> items_of(PyObject* tuple) {
+  std::vector<PyObject*> items;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) items.push_back(PyTuple_GET_ITEM(tuple, i));
+  return items;
+}
+
+Value* call_as_node(Interpreter& in, FunctionValue* function, const CallArgs& args) {
+  const std::string what = name_of(function->function.get());
+  in.node_failed = true;
+  if (in.in_transform) throw Break{BreakId::unknown_call, what + " inside of a transform"};
+  if (has_active_mode(in) || is_overridden(in, args))
+    throw Break{BreakId::unknown_call, what + ", and what it calls may be overridden"};
+  // It may look at what the program has changed, which a plan writes back when it ends.
+  if (!in.effects.empty()) throw Break{BreakId::mutation, what + " after a change of something outside"};
+  in.guard(function->source, FactKind::Identity, function->function.get());
+  Ref call = call_object(in, function, args);
+  if (!call) raise_current(in);
+  in.locate();
+  Ref traced = in.torch.run_on_fakes([&] { return PyObject_CallMethod(call.get(), "trace", nullptr); });
+  if (!traced) in.torch_failed(what.c_str());
+  PyObject *result, *given, *made;
+  if (!PyArg_ParseTuple(traced.get(), "OO!O!", &result, &PyTuple_Type, &given, &PyTuple_Type, &made)) raise_current(in);
+  if (!in.torch.add_call(call.get(), items_of(given), made, CallNode::Lasting)) in.torch_failed(what.c_str());
+  Value* value = in.wrap_result(result);
+  in.node_failed = false;
+  return value;
+}
+
+}  // namespace stator::capture

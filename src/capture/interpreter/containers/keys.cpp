@@ -1,0 +1,262 @@
+#include "capture/interpreter/containers/keys.h"
+
+#include "capture/guards/literals.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/nesting.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/torch/overrides.h"
+#include "capture/pycompat/facts.h"
+
+namespace stator::capture {
+namespace {
+
+PyObject* const kHashName = PyUnicode_InternFromString("__hash__");
+PyObject* const kEqName = PyUnicode_InternFromString("__eq__");
+
+[[noreturn]] void unhashable(Interpreter& in, Value* key) {
+  in.raise(PyExc_TypeError, std::string("unhashable type: '") + in.type_of(key)->tp_name + "'");
+}
+
+/// CPython's hash of a tuple, from the hashes of its items (xxHash's mixing step).
+Py_hash_t tuple_hash(const std::vector<Py_hash_t>& lanes) {
+  constexpr uint64_t kPrime1 = 11400714785074694791ULL, kPrime2 = 14029467366897019727ULL,
+                     kPrime5 = 2870177450012600261ULL;
+  uint64_t sum = kPrime5;
+  for (Py_hash_t lane : lanes) {
+    sum += static_cast<uint64_t>(lane) * kPrime2;
+    sum = (sum << 31) | (sum >> 33);
+    sum *= kPrime1;
+  }
+  sum += lanes.size() ^ (kPrime5 ^ 3527539ULL);
+  return sum == static_cast<uint64_t>(-1) ? 1546275796 : static_cast<Py_hash_t>(sum);
+}
+
+Py_hash_t address_hash(const void* address, bool* exact) {
+  if (exact) *exact = false;
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(address) >> 4);
+}
+
+Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
+  static PyObject* const by_address = known_object("builtins.object.__hash__");
+  in.guard_class(object->type);
+  PyObject* found = _PyType_Lookup(object->type, kHashName);
+  if (!found || found == Py_None) unhashable(in, object);
+  if (found == by_address) return address_hash(object, exact);
+  if (!PyFunction_Check(found)) {
+    if (SequenceValue* tuple = in.list_part(object); tuple && tuple->kind == Kind::Tuple)
+      return key_hash(in, tuple, exact);
+    throw Break{BreakId::unknown_object, std::string("the hash of a ") + object->type->tp_name};
+  }
+  PyObject* number = in.constant_of(in.call(in.bind_descriptor(found, object->type, object, kHashName), {}));
+  if (!number || !PyLong_Check(number)) throw Break{BreakId::raises, "__hash__ gave no int"};
+  // An int that fits is the hash as it is; only a larger one is folded as ints are.
+  Py_ssize_t hash = PyLong_AsSsize_t(number);
+  if (hash == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return PyObject_Hash(number);
+  }
+  return hash == -1 ? -2 : hash;
+}
+
+Ref literal_key(Interpreter& in, Value* key) {
+  switch (key->kind) {
+    case Kind::Constant:
+    case Kind::Slice:
+    case Kind::Tuple:
+      return in.literal_of(key);
+    case Kind::Set:
+      return static_cast<SetValue*>(key)->type == &PyFrozenSet_Type ? in.literal_of(key) : Ref();
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
+  Nesting nesting;
+  if (Ref literal = literal_key(in, key)) {
+    Py_hash_t hash = PyObject_Hash(literal.get());
+    if (hash == -1) raise_current(in);
+    if (exact && key->kind == Kind::Constant && !static_cast<ConstantValue*>(key)->literal &&
+        Py_TYPE(literal.get())->tp_hash == PyBaseObject_Type.tp_hash)
+      *exact = false;
+    return hash;
+  }
+  switch (key->kind) {
+    case Kind::Constant: {
+      // A class that the program made: each run has another one.
+      PyObject* object = in.constant_of(key);
+      if (Py_TYPE(object)->tp_hash != PyType_Type.tp_hash)
+        throw Break{BreakId::unknown_object, "the hash of a class by its metaclass"};
+      if (exact) *exact = false;
+      return PyObject_Hash(object);
+    }
+    case Kind::List:
+    case Kind::Dict:
+      unhashable(in, key);
+    case Kind::View:
+    case Kind::Slice:
+      // Values of a dict have one, and so have slices in some versions.
+      if (in.type_of(key)->tp_hash != PyObject_HashNotImplemented)
+        throw Break{BreakId::unknown_object, std::string("the hash of a ") + in.type_of(key)->tp_name};
+      unhashable(in, key);
+    case Kind::Set: {
+      auto* set = static_cast<SetValue*>(key);
+      if (set->type != &PyFrozenSet_Type) unhashable(in, key);
+      if (exact) *exact = false;
+      Py_hash_t hash = static_cast<Py_hash_t>(set_size(set));
+      for (auto& entry : set->table->entries)
+        if (entry.key) hash ^= key_hash(in, entry.key);
+      return hash;
+    }
+    case Kind::Tuple: {
+      auto* tuple = static_cast<SequenceValue*>(key);
+      std::vector<Py_hash_t> lanes;
+      for (size_t i = 0; i < tuple->items.size(); ++i) lanes.push_back(key_hash(in, in.item(tuple, i), exact));
+      return tuple_hash(lanes);
+    }
+    case Kind::Method: {
+      auto* method = static_cast<MethodValue*>(key);
+      return key_hash(in, method->function, exact) ^ address_hash(method->self, exact);
+    }
+    case Kind::Object:
+      return object_hash(in, static_cast<ObjectValue*>(key), exact);
+    case Kind::Array:
+      throw Break{BreakId::raises, "an array as a key"};
+    case Kind::Number:
+    case Kind::Text:
+      needs_number("as a key");
+    case Kind::Tensor:
+      if (is_asked(in, static_cast<TensorValue*>(key), "__hash__"))
+        throw Break{BreakId::tensor_subclass, "the hash of a tensor"};
+      return address_hash(key, exact);
+    default:
+      refuse_result(key);
+      return address_hash(key, exact);
+  }
+}
+
+/// One that `dataclasses` wrote, which only looks at fields.
+static bool is_generated_hash(PyTypeObject* type, PyObject* function) {
+  static PyObject* const params = PyUnicode_InternFromString("__dataclass_params__");
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (PyUnicode_CompareWithASCIIString(code->co_filename, "<string>") != 0 ||
+      PyUnicode_CompareWithASCIIString(code->co_qualname, "__create_fn__.<locals>.__hash__") != 0)
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* names = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+    if (PyDict_GetItemWithError(names, kHashName) == function) return PyDict_GetItemWithError(names, params) != nullptr;
+  }
+  return false;
+}
+
+bool hashes_aloud(Interpreter& in, Value* key) {
+  if (key->kind == Kind::Tuple) {
+    auto* tuple = static_cast<SequenceValue*>(key);
+    for (size_t i = 0; i < tuple->items.size(); ++i)
+      if (hashes_aloud(in, in.item(tuple, i))) return true;
+    return false;
+  }
+  if (key->kind != Kind::Object) return false;
+  PyObject* found = _PyType_Lookup(static_cast<ObjectValue*>(key)->type, kHashName);
+  if (!found || !PyFunction_Check(found)) return false;
+  return !is_generated_hash(static_cast<ObjectValue*>(key)->type, found);
+}
+
+void refuse_rehash(Interpreter& in, const DictValue* table) {
+  for (const DictValue::Entry& entry : table->entries)
+    if (entry.key && hashes_aloud(in, entry.key))
+      throw Break{BreakId::reconstruct, "a container whose keys have a __hash__ of their own"};
+}
+
+std::vector<std::pair<Value*, Value*>> items_to_put(Interpreter& in, Value* mapping) {
+  if (DictValue* dict = in.dict_part(mapping)) {
+    in.realise(dict);
+    refuse_rehash(in, dict);
+  }
+  return mapping_items(in, mapping);
+}
+
+bool is_identity_key(Interpreter& in, Value* key) {
+  switch (key->kind) {
+    case Kind::Tensor:
+    case Kind::Function:
+    case Kind::Iterator:
+      return true;
+    case Kind::Object:
+      return _PyType_Lookup(static_cast<ObjectValue*>(key)->type, kEqName) == known_object("builtins.object.__eq__");
+    default:
+      return false;
+  }
+}
+
+bool same_key(Interpreter& in, Value* known, Value* asked) {
+  if (known == asked) return true;
+  if (known->kind == Kind::Constant && asked->kind == Kind::Constant) {
+    PyObject *a = in.constant_of(known), *b = in.constant_of(asked);
+    if (!is_literal(a) || !is_literal(b)) return a == b;
+    Ref equal = Ref::steal(PyObject_RichCompare(a, b, Py_EQ));  // 1 == 1.0 == True as keys
+    if (!equal) raise_current(in);
+    return equal.get() == Py_True || same_though_unequal(in, known, asked);
+  }
+  if (is_identity_key(in, known) && is_identity_key(in, asked)) return in.is_same(known, asked);
+  if (known->kind == Kind::Tensor || asked->kind == Kind::Tensor) return false;
+  return same_or_equal(in, known, asked);
+}
+
+Value* outside_element(Interpreter& in, PyObject* object) {
+  if (PyTuple_CheckExact(object) && !is_literal(object)) {
+    std::vector<Value*> items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      items.push_back(outside_element(in, PyTuple_GET_ITEM(object, i)));
+    return in.tuple(std::move(items));
+  }
+  if (is_literal(object) || is_known_by_identity(object)) return in.constant(object);
+  if (!PyFunction_Check(object) && !TorchTracer::is_tensor(object) &&
+      Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash)
+    throw Break{BreakId::unknown_object, "a container whose keys have a __hash__ of their own"};
+  return in.wrap(object, in.sources().pinned(object, "key"));
+}
+
+Ref outside_key(Interpreter& in, Value* key) {
+  switch (key->kind) {
+    case Kind::Function:
+      return static_cast<FunctionValue*>(key)->function;
+    case Kind::Object:
+      return static_cast<ObjectValue*>(key)->object;
+    case Kind::Tensor:
+      return static_cast<TensorValue*>(key)->real;
+    case Kind::Tuple: {
+      auto* tuple = static_cast<SequenceValue*>(key);
+      Ref made = Ref::steal(PyTuple_New(tuple->items.size()));
+      for (size_t i = 0; i < tuple->items.size(); ++i) {
+        Ref part = outside_key(in, in.item(tuple, i));
+        if (!part) return {};
+        PyTuple_SET_ITEM(made.get(), i, part.release());
+      }
+      return made;
+    }
+    default:
+      return in.literal_of(key);
+  }
+}
+
+PyObject* plain_item(PyObject* dict, PyObject* name) {
+  if (!stator_dict_has_str_keys(dict)) {
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict, &position, &key, &value))
+      if (!is_literal(key) && !is_known_by_identity(key) &&
+          Py_TYPE(key)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+        throw Break{BreakId::unknown_object, "a container whose keys have an __eq__ of their own"};
+  }
+  PyObject* found = PyDict_GetItemWithError(dict, name);
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,355 @@
+// Classes that the program makes: statements, `type(...)`, what is told of a new class, decorators that change one, and
+// the descriptors that stand in them.
+#include "capture/guards/literals.h"
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/classes/stand_ins.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/opcodes/handlers.h"
+
+namespace stator::capture {
+namespace {
+
+[[noreturn]] void refuse(const char* what) { throw Break{BreakId::unknown_call, what}; }
+
+Ref tuple_of(const std::vector<Ref>& objects) {
+  Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
+  for (size_t i = 0; i < objects.size(); ++i)
+    PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), Ref(objects[i]).release());
+  return made;
+}
+
+/// The object of a base. What stands for other bases is asked for them: only forms of `typing` are, which run no code
+/// of the program.
+Ref base_object(Interpreter& in, Value* base) {
+  if (PyObject* object = in.constant_of(base)) return Ref::borrow(object);
+  auto* function = as<FunctionValue>(base);
+  static PyObject* const forms[] = {known_object("typing.NamedTuple"), known_object("typing.TypedDict")};
+  for (PyObject* form : forms)
+    if (function && function->function.get() == form) {
+      in.guard(function->source, FactKind::Identity, form);
+      return Ref::borrow(form);
+    }
+  refuse("a class with a base that is not known");
+}
+
+/// Bases that are classes, in place of those given.
+Ref resolved(const std::vector<Ref>& given) {
+  static PyObject* const resolve = known_object("types.resolve_bases");
+  Ref bases = tuple_of(given);
+  Ref made = Ref::steal(PyObject_CallOneArg(resolve, bases.get()));
+  if (!made) throw Break{BreakId::raises, take_error_text()};
+  return made;
+}
+
+/// The metaclass that has the say, by CPython's rule.
+PyTypeObject* most_derived(PyTypeObject* metaclass, PyObject* bases) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
+    PyTypeObject* other = Py_TYPE(PyTuple_GET_ITEM(bases, i));
+    if (PyType_IsSubtype(metaclass, other)) continue;
+    if (!PyType_IsSubtype(other, metaclass)) throw Break{BreakId::raises, "metaclass conflict"};
+    metaclass = other;
+  }
+  return metaclass;
+}
+
+/// Metaclasses that run no code of the program: the class is what they make of the namespace.
+bool is_own_factory(PyTypeObject* metaclass) {
+  static PyObject* const rows[] = {known_object("typing.NamedTupleMeta"), known_object("typing._TypedDictMeta")};
+  for (PyObject* row : rows)
+    if (row == reinterpret_cast<PyObject*>(metaclass)) return true;
+  return false;
+}
+
+/// The namespace that the body of a statement fills.
+DictValue* prepare(Interpreter& in, PyTypeObject* metaclass, Value* name, Value* bases, const CallArgs& keywords) {
+  static PyObject* const method = PyUnicode_InternFromString("__prepare__");
+  static PyObject* const plain = _PyType_Lookup(&PyType_Type, method);
+  if (_PyType_Lookup(metaclass, method) == plain || is_own_factory(metaclass)) return in.dict();
+  CallArgs args = keywords;
+  args.positional = {name, bases};
+  Value* prepared = in.call(in.get_attr(in.constant(reinterpret_cast<PyObject*>(metaclass)), method), std::move(args));
+  auto* names = as<DictValue>(prepared);
+  if (!names || names->type != &PyDict_Type || names->outside) refuse("a class with a namespace of its own kind");
+  return names;
+}
+
+Value* build_class(Interpreter& in, CallArgs& args) {
+  auto* body = as<FunctionValue>(args.positional[0]);
+  if (!body || body->function) refuse("__build_class__ of another function");
+  Value* name = args.positional[1];
+  CallArgs keywords;
+  PyTypeObject* metaclass = nullptr;
+  for (auto& [key, value] : args.keywords) {
+    if (PyUnicode_CompareWithASCIIString(key.get(), "metaclass") != 0) {
+      keywords.keywords.emplace_back(key, value);
+      continue;
+    }
+    PyObject* given = in.constant_of(value);
+    if (!given || !PyType_Check(given)) refuse("a metaclass that is no class");
+    metaclass = reinterpret_cast<PyTypeObject*>(given);
+  }
+  std::vector<Ref> given;
+  for (size_t i = 2; i < args.positional.size(); ++i) given.push_back(base_object(in, args.positional[i]));
+  Ref real = resolved(given);
+  SequenceValue* bases = in.tuple({});
+  bool is_resolved = PyTuple_GET_SIZE(real.get()) != static_cast<Py_ssize_t>(given.size());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(real.get()); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(real.get(), i);
+    if (!PyType_Check(base)) throw Break{BreakId::raises, "a base that is no class"};
+    is_resolved = is_resolved || base != given[static_cast<size_t>(i)].get();
+    bases->items.push_back(in.constant(base));
+  }
+  if (!metaclass) metaclass = PyTuple_GET_SIZE(real.get()) ? Py_TYPE(PyTuple_GET_ITEM(real.get(), 0)) : &PyType_Type;
+  metaclass = most_derived(metaclass, real.get());
+  in.guard_class(metaclass);
+  DictValue* names = prepare(in, metaclass, name, bases, keywords);
+  auto* cell = as<CellValue>(in.run_class_body(body, names));
+  static PyObject* const original = PyUnicode_InternFromString("__orig_bases__");
+  if (is_resolved)
+    in.dict_set(names, in.constant(original), in.tuple({args.positional.begin() + 2, args.positional.end()}));
+  CallArgs made_of = keywords;
+  made_of.positional = {name, bases, names};
+  if (is_own_factory(metaclass)) {
+    for (Value* base : bases->items) in.guard_class(reinterpret_cast<PyTypeObject*>(in.constant_of(base)));
+    if (cell) refuse("a named tuple with a __class__ cell");
+    return make_by_call(in, Ref::borrow(reinterpret_cast<PyObject*>(metaclass)), made_of);
+  }
+  Value* made = in.call(in.constant(reinterpret_cast<PyObject*>(metaclass)), std::move(made_of));
+  if (cell && (!cell->contents || !in.is_same(cell->contents, made)))
+    throw Break{BreakId::raises, "__class__ is not the class that was made"};
+  return made;
+}
+
+/// Classes whose instances the program may make; of others the real one is needed.
+bool may_be_base(PyTypeObject* base) {
+  PyTypeObject* native = native_base(base);
+  static PyTypeObject* const plain[] = {&PyBaseObject_Type, &PyDict_Type,  &PyList_Type,      &PyTuple_Type,
+                                        &PySet_Type,        &PyODict_Type, &PyFrozenSet_Type, &PyType_Type};
+  return std::find(std::begin(plain), std::end(plain), native) != std::end(plain) || is_exception_class(native);
+}
+
+void guard_bases(Interpreter& in, PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i)
+    in.guard_class(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
+}
+
+/// `__set_name__` of what stands in the class.
+void tell_names(Interpreter& in, Prototype& prototype) {
+  static PyObject* const name = PyUnicode_InternFromString("__set_name__");
+  Value* made = in.constant(prototype.object);
+  for (auto& [key, value] : prototype.names) {
+    PyTypeObject* type = in.type_of(value);
+    in.guard_class(type);
+    PyObject* found = _PyType_Lookup(type, name);
+    if (!found || Py_TYPE(found) == &PyMethodDescr_Type) continue;
+    try {
+      in.call(in.bind_descriptor(found, type, value, name), arguments({made, key}));
+    } catch (const Raise&) {
+      throw Break{BreakId::raises, "__set_name__ raises"};
+    }
+  }
+}
+
+/// `__init_subclass__` of the bases. That of `typing.Generic` notes the parameters of the class, on the class alone.
+void tell_bases(Interpreter& in, Prototype& prototype, const CallArgs& keywords) {
+  static PyObject* const name = PyUnicode_InternFromString("__init_subclass__");
+  static PyObject* const plain = _PyType_Lookup(&PyBaseObject_Type, name);
+  static PyObject* const generic = known_object("typing.Generic");
+  auto* type = prototype.object.as<PyTypeObject>();
+  std::vector<PyObject*> tellers;
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
+    PyObject* own = reinterpret_cast<PyTypeObject*>(base)->tp_dict
+                        ? PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(base)->tp_dict, name)
+                        : nullptr;
+    if (own && own != plain) tellers.push_back(base);
+  }
+  if (tellers.empty()) {
+    if (!keywords.keywords.empty()) throw Break{BreakId::raises, "a class statement with keywords that nobody takes"};
+    return;
+  }
+  if (tellers[0] == generic) {
+    if (tellers.size() > 1) refuse("a generic class whose bases are told of it");
+    // Where the class is written in C, it calls this function with the new class.
+    static PyObject* const teller = known_object("typing._generic_init_subclass");
+    Ref bound = Ref::steal(PyObject_GetAttr(generic, name));
+    PyObject* function = bound && PyMethod_Check(bound.get()) ? PyMethod_GET_FUNCTION(bound.get()) : teller;
+    if (!function) refuse("a generic class");
+    return change_prototype(in, prototype, Ref::borrow(function), keywords);
+  }
+  auto* super = in.arena.make<SuperValue>(type, type, in.constant(prototype.object));
+  in.call(in.get_attr(super, name), keywords);
+}
+
+/// type.__new__
+Value* make_class(Interpreter& in, PyTypeObject* metaclass, CallArgs args) {
+  static PyObject* const cell_name = PyUnicode_InternFromString("__classcell__");
+  static PyObject* const module_name = PyUnicode_InternFromString("__module__");
+  static PyObject* const own_name = PyUnicode_InternFromString("__name__");
+  PyObject* name = in.constant_of(args.positional[0]);
+  auto* names = as<DictValue>(args.positional[2]);
+  if (!name || !PyUnicode_CheckExact(name) || !names || names->type != &PyDict_Type)
+    refuse("a class is made of something that is not known");
+  Statement statement{in.constant(name), nullptr, {}};
+  SequenceValue* bases = in.tuple({});
+  for (Value* base : in.unpack(args.positional[1])) {
+    PyObject* object = in.constant_of(base);
+    if (!object || !PyType_Check(object)) refuse("a class with a base that is not known");
+    auto* type = reinterpret_cast<PyTypeObject*>(object);
+    if (!may_be_base(type)) throw Break{BreakId::unknown_call, std::string("a subclass is made of ") + type->tp_name};
+    guard_bases(in, type);
+    bases->items.push_back(in.constant(object));
+  }
+  statement.bases = bases;
+  Ref real = stand_in(in, bases);
+  if (in.prototypes.find(reinterpret_cast<PyObject*>(metaclass)))
+    refuse("a class of a metaclass that the program made");
+  if (most_derived(metaclass, real.get()) != metaclass) refuse("a class with another metaclass than that of its bases");
+  CellValue* cell = nullptr;
+  bool has_module = false;
+  for (auto& [key, value] : mapping_items(in, names)) {
+    PyObject* text = in.constant_of(key);
+    if (!text || !PyUnicode_CheckExact(text)) refuse("a class with names that are no text");
+    if (PyUnicode_Compare(text, cell_name) == 0) {
+      cell = as<CellValue>(value);
+      continue;
+    }
+    if (value->kind == Kind::Cell) refuse("a class that keeps its namespace");
+    has_module = has_module || PyUnicode_Compare(text, module_name) == 0;
+    statement.names.emplace_back(key, value);
+  }
+  // That of the frame which makes the class.
+  if (!has_module)
+    if (PyObject* module = PyDict_GetItemWithError(in.frame->globals, own_name))
+      statement.names.emplace_back(in.constant(module_name), in.constant(module));
+  Prototype& prototype = make_by_statement(in, Ref::borrow(reinterpret_cast<PyObject*>(metaclass)), statement);
+  if (cell) store_cell(in, cell, in.constant(prototype.object));
+  tell_names(in, prototype);
+  CallArgs keywords;
+  keywords.keywords = std::move(args.keywords);
+  tell_bases(in, prototype, keywords);
+  refresh_stand_ins(in, prototype.object.as<PyTypeObject>());
+  return in.constant(prototype.object);
+}
+
+Value* type_new(Interpreter& in, CallArgs& args) {
+  PyObject* metaclass = in.constant_of(args.positional[0]);
+  if (!metaclass || !PyType_Check(metaclass)) refuse("type.__new__ of a metaclass that is not known");
+  CallArgs rest = args;
+  rest.positional.erase(rest.positional.begin());
+  if (rest.positional.size() != 3) refuse("type.__new__ without a namespace");
+  return make_class(in, reinterpret_cast<PyTypeObject*>(metaclass), std::move(rest));
+}
+Value* type_call(Interpreter& in, CallArgs& args) {
+  if (args.positional.size() == 1 && args.keywords.empty())
+    return in.constant(reinterpret_cast<PyObject*>(in.type_of(args.positional[0])));
+  if (args.positional.size() != 3) throw Break{BreakId::raises, "type() takes 1 or 3 arguments"};
+  return make_class(in, &PyType_Type, args);
+}
+
+Value* nothing(Interpreter& in, CallArgs&) { return in.none(); }
+Value* new_namespace(Interpreter& in, CallArgs&) { return in.dict(); }
+
+/// The prototype that the first argument is; null where it is none.
+Prototype* first_prototype(Interpreter& in, const CallArgs& args) {
+  PyObject* object = args.positional.empty() ? nullptr : in.constant_of(args.positional[0]);
+  return object && PyType_Check(object) ? in.prototypes.find(object) : nullptr;
+}
+CallArgs behind_first(const CallArgs& args) {
+  CallArgs rest = args;
+  rest.positional.erase(rest.positional.begin());
+  return rest;
+}
+
+/// Calls that only change the class which they are given.
+template <const char* const& kPath>
+Value* change(Interpreter& in, CallArgs& args) {
+  Prototype* prototype = first_prototype(in, args);
+  if (!prototype) return nullptr;
+  change_prototype(in, *prototype, Ref::borrow(known_object(kPath)), behind_first(args));
+  return args.positional[0];
+}
+constexpr const char* kAbcInit = "_abc._abc_init";
+constexpr const char* kTotalOrdering = "functools.total_ordering";
+constexpr const char* kUpdateAbstract = "abc.update_abstractmethods";
+constexpr const char* kProcess = "dataclasses._process_class";
+
+Value* abc_init(Interpreter& in, CallArgs& args) {
+  if (!change<kAbcInit>(in, args)) refuse(kAbcInit);
+  return in.none();
+}
+Value* process_dataclass(Interpreter& in, CallArgs& args) {
+  // With slots another class takes its place.
+  constexpr size_t kSlots = 9;
+  Value* slots = argument(args, kSlots, "slots");
+  if (first_prototype(in, args) && slots && in.truth(slots)) refuse("a dataclass with slots");
+  return change<kProcess>(in, args);
+}
+
+Value* set_on_class(Interpreter& in, CallArgs& args) {
+  PyObject* name = in.constant_of(args.positional[1]);
+  if (!first_prototype(in, args) || !name || !PyUnicode_Check(name)) refuse("type.__setattr__");
+  set_prototype_attr(in, *first_prototype(in, args), name, args.positional[2]);
+  return in.none();
+}
+
+Value* make_static(Interpreter& in, CallArgs& args) {
+  return make_by_call(in, Ref::borrow(reinterpret_cast<PyObject*>(&PyStaticMethod_Type)), args);
+}
+Value* make_class_method(Interpreter& in, CallArgs& args) {
+  return make_by_call(in, Ref::borrow(reinterpret_cast<PyObject*>(&PyClassMethod_Type)), args);
+}
+Value* make_property(Interpreter& in, CallArgs& args) {
+  return make_by_call(in, Ref::borrow(reinterpret_cast<PyObject*>(&PyProperty_Type)), args);
+}
+template <const char* const& kPath>
+Value* copy_property(Interpreter& in, CallArgs& args) {
+  if (!in.constant_of(args.positional[0])) refuse("a property of another class");
+  return make_by_call(in, Ref::borrow(known_object(kPath)), args);
+}
+constexpr const char* kSetter = "builtins.property.setter";
+constexpr const char* kGetter = "builtins.property.getter";
+constexpr const char* kDeleter = "builtins.property.deleter";
+
+constexpr ModelRow kRows[] = {
+    {"builtins.__build_class__", build_class, 2, ModelRow::kAny, "*"},
+    {"builtins.type", type_call, 1, 3, "*"},
+    {"builtins.type.__new__", type_new, 1, 4, "*"},
+    {"builtins.type.__init__", nothing, 1, 4, "*"},
+    {"builtins.type.__prepare__", new_namespace, 0, ModelRow::kAny, "*"},
+    {"builtins.type.__setattr__", set_on_class, 3, 3},
+    {"builtins.object.__init_subclass__", nothing, 1, 1},
+    {kAbcInit, abc_init, 1, 1},
+    {kTotalOrdering, change<kTotalOrdering>, 1, 1},
+    {kUpdateAbstract, change<kUpdateAbstract>, 1, 1},
+    {kProcess, process_dataclass, 1, ModelRow::kAny, "*"},
+    {"builtins.staticmethod", make_static, 1, 1},
+    {"builtins.classmethod", make_class_method, 1, 1},
+    {"builtins.property", make_property, 0, 4, "fget fset fdel doc"},
+    {kSetter, copy_property<kSetter>, 2, 2},
+    {kGetter, copy_property<kGetter>, 2, 2},
+    {kDeleter, copy_property<kDeleter>, 2, 2},
+};
+
+}  // namespace
+
+void set_prototype_attr(Interpreter& in, Prototype& prototype, PyObject* name, Value* to) {
+  static PyObject* const write = known_object("builtins.type.__setattr__");
+  static PyObject* const remove = known_object("builtins.type.__delattr__");
+  static constexpr const char* kWritten[] = {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__"};
+  auto* type = prototype.object.as<PyTypeObject>();
+  PyObject* on_meta = _PyType_Lookup(Py_TYPE(type), name);
+  bool is_written = !on_meta || !is_data_descriptor(on_meta);
+  for (const char* field : kWritten) is_written = is_written || text_of(name) == field;
+  if (!is_written) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
+  CallArgs args;
+  args.positional = {in.constant(name)};
+  if (to) args.positional.push_back(to);
+  change_prototype(in, prototype, Ref::borrow(to ? write : remove), args);
+}
+
+std::span<const ModelRow> class_models() { return kRows; }
+
+}  // namespace stator::capture

@@ -1,0 +1,159 @@
+// Methods of object and type.
+#include "capture/interpreter/classes/classes.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/opcodes/handlers.h"
+
+namespace stator::capture {
+namespace {
+
+PyObject* attribute_name(Interpreter& in, Value* value) {
+  PyObject* name = in.constant_of(value);
+  if (!name || !PyUnicode_Check(name)) throw Break{BreakId::raises, "attribute name must be string"};
+  return name;
+}
+ObjectValue* self_of(CallArgs& args, const char* method) {
+  auto* object = as<ObjectValue>(args.positional[0]);
+  if (!object) throw Break{BreakId::unknown_call, std::string("object.") + method};
+  return object;
+}
+
+Value* set_attribute(Interpreter& in, CallArgs& args) {
+  plain_set_attr(in, self_of(args, "__setattr__"), attribute_name(in, args.positional[1]), args.positional[2]);
+  return in.none();
+}
+Value* delete_attribute(Interpreter& in, CallArgs& args) {
+  plain_del_attr(in, self_of(args, "__delattr__"), attribute_name(in, args.positional[1]));
+  return in.none();
+}
+Value* get_attribute(Interpreter& in, CallArgs& args) {
+  PyObject* name = attribute_name(in, args.positional[1]);
+  auto* object = as<ObjectValue>(args.positional[0]);
+  if (!object) return in.get_attr(args.positional[0], name);
+  if (Value* found = generic_attr(in, object, name)) return found;
+  raise_no_attribute(in, object, name);
+}
+bool has_own(PyTypeObject* type, const char* method, const char* path) {
+  Ref name = Ref::steal(PyUnicode_InternFromString(method));
+  return _PyType_Lookup(type, name.get()) != known_object(path);
+}
+/// Of a subclass's instance that lives in the capture; what it was given is read through methods of the subclass only.
+Value* property_init(Interpreter& in, CallArgs& args) {
+  auto* object = as<ObjectValue>(args.positional[0]);
+  if (!object || object->object) throw Break{BreakId::unknown_call, "property.__init__"};
+  return in.none();
+}
+
+bool has_own_init(PyTypeObject* type) { return has_own(type, "__init__", "builtins.object.__init__"); }
+bool has_own_new(PyTypeObject* type) { return has_own(type, "__new__", "builtins.object.__new__"); }
+
+// Excess arguments are passed over only where the class's other constructor is the one that takes them.
+Value* init(Interpreter& in, CallArgs& args) {
+  PyTypeObject* type = in.type_of(args.positional[0]);
+  if (args.count() > 1 && (has_own_init(type) || !has_own_new(type)))
+    throw Break{BreakId::raises, "object.__init__() takes exactly one argument"};
+  return in.none();
+}
+PyTypeObject* made_class(Interpreter& in, CallArgs& args) {
+  PyObject* cls = in.constant_of(args.positional[0]);
+  if (!cls || !PyType_Check(cls)) throw Break{BreakId::unknown_call, "__new__ of something that is no class"};
+  return reinterpret_cast<PyTypeObject*>(cls);
+}
+Value* make(Interpreter& in, CallArgs& args) { return new_instance(in, made_class(in, args)); }
+Value* make_object(Interpreter& in, CallArgs& args) {
+  PyTypeObject* type = made_class(in, args);
+  if (args.count() > 1 && (has_own_new(type) || !has_own_init(type)))
+    throw Break{BreakId::raises, "object.__new__() takes exactly one argument"};
+  return new_instance(in, type);
+}
+/// BaseException.__new__ keeps its arguments.
+Value* new_base_exception(Interpreter& in, CallArgs& args) {
+  PyTypeObject* type = made_class(in, args);
+  if (!is_exception_class(type)) throw Break{BreakId::raises, "BaseException.__new__ of another class"};
+  return new_exception(in, type, arguments({args.positional.begin() + 1, args.positional.end()}));
+}
+Value* with_traceback(Interpreter& in, CallArgs& args) {
+  auto* exception = as<ObjectValue>(args.positional[0]);
+  if (!exception || exception->object) throw Break{BreakId::mutation, "the traceback of an exception from outside"};
+  static PyObject* const name = PyUnicode_InternFromString("__traceback__");
+  plain_set_attr(in, exception, name, args.positional[1]);
+  return exception;
+}
+Value* add_note(Interpreter& in, CallArgs& args) {
+  static PyObject* const notes = PyUnicode_InternFromString("__notes__");
+  auto* exception = as<ObjectValue>(args.positional[0]);
+  PyObject* text = in.constant_of(args.positional[1]);
+  if (!exception || exception->object || !text || !PyUnicode_Check(text))
+    throw Break{BreakId::raises, "BaseException.add_note"};
+  Value* known = own_attr(in, exception, notes);
+  if (!known) plain_set_attr(in, exception, notes, known = in.list({}));
+  in.call_method(known, "append", {args.positional[1]});
+  return in.none();
+}
+Value* bound_method(Interpreter& in, CallArgs& args) {
+  return in.arena.make<MethodValue>(args.positional[0], args.positional[1]);
+}
+Value* call_class(Interpreter& in, CallArgs& args) {
+  CallArgs rest = args;
+  rest.positional.erase(rest.positional.begin());
+  return make_instance(in, made_class(in, args), std::move(rest));
+}
+Value* instance_check(Interpreter& in, CallArgs& args) {
+  return in.boolean(is_plain_instance(in, args.positional[1], made_class(in, args)));
+}
+Value* subclass_check(Interpreter& in, CallArgs& args) {
+  PyObject* asked = in.constant_of(args.positional[1]);
+  if (!asked || !PyType_Check(asked)) throw Break{BreakId::unknown_call, "type.__subclasscheck__ of another object"};
+  return in.boolean(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(asked), made_class(in, args)));
+}
+Value* init_namespace(Interpreter& in, CallArgs& args) {
+  for (auto& [name, value] : args.keywords) plain_set_attr(in, self_of(args, "__init__"), name.get(), value);
+  return in.none();
+}
+/// Two namespaces are equal when what they hold is.
+Value* equal_namespaces(Interpreter& in, CallArgs& args) {
+  auto *a = self_of(args, "__eq__"), *b = as<ObjectValue>(args.positional[1]);
+  if (!b || b->type != a->type) return in.constant(Py_NotImplemented);
+  return in.compare(Py_EQ, instance_dict(in, a), instance_dict(in, b));
+}
+Value* equal(Interpreter& in, CallArgs& args) {
+  if (in.is_same(args.positional[0], args.positional[1])) return in.boolean(true);
+  return in.constant(Py_NotImplemented);
+}
+Value* not_equal(Interpreter& in, CallArgs& args) {
+  Value* same = in.call(type_method(in, args.positional[0], PyUnicode_InternFromString("__eq__")),
+                        arguments({args.positional[1]}));
+  if (same->kind == Kind::Constant && in.constant_of(same) == Py_NotImplemented) return same;
+  return in.boolean(!in.truth(same));
+}
+
+constexpr ModelRow kRows[] = {
+    {"builtins.object.__setattr__", set_attribute, 3, 3},
+    {"builtins.object.__delattr__", delete_attribute, 2, 2},
+    {"builtins.object.__getattribute__", get_attribute, 2, 2},
+    {"types.ModuleType.__getattribute__", get_attribute, 2, 2},
+    {"builtins.property.__init__", property_init, 1, 5, "fget fset fdel doc"},
+    {"builtins.object.__init__", init, 1, ModelRow::kAny, "*"},
+    {"builtins.object.__new__", make_object, 1, ModelRow::kAny, "*"},
+    {"builtins.BaseException.__new__", new_base_exception, 1, ModelRow::kAny, "*"},
+    {"builtins.BaseException.with_traceback", with_traceback, 2, 2},
+    {"builtins.BaseException.add_note", add_note, 2, 2},
+    {"builtins.dict.__new__", make, 1, ModelRow::kAny, "*"},
+    {"builtins.list.__new__", make, 1, ModelRow::kAny, "*"},
+    {"builtins.set.__new__", make, 1, ModelRow::kAny, "*"},
+    {"builtins.object.__eq__", equal, 2, 2},
+    {"types.MethodType", bound_method, 2, 2},
+    {"builtins.type.__call__", call_class, 1, ModelRow::kAny, "*"},
+    {"builtins.type.__instancecheck__", instance_check, 2, 2},
+    {"builtins.type.__subclasscheck__", subclass_check, 2, 2},
+    {"types.SimpleNamespace.__init__", init_namespace, 1, 1, "*"},
+    {"types.SimpleNamespace.__eq__", equal_namespaces, 2, 2},
+    {"builtins.object.__ne__", not_equal, 2, 2},
+};
+
+}  // namespace
+
+std::span<const ModelRow> object_models() { return kRows; }
+
+}  // namespace stator::capture

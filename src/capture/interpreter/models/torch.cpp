@@ -1,0 +1,431 @@
+// Models of torch functions that are not simply called on fakes.
+
+#include <algorithm>
+
+#include "capture/guards/break_policy.h"
+#include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/calls/allowed.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/opcodes/assumptions.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/interpreter/torch/tensor_data.h"
+
+namespace stator::capture {
+namespace {
+
+/// The name of the module whose code runs.
+std::string_view module_of(const Frame& frame) {
+  PyObject* module = PyDict_GetItemString(frame.globals, "__name__");
+  return module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
+}
+
+Value* is_true(Interpreter& in, CallArgs&) { return in.boolean(true); }
+Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
+Value* is_none(Interpreter& in, CallArgs&) { return in.none(); }
+
+/// Constructors from literal data: the tensor is made now, and each run of the graph gets a fresh copy.
+void take_data_keyword(CallArgs& args) {
+  if (!args.positional.empty() || !args.keyword("data")) return;
+  args.positional.push_back(args.keyword("data"));
+  std::erase_if(args.keywords,
+                [](const auto& keyword) { return PyUnicode_CompareWithASCIIString(keyword.first.get(), "data") == 0; });
+}
+
+Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor) {
+  if (args.positional.size() != 1) throw Break{BreakId::unknown_call, constructor};
+  Ref data = in.literal_of(args.positional[0]);
+  if (!data) throw Break{BreakId::unknown_call, std::string(constructor) + " of something that is no literal"};
+  Ref keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) {
+    Ref literal = in.literal_of(value);
+    if (!literal) throw Break{BreakId::unknown_call, std::string(constructor) + " with a keyword that is no literal"};
+    if (PyUnicode_CompareWithASCIIString(name.get(), "requires_grad") == 0 && PyObject_IsTrue(literal.get()))
+      throw Break{BreakId::unknown_call, std::string(constructor) + " of a leaf that requires grad"};
+    PyDict_SetItem(keywords.get(), name.get(), literal.get());
+  }
+  Ref arguments = Ref::steal(PyTuple_Pack(1, data.get()));
+  Ref real = Ref::steal(PyObject_Call(known_object(constructor), arguments.get(), keywords.get()));
+  if (!real) throw Break{BreakId::torch_error, take_error_text()};
+  in.locate();
+  Ref fake = in.torch.add_constant(real.get());
+  if (!fake) throw Break{BreakId::torch_refused, in.torch.failure()};
+  return in.wrap_result(fake.get());
+}
+
+/// A tensor made of an array: of its memory, or a copy; with other options, what `to` makes of that. Null: no array.
+Value* tensor_from_array(Interpreter& in, CallArgs& args, bool copy) {
+  Value* made = args.positional.size() == 1 ? tensor_of_data(in, args.positional[0], copy) : nullptr;
+  if (!made || args.keywords.empty()) return made;
+  CallArgs to = arguments({made});
+  for (auto& keyword : args.keywords) {
+    bool known = PyUnicode_CompareWithASCIIString(keyword.first.get(), "dtype") == 0 ||
+                 PyUnicode_CompareWithASCIIString(keyword.first.get(), "device") == 0;
+    if (!known) throw Break{BreakId::numpy, "a tensor made of an array with other options"};
+    to.keywords.push_back(keyword);
+  }
+  return in.call_torch(known_object("torch._C.TensorBase.to"), to);
+}
+
+Value* tensor(Interpreter& in, CallArgs& args) {
+  take_data_keyword(args);
+  if (Value* made = tensor_from_array(in, args, true)) return made;
+  if (Value* made = tensor_of_parts(in, args)) return made;
+  return tensor_from_data(in, args, "torch.tensor");
+}
+
+/// torch.Tensor: of sizes, or of the default dtype and data.
+Value* plain_tensor(Interpreter& in, CallArgs& args) {
+  auto is_size = [&](Value* value) { return in.type_of(value) == &PyLong_Type; };
+  if (std::all_of(args.positional.begin(), args.positional.end(), is_size))
+    return in.call_torch(known_object("torch.empty"),
+                         args.positional.empty() ? arguments({in.integer(0)}) : arguments(args.positional));
+  bool is_list = args.positional[0]->kind == Kind::List || args.positional[0]->kind == Kind::Tuple;
+  if (!is_list || !args.keywords.empty()) throw Break{BreakId::unknown_call, "an instance is made: Tensor"};
+  return tensor_from_data(in, args, "torch.Tensor");
+}
+
+Value* as_tensor(Interpreter& in, CallArgs& args) {
+  take_data_keyword(args);
+  if (!args.positional.empty() && args.positional[0]->kind == Kind::Tensor) {
+    if (args.count() == 1) return args.positional[0];
+    CallArgs to;
+    to.positional = {args.positional[0]};
+    for (auto& keyword : args.keywords) to.keywords.push_back(keyword);
+    return in.call_torch(known_object("torch._C.TensorBase.to"), to);
+  }
+  if (Value* made = tensor_from_array(in, args, false)) return made;
+  if (Value* made = tensor_of_parts(in, args)) return made;
+  return tensor_from_data(in, args, "torch.as_tensor");
+}
+
+Value* asarray(Interpreter& in, CallArgs& args) {
+  if (Value* made = tensor_from_array(in, args, false)) return made;
+  return tensor_from_data(in, args, "torch.asarray");
+}
+
+/// Values of torch made from literals: Size, device, finfo, iinfo.
+template <const char* const& path>
+Value* torch_value(Interpreter& in, CallArgs& args) {
+  return call_literal(in, known_object(path), args);
+}
+const char* const kSize = "torch.Size";
+const char* const kDevice = "torch.device";
+const char* const kFinfo = "torch.finfo";
+const char* const kIinfo = "torch.iinfo";
+
+Value* graph_break(Interpreter& in, CallArgs& args) {
+  // Torch's own code asks for breaks where another compiler needs them.
+  if (module_of(*in.frame).starts_with("torch.")) return in.none();
+  // A function that is not to be looked into has no say.
+  for (const Frame* f = in.frame; f; f = f->caller)
+    if (f->function && f->function->function && is_allowed_in_graph(f->function->function.get())) return in.none();
+  Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
+  if (!why)
+    if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
+  const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
+  throw Break{BreakId::user, text};
+}
+
+/// Torch's own blocks that say what graph breaks are. What holds at their end is kept beside what they keep themselves,
+/// which tells them to leave torch's setting alone, should that end be plain Python.
+PyObject* const* names_in_block() {
+  static PyObject* const names[] = {PyUnicode_InternFromString("error_on_graph_break"),
+                                    PyUnicode_InternFromString("prev_error_on_graph_break"),
+                                    PyUnicode_InternFromString("stator_break_policies")};
+  return names;
+}
+Value* break_block_enter(Interpreter& in, CallArgs& args) {
+  Value* block = args.positional[0];
+  PyObject* const* names = names_in_block();
+  Value* policies = in.find_attr(block, names[2]);
+  if (!policies) in.set_attr(block, names[2], policies = in.list({}));
+  std::optional<bool>& policy = break_policy();
+  in.call_method(policies, "append", {policy ? in.boolean(*policy) : in.none()});
+  in.call_method(in.get_attr(block, names[1]), "append", {in.none()});
+  policy = in.truth(in.get_attr(block, names[0]));
+  return in.none();
+}
+Value* break_block_exit(Interpreter& in, CallArgs& args) {
+  Value* block = args.positional[0];
+  PyObject* const* names = names_in_block();
+  Value* policies = in.find_attr(block, names[2]);
+  if (!policies || in.length_of(policies).value_or(0) == 0) return nullptr;
+  in.call_method(in.get_attr(block, names[1]), "pop", {});
+  PyObject* before = in.constant_of(in.call_method(policies, "pop", {}));
+  break_policy() = before == Py_None ? std::optional<bool>() : before == Py_True;
+  return in.none();
+}
+
+/// Tensor methods written in Python whose body only dispatches: called whole, so no detour through their source.
+Value* tensor_python_method(Interpreter& in, CallArgs& args, const char* path) {
+  return in.call_torch(known_object(path), args);
+}
+TensorValue* given_tensor(const CallArgs& args, const char* what) {
+  auto* tensor = as<TensorValue>(at_or_null(args, 0));
+  if (!tensor) throw Break{BreakId::raises, std::string(what) + " of something that is no tensor"};
+  return tensor;
+}
+Value* tensor_len(Interpreter& in, CallArgs& args) { return tensor_length(in, given_tensor(args, "len")); }
+Value* item(Interpreter& in, CallArgs& args) { return tensor_number(in, given_tensor(args, "item")); }
+template <const char* const& to>
+Value* conversion(Interpreter& in, CallArgs& args) {
+  return number_conversion(in, to, given_tensor(args, to));
+}
+const char* const kInt = "int";
+const char* const kFloat = "float";
+const char* const kBool = "bool";
+/// Strides of an empty tensor are its own, so those of one whose size depends on data are not known.
+Value* tensor_stride(Interpreter& in, CallArgs& args) {
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (tensor && TorchTracer::has_symbolic_sizes(in.fake_of(tensor)))
+    throw Break{BreakId::data_dependent, "the strides of a tensor whose size depends on data"};
+  return in.call_torch(known_object("torch._C.TensorBase.stride"), args);
+}
+Value* tensor_iter(Interpreter& in, CallArgs& args) { return tensor_iterator(in, given_tensor(args, "iter")); }
+Value* tensor_split(Interpreter& in, CallArgs& args) { return tensor_python_method(in, args, "torch.Tensor.split"); }
+Value* einsum(Interpreter& in, CallArgs& args) {
+  // The Python wrapper only chooses a contraction path when opt_einsum is there; it is called as it is.
+  return in.call_torch(known_object("torch.functional.einsum"), args);
+}
+
+/// Tensor.new_tensor: a constructor with the tensor's dtype and device, unless others are given.
+Value* new_tensor(Interpreter& in, CallArgs& args) {
+  CallArgs made = args;
+  Value* self = args.positional[0];
+  made.positional.erase(made.positional.begin());
+  if (made.positional.size() != 1 || made.positional[0]->kind == Kind::Tensor)
+    throw Break{BreakId::unknown_call, "Tensor.new_tensor"};
+  for (const char* option : {"dtype", "device"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(option));
+    if (!args.keyword(option)) made.keywords.emplace_back(name, in.get_attr(self, name.get()));
+  }
+  return tensor_from_data(in, made, "torch.tensor");
+}
+Value* broadcast_shapes(Interpreter& in, CallArgs& args) {
+  return call_literal(in, known_object("torch.functional.broadcast_shapes"), args);
+}
+
+// torch.inference_mode is a Python class over this one, whose instances hold the thread's state.
+Value* inference_block(Interpreter& in, CallArgs& args) {
+  static PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(known_object("torch._C._InferenceMode"));
+  if (args.positional.size() != 1 || !args.keywords.empty() || !in.constant_of(args.positional[0]))
+    throw Break{BreakId::unknown_call, "torch._C._InferenceMode"};
+  auto* made = in.arena.make<ObjectValue>(type);
+  made->attributes.push_back({Ref::steal(PyUnicode_InternFromString("mode")), args.positional[0]});
+  made->step = in.resumable_step();
+  return made;
+}
+Value* inference_enter(Interpreter& in, CallArgs& args) {
+  auto* block = as<ObjectValue>(args.positional.at(0));
+  if (!block || block->object) throw Break{BreakId::unknown_call, "an inference-mode block from outside"};
+  in.torch.enter_inference_mode(in.truth(block->attributes.at(0).value));
+  return block;
+}
+Value* inference_exit(Interpreter& in, CallArgs& args) {
+  auto* block = as<ObjectValue>(args.positional.at(0));
+  if (!block || block->object) throw Break{BreakId::unknown_call, "an inference-mode block from outside"};
+  in.torch.leave_inference_mode();
+  return in.none();
+}
+
+/// What `foreach` functions are given: tensors of one device and dtype, which the first list tells.
+Value* group_tensors(Interpreter& in, CallArgs& args) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("device"), PyUnicode_InternFromString("dtype")};
+  bool with_indices = in.truth(args.positional[1]);
+  std::vector<Value*> lists = in.unpack(args.positional[0]), kinds, indices, grouped;
+  if (lists.empty()) throw Break{BreakId::raises, "no lists of tensors to group"};
+  for (Value* tensor : in.unpack(lists[0])) {
+    if (tensor->kind != Kind::Tensor) throw Break{BreakId::unknown_call, "a group of what is no tensor"};
+    for (size_t i = 0; i < std::size(names); ++i) {
+      Value* kind = in.get_attr(tensor, names[i]);
+      if (kinds.size() <= i)
+        kinds.push_back(kind);
+      else if (!literal_equal(in.constant_of(kind), in.constant_of(kinds[i])))
+        // The order of several groups is that of a hash table.
+        throw Break{BreakId::unknown_call, "tensors of several devices or dtypes are grouped"};
+    }
+    if (with_indices) indices.push_back(in.integer(static_cast<int64_t>(indices.size())));
+  }
+  DictValue* groups = in.dict();
+  if (kinds.empty()) return groups;
+  for (Value* list : lists) grouped.push_back(in.list(in.unpack(list)));
+  in.dict_set(groups, in.tuple(std::move(kinds)), in.tuple({in.list(std::move(grouped)), in.list(std::move(indices))}));
+  return groups;
+}
+
+/// A range of the profiler tells how long something took, which is not the capture's to tell. It is opened for real
+/// where a plan ends inside of it.
+Value* record_enter(Interpreter& in, CallArgs& args) {
+  static PyObject* const record = PyUnicode_InternFromString("record");
+  auto* made = in.arena.make<OpaqueValue>("a range of the profiler");
+  made->callable = Ref::borrow(known_object("stator.functions.opened_range"));
+  for (const char* name : {"name", "args"})
+    made->arguments.push_back(in.get_attr(args.positional[0], Ref::steal(PyUnicode_InternFromString(name)).get()));
+  in.set_attr(args.positional[0], record, made);
+  return args.positional[0];
+}
+Value* record_exit(Interpreter& in, CallArgs& args) {
+  static PyObject* const record = PyUnicode_InternFromString("record");
+  static PyObject* const runs = PyUnicode_InternFromString("run_callbacks_on_exit");
+  if (!in.truth(in.get_attr(args.positional[0], runs))) return in.none();
+  Value* range = in.get_attr(args.positional[0], record);
+  if (in.is_same(range, in.none())) in.raise(PyExc_AssertionError, "Expected record to be set");
+  if (auto* opened = as<OpaqueValue>(range)) {
+    // It stays with the block, and is over.
+    opened->callable = Ref::borrow(known_object("stator.functions.ended_range"));
+  } else {
+    auto* ended = in.arena.make<OpaqueValue>("nothing");
+    ended->callable = Ref::borrow(known_object("stator.functions.end_range"));
+    ended->arguments = {range};
+    in.effects.push_back({EffectKind::Make, ended});
+  }
+  return in.none();
+}
+
+/// Factories work below autograd: gradients do not flow into the ends that are tensors.
+Value* spaced(Interpreter& in, CallArgs& args, PyObject* callable) {
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  auto detach = [&](Value*& end) {
+    if (end->kind == Kind::Tensor && !is_overridden(in, end) && in.truth(in.get_attr(end, requires_grad)))
+      end = in.call_method(end, "detach", {});
+  };
+  for (Value*& end : args.positional) detach(end);
+  for (auto& [name, value] : args.keywords)
+    if (PyUnicode_CompareWithASCIIString(name.get(), "out") != 0) detach(value);
+  return in.call_torch(callable, args);
+}
+Value* linspace(Interpreter& in, CallArgs& args) {
+  static PyObject* const callable = known_object("torch.linspace");
+  return spaced(in, args, callable);
+}
+Value* logspace(Interpreter& in, CallArgs& args) {
+  static PyObject* const callable = known_object("torch.logspace");
+  return spaced(in, args, callable);
+}
+
+/// True, but for torch's own modules, optimizers and transforms: what they compute would differ from what they do
+/// plain.
+Value* is_compiling(Interpreter& in, CallArgs&) {
+  const std::string_view caller = module_of(*in.frame);
+  constexpr std::string_view kPlain[] = {"torch.optim.", "torch.nn.", "torch._functorch."};
+  return in.boolean(std::none_of(std::begin(kPlain), std::end(kPlain), [&](auto s) { return caller.starts_with(s); }));
+}
+
+/// torch._check and its like. The real one loads a part of torch that is for symbolic truths.
+Value* check_with(Interpreter& in, CallArgs& args) {
+  Value* truth = args.positional[1];
+  if (is_number(truth) && in.type_of(truth) == &PyBool_Type) {
+    if (!earlier_assumed(in, truth).value_or(false) && !assume(in, truth, true))
+      needs_number("is checked where the graph must not fail");
+    return in.none();
+  }
+  if (in.constant_of(args.positional[1]) != Py_True) throw Break{BreakId::raises, "a check of torch's fails"};
+  return in.none();
+}
+
+enum class Setting : uint8_t { Dtype, Flash, Math, MemEfficient, CuDNN, Overrideable, Order };
+constexpr const char* kSetters[] = {
+    "torch._C._set_default_dtype",         "torch._C._set_sdp_use_flash", "torch._C._set_sdp_use_math",
+    "torch._C._set_sdp_use_mem_efficient", "torch._C._set_sdp_use_cudnn", "torch._C._set_sdp_use_overrideable",
+    "torch._C._set_sdp_priority_order",
+};
+
+/// What operators make of it is seen by those behind it only, so it is a node among them.
+template <Setting kWhich>
+Value* set_setting(Interpreter& in, CallArgs& args) {
+  static PyObject* const set = known_object(kSetters[static_cast<size_t>(kWhich)]);
+  // A backend of the user's may drop a node that nothing is made by.
+  if (!numbers_may_fail()) throw Break{BreakId::global_state, "a setting of torch's is changed"};
+  Ref module = Ref::steal(PyImport_ImportModule("stator.functions"));
+  Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Setting")) : Ref();
+  Ref value = in.literal_of(args.positional[0]);
+  Ref node = maker && value ? Ref::steal(PyObject_CallFunctionObjArgs(maker.get(), set, value.get(), nullptr)) : Ref();
+  Ref done = node ? Ref::steal(PyObject_CallOneArg(set, value.get())) : Ref(), nothing = Ref::steal(PyTuple_New(0));
+  if (!done) throw Break{BreakId::raises, take_error_text()};
+  in.locate();
+  if (!in.torch.add_call(node.get(), {}, nothing.get(), CallNode::Random))
+    throw Break{BreakId::torch_refused, in.torch.failure()};
+  return in.none();
+}
+
+/// Of an input, which is guarded; what is made here may lie in the storage of one.
+Value* storage_offset(Interpreter& in, CallArgs& args) {
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (!tensor || !tensor->source || tensor->written)
+    throw Break{BreakId::data_exit, "where a tensor lies in its storage"};
+  int64_t offset = storage_offset_of(tensor->real.get());
+  in.guard(tensor->source, FactKind::Offset, nullptr, offset);
+  return in.integer(offset);
+}
+
+constexpr ModelRow kRows[] = {
+    {"torch.linspace", linspace, 0, ModelRow::kAny, "*"},
+    {"torch.logspace", logspace, 0, ModelRow::kAny, "*"},
+    {kSetters[0], set_setting<Setting::Dtype>, 1, 1},
+    {kSetters[1], set_setting<Setting::Flash>, 1, 1},
+    {kSetters[2], set_setting<Setting::Math>, 1, 1},
+    {kSetters[3], set_setting<Setting::MemEfficient>, 1, 1},
+    {kSetters[4], set_setting<Setting::CuDNN>, 1, 1},
+    {kSetters[5], set_setting<Setting::Overrideable>, 1, 1},
+    {kSetters[6], set_setting<Setting::Order>, 1, 1},
+    {"torch._C.TensorBase.storage_offset", storage_offset, 1, 1},
+    {"torch._C.TensorBase.stride", tensor_stride, 1, 2, "dim"},
+    {"torch._C.TensorBase.item", item, 1, 1},
+    {"torch._C.TensorBase.__int__", conversion<kInt>, 1, 1},
+    {"torch._C.TensorBase.__float__", conversion<kFloat>, 1, 1},
+    {"torch._C.TensorBase.__bool__", conversion<kBool>, 1, 1},
+    {"torch._check_with", check_with, 3, 3},
+    // Where torch.compile runs in the same process it tags modules as they are made; one that lives in a capture is not
+    // seen.
+    {"torch._dynamo.mutation_guard.GenerationTracker.tag.__func__", is_none, 0, ModelRow::kAny, "*"},
+    {"torch.compiler.is_compiling", is_compiling, 0, ModelRow::kAny, "*"},
+    {"torch.compiler.is_dynamo_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"torch._utils.is_compiling", is_compiling, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.external_utils.is_compiling", is_compiling, 0, ModelRow::kAny, "*"},
+    {"stator.is_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"stator.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__enter__", break_block_enter, 1, 1},
+    {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__exit__", break_block_exit, 4, 4},
+    {"torch.compiler.is_exporting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch.jit._script.is_scripting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._get_tracing_state", is_none, 0, ModelRow::kAny, "*"},
+    {"torch._jit_internal.is_scripting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch.jit.is_tracing", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._is_tracing", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._log_api_usage_once", is_none, 0, ModelRow::kAny, "*"},
+    {"torch._C._log_api_usage_metadata", is_none, 0, ModelRow::kAny, "*"},
+    {"torch.tensor", tensor, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor", plain_tensor, 0, ModelRow::kAny},
+    {"torch.as_tensor", as_tensor, 0, ModelRow::kAny, "*"},
+    {"torch.asarray", asarray, 1, 1, "dtype device copy requires_grad"},
+    {"torch.Size", torch_value<kSize>, 0, ModelRow::kAny, "*"},
+    {"torch.device", torch_value<kDevice>, 0, ModelRow::kAny, "*"},
+    {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},
+    {"torch.iinfo", torch_value<kIinfo>, 0, ModelRow::kAny, "*"},
+    {"torch._C.TensorBase.requires_grad_", tensor_requires_grad, 0, ModelRow::kAny, "*"},
+    {"torch._C.TensorBase.new_tensor", new_tensor, 2, 2, "dtype device requires_grad"},
+    {"torch.functional.broadcast_shapes", broadcast_shapes},
+    {"torch._C._group_tensors_by_device_and_dtype", group_tensors, 2, 2},
+    {"torch.autograd.profiler.record_function.__enter__", record_enter, 1, 1},
+    {"torch.autograd.profiler.record_function.__exit__", record_exit, 1, 4},
+    {"torch._C._InferenceMode", inference_block, 0, ModelRow::kAny, "*"},
+    {"torch._C._InferenceMode.__enter__", inference_enter, 0, ModelRow::kAny, "*"},
+    {"torch._C._InferenceMode.__exit__", inference_exit, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor.__len__", tensor_len, 0, ModelRow::kAny, "*", true},
+    {"torch.Tensor.__iter__", tensor_iter, 0, ModelRow::kAny, "*", true},
+    {"torch.Tensor.split", tensor_split, 0, ModelRow::kAny, "*", true},
+    {"torch.functional.einsum", einsum, 0, ModelRow::kAny, "*", true},
+};
+
+}  // namespace
+
+std::span<const ModelRow> torch_models() { return kRows; }
+
+}  // namespace stator::capture

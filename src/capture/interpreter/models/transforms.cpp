@@ -1,0 +1,54 @@
+// Transforms of torch.func. Their Python code is interpreted, and functorch's own machinery runs on wrappers around
+// fakes: what it calls on the fakes themselves is recorded. Here is what that code does besides.
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/opcodes/handlers.h"
+
+namespace stator::capture {
+namespace {
+
+/// Registers kernels for some operators under vmap, once in a process.
+Value* load_decompositions(Interpreter& in, CallArgs&) {
+  static PyObject* const load = known_object("torch._functorch.predispatch.lazy_load_decompositions");
+  Ref done = Ref::steal(PyObject_CallNoArgs(load));
+  if (!done) throw Break{BreakId::torch_error, take_error_text()};
+  return in.none();
+}
+
+void require_wrapped(Interpreter& in, Value* outputs) {
+  for (Value* output : in.unpack(outputs)) {
+    auto* tensor = as<TensorValue>(output);
+    // The graph behind a plain tensor is autograd's own, which is not that of this run.
+    if (!tensor || !tensor->wrapped_at)
+      throw Break{BreakId::unknown_call, "gradients of a plain tensor in a transform"};
+  }
+}
+
+/// Autograd runs on the wrappers, and so on the fakes inside of them.
+Value* gradients(Interpreter& in, CallArgs& args) {
+  static PyObject* const run = known_object("stator.functions.gradients");
+  require_wrapped(in, args.positional[0]);
+  return in.call_torch(run, args);
+}
+
+Value* make_dual(Interpreter& in, CallArgs& args) {
+  static PyObject *const make = known_object("torch._make_dual"), *const level = known_object(
+                                                                      "torch._C._functorch.maybe_current_level");
+  Ref current = Ref::steal(PyObject_CallNoArgs(level));
+  // A dual of a plain tensor stays one in the graph, whose runs have no level open.
+  if (in.in_transform && current.get() == Py_None)
+    throw Break{BreakId::unknown_call, "forward-mode AD outside of torch.func"};
+  return in.call_torch(make, args);
+}
+
+constexpr ModelRow kRows[] = {
+    {"torch._functorch.predispatch.lazy_load_decompositions", load_decompositions, 0, 0},
+    {"torch._functorch.eager_transforms._autograd_grad", gradients, 2, 5, "grad_outputs retain_graph create_graph"},
+    {"torch._make_dual", make_dual, 2, 3, "level"},
+};
+
+}  // namespace
+
+std::span<const ModelRow> transform_models() { return kRows; }
+
+}  // namespace stator::capture

@@ -1,0 +1,189 @@
+// Comparison of values: by who they are, and by what they are.
+#include "capture/guards/literals.h"
+#include "capture/interpreter/containers/sets.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/nesting.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/operators/mixed_operands.h"
+#include "capture/interpreter/operators/special_methods.h"
+#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/numbers.h"
+
+namespace stator::capture {
+namespace {
+
+/// There is only one of them.
+bool is_empty_tuple(Interpreter& in, Value* value) {
+  if (value->kind == Kind::Tuple)
+    return static_cast<SequenceValue*>(value)->type == &PyTuple_Type &&
+           static_cast<SequenceValue*>(value)->items.empty();
+  return value->kind == Kind::Constant && in.type_of(value) == &PyTuple_Type &&
+         PyTuple_GET_SIZE(in.constant_of(value)) == 0;
+}
+
+constexpr const char* kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+
+/// By the first items that differ, as CPython compares lists and tuples. The program's own `__eq__` may change them.
+Value* sequence_compare(Interpreter& in, int op, SequenceValue* a, SequenceValue* b) {
+  auto has = [&](size_t index) { return index < a->items.size() && index < b->items.size(); };
+  bool by_identity = op == Py_EQ || op == Py_NE;
+  if (by_identity && a->items.size() != b->items.size()) return in.boolean(op == Py_NE);
+  for (size_t i = 0; has(i); ++i) {
+    Value *x = in.item(a, i), *y = in.item(b, i);
+    if (same_or_equal(in, x, y)) continue;
+    if (!has(i)) break;
+    return by_identity ? in.boolean(op == Py_NE) : in.compare(op, x, y);
+  }
+  return in.compare(op, in.integer(a->items.size()), in.integer(b->items.size()));
+}
+
+bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
+  if (*in.length_of(a) != *in.length_of(b)) return false;
+  bool ordered = a->type == &PyODict_Type && b->type == &PyODict_Type;
+  auto items = mapping_items(in, a), others = ordered ? mapping_items(in, b) : items;
+  for (size_t i = 0; i < items.size(); ++i) {
+    auto [key, value] = items[i];
+    if (ordered && !same_key(in, key, others[i].first)) return false;
+    Value* other = in.dict_get(b, key);
+    if (!other || !same_or_equal(in, value, other)) return false;
+  }
+  return true;
+}
+
+/// By identity, where the classes say nothing of each other. Null where they might.
+Value* compare_strangers(Interpreter& in, int op, Value* a, Value* b) {
+  if (!are_strangers(in, op, a, b)) return nullptr;
+  if (op == Py_EQ || op == Py_NE) return in.boolean(in.is_same(a, b) == (op == Py_EQ));
+  static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
+  in.raise(PyExc_TypeError, std::string("'") + symbols[op] + "' not supported between instances of '" +
+                                in.type_of(a)->tp_name + "' and '" + in.type_of(b)->tp_name + "'");
+}
+
+}  // namespace
+
+bool Interpreter::is_same(Value* a, Value* b) {
+  if (a == b) return true;
+  if ((a->kind == Kind::Tuple || b->kind == Kind::Tuple) && is_empty_tuple(*this, a) && is_empty_tuple(*this, b))
+    return true;
+  auto singleton = [](Value* v) {
+    auto* c = as<ConstantValue>(v);
+    if (!c) return false;
+    PyObject* o = c->object.get();
+    return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
+  };
+  auto *x = as<ConstantValue>(a), *y = as<ConstantValue>(b);
+  for (auto [one, other] : {std::pair{a, b}, std::pair{b, a}})
+    if ((one->kind == Kind::Number || one->kind == Kind::Text) && type_of(one) == type_of(other))
+      needs_number("is compared by who it is");
+  if (x && y) {
+    if (Py_TYPE(x->object.get()) != Py_TYPE(y->object.get())) {
+      type_of(a);
+      type_of(b);
+      return false;
+    }
+    PyObject *p = constant_of(a), *q = constant_of(b);
+    if (singleton(a) || singleton(b) || !x->literal || !y->literal) return p == q;
+    if (!literal_equal(p, q)) return false;
+    if (p == q && !x->source && !y->source) return true;
+    throw Break{BreakId::unknown_object, "identity of equal literals"};
+  }
+  if (a->kind == Kind::Opaque || b->kind == Kind::Opaque) {
+    Value* other = a->kind == Kind::Opaque ? b : a;
+    if (!singleton(other)) throw Break{BreakId::unknown_object, "identity of something unknown"};
+    constant_of(other);
+    return false;
+  }
+  if (x || y) {
+    type_of(a);
+    type_of(b);
+    return false;
+  }
+  if (a->source && b->source) {
+    auto pinned = [](Value* v) { return v->kind == Kind::Object && static_cast<ObjectValue*>(v)->pinned; };
+    if (!(pinned(a) && pinned(b))) guard_same(a->source, b->source, false);
+  }
+  if (a->kind == Kind::Method && b->kind == Kind::Method)
+    throw Break{BreakId::unknown_object, "identity of bound methods"};
+  return false;
+}
+
+Value* Interpreter::compare(int op, Value* a, Value* b) {
+  Nesting nesting;
+  for (Value* operand : {a, b}) refuse_result(operand);
+  if (a->kind == Kind::Array || b->kind == Kind::Array) {
+    static const char* const kSwapped[] = {"__gt__", "__ge__", "__eq__", "__ne__", "__lt__", "__le__"};
+    return array_binary(*this, kCompare[op], kSwapped[op], a, b);
+  }
+  static const int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  bool by_class = is_by_class(*this, a, b, {kCompare[op], kCompare[kReflected[op]]});
+  if ((a->kind == Kind::Tensor || b->kind == Kind::Tensor) && !by_class) {
+    if (is_number(a)) return compare(kReflected[op], b, a);
+    Value* const operands[] = {a, b};
+    return apply(operands, kCompare[op], [&](PyObject* const* x) { return PyObject_RichCompare(x[0], x[1], op); });
+  }
+  if (a->kind == Kind::Text || b->kind == Kind::Text) needs_number("is compared as text");
+  if (is_number(a) || is_number(b))
+    if (Value* result = number_compare(*this, op, a, b)) return result;
+  if (a->kind == Kind::Constant && b->kind == Kind::Constant)
+    return result_or_raise(*this, PyObject_RichCompare(constant_of(a), constant_of(b), op));
+  if (by_class) {
+    static PyObject* const plain[] = {known_object("builtins.object.__lt__"), known_object("builtins.object.__le__"),
+                                      known_object("builtins.object.__eq__"), known_object("builtins.object.__ne__"),
+                                      known_object("builtins.object.__gt__"), known_object("builtins.object.__ge__")};
+    bool subclass_first = type_of(a) != type_of(b) && PyType_IsSubtype(type_of(b), type_of(a));
+    std::tuple<Value*, Value*, int> order[] = {{a, b, op}, {b, a, kReflected[op]}};
+    if (subclass_first) std::swap(order[0], order[1]);
+    for (auto [self, other, which] : order) {
+      if (!has_special_methods(self)) {
+        if (Value* result = built_in_answer(*this, kCompare[which], self, other,
+                                            [&](Value* part) { return compare(which, self, part); }))
+          return result;
+        continue;
+      }
+      PyTypeObject* type = type_of(self);
+      guard_class(type);
+      Ref name = Ref::steal(PyUnicode_InternFromString(kCompare[which]));
+      PyObject* found = _PyType_Lookup(type, name.get());
+      if (which == Py_NE && found == plain[Py_NE]) {
+        Ref eq = Ref::steal(PyUnicode_InternFromString("__eq__"));
+        if (_PyType_Lookup(type, eq.get()) == plain[Py_EQ]) continue;
+        // object.__ne__ turns around what __eq__ says.
+        if (Value* equal = ask_special(*this, self, "__eq__", other)) return boolean(!truth(equal));
+        continue;
+      }
+      if (!found || found == plain[which]) continue;
+      if (Value* result = ask_special(*this, self, kCompare[which], other)) return result;
+    }
+    if (op == Py_EQ || op == Py_NE) return boolean(is_same(a, b) == (op == Py_EQ));
+    static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
+    raise(PyExc_TypeError, std::string("'") + symbols[op] + "' not supported between instances of '" +
+                               type_of(a)->tp_name + "' and '" + type_of(b)->tp_name + "'");
+  }
+  // A tuple of literals may stand as one constant.
+  auto opened = [&](Value* value) {
+    return value->kind == Kind::Constant && type_of(value) == &PyTuple_Type ? tuple(unpack(value)) : as_sequence(value);
+  };
+  const Nesting level;
+  SequenceValue *x = opened(a), *y = opened(b);
+  if (x && y && x->kind == y->kind) return sequence_compare(*this, op, x, y);
+  if (auto* c = as<DictValue>(a), *d = as<DictValue>(b); c && d && (op == Py_EQ || op == Py_NE))
+    return boolean(dicts_equal(*this, c, d) == (op == Py_EQ));
+  if (SetValue* s = set_operand(*this, a))
+    if (SetValue* t = set_operand(*this, b)) return boolean(set_compare(*this, op, s, t));
+  Ref p = literal_of(a), q = literal_of(b);
+  if (p && q) return result_or_raise(*this, PyObject_RichCompare(p.get(), q.get(), op));
+  if (Value* result = compare_strangers(*this, op, a, b)) return result;
+  if ((op == Py_EQ || op == Py_NE) && (a->kind == Kind::Function || b->kind == Kind::Function))
+    return boolean(is_same(a, b) == (op == Py_EQ));
+  if ((op == Py_EQ || op == Py_NE) && a->kind != b->kind && (a->kind == Kind::Constant || b->kind == Kind::Constant)) {
+    Value* known = a->kind == Kind::Constant ? a : b;
+    PyTypeObject* type = type_of(known);
+    if (is_literal_type(type) && type != size_type()) return boolean(op == Py_NE);
+    if (PyType_Check(constant_of(known))) return boolean(op == Py_NE);
+  }
+  throw Break{BreakId::unknown_object, std::string("comparison ") + kCompare[op]};
+}
+}  // namespace stator::capture

@@ -1,0 +1,70 @@
+// `item in container`.
+#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/operators/special_methods.h"
+
+namespace stator::capture {
+
+/// What cannot be iterated is complained of in the words of `in`.
+static Value* iterate_to_find(Interpreter& in, Value* container) {
+  Frame* frame = in.frame;
+  const int depth = in.depth;
+  try {
+    return in.iterate(container);
+  } catch (const Raise& raised) {
+    if (!is_exception(in, raised.exception, PyExc_TypeError)) throw;
+  }
+  in.frame = frame;
+  in.depth = depth;
+  in.raise(PyExc_TypeError, std::string("argument of type '") + in.type_of(container)->tp_name + "' is not iterable");
+}
+
+bool Interpreter::contains(Value* container, Value* item) {
+  if (auto* dict = as<DictValue>(container)) return dict_get(dict, item) != nullptr;
+  if (auto* view = as<ViewValue>(container); view && view->part == ViewValue::Part::Keys)
+    return dict_get(view->dict, item) != nullptr;
+  if (auto* sequence = as_sequence(container)) {
+    for (size_t i = 0; i < sequence->items.size(); ++i)
+      if (same_or_equal(*this, this->item(sequence, i), item)) return true;
+    return false;
+  }
+  if (auto* set = as<SetValue>(container)) return set_has(*this, set, item);
+  bool own_class = container->kind == Kind::Constant && !static_cast<ConstantValue*>(container)->literal &&
+                   !PyType_IsSubtype(type_of(container), enum_meta_type());
+  if (container->kind == Kind::Object || own_class) {
+    Value* method = special_method(*this, container, "__contains__");
+    if (method) {
+      CallArgs args;
+      args.positional = {item};
+      return truth(call(method, std::move(args)));
+    }
+  }
+  if (container->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "membership in a tensor"};
+  if (container->kind == Kind::Constant) {
+    Ref key = literal_of(item);
+    PyObject* object = constant_of(container);
+    if (!key && PyFrozenSet_CheckExact(object))
+      return set_has(*this, set_from(*this, container, &PyFrozenSet_Type), item);
+    if (!key && (PyUnicode_Check(object) || PyBytes_Check(object)))
+      throw Break{BreakId::raises, std::string("an instance in a ") + Py_TYPE(object)->tp_name};
+    if (key && static_cast<ConstantValue*>(container)->literal) {
+      refuse_unequal_to_itself(key.get());
+      int found = PySequence_Contains(object, key.get());
+      if (found < 0) raise_current(*this);
+      return found;
+    }
+    if (key && PyType_Check(object) && PyType_IsSubtype(Py_TYPE(object), enum_meta_type())) {
+      int found = PySequence_Contains(object, key.get());
+      if (found < 0) raise_current(*this);
+      return found;
+    }
+  }
+  Value* iterator = iterate_to_find(*this, container);
+  while (Value* candidate = next(iterator))
+    if (same_or_equal(*this, candidate, item)) return true;
+  return false;
+}
+}  // namespace stator::capture

@@ -1,0 +1,245 @@
+// Arithmetic and its kin: binary and unary operators on values.
+#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/containers/merging.h"
+#include "capture/interpreter/containers/sets.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/operators/mixed_operands.h"
+#include "capture/interpreter/operators/special_methods.h"
+#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/torch/overrides.h"
+#include "capture/pycompat/binary_ops.h"
+
+namespace stator::capture {
+namespace {
+
+using enum pycompat::BinaryOp;
+using pycompat::is_in_place;
+using pycompat::plain_form;
+
+/// Of a plain operator: its methods, and how error messages show it without and with `=`.
+struct BinaryRow {
+  const char *method, *reflected, *in_place;
+  const char *symbol, *in_place_symbol;
+};
+
+// By BinaryOp.
+constexpr BinaryRow kBinary[] = {
+    {"__add__", "__radd__", "__iadd__", "+", "+="},
+    {"__and__", "__rand__", "__iand__", "&", "&="},
+    {"__floordiv__", "__rfloordiv__", "__ifloordiv__", "//", "//="},
+    {"__lshift__", "__rlshift__", "__ilshift__", "<<", "<<="},
+    {"__matmul__", "__rmatmul__", "__imatmul__", "@", "@="},
+    {"__mul__", "__rmul__", "__imul__", "*", "*="},
+    {"__mod__", "__rmod__", "__imod__", "%", "%="},
+    {"__or__", "__ror__", "__ior__", "|", "|="},
+    {"__pow__", "__rpow__", "__ipow__", "** or pow()", "**="},
+    {"__rshift__", "__rrshift__", "__irshift__", ">>", ">>="},
+    {"__sub__", "__rsub__", "__isub__", "-", "-="},
+    {"__truediv__", "__rtruediv__", "__itruediv__", "/", "/="},
+    {"__xor__", "__rxor__", "__ixor__", "^", "^="},
+};
+
+bool has_method(PyTypeObject* type, const char* name) {
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  return _PyType_Lookup(type, key.get()) != nullptr;
+}
+
+/// Whether the classes have different methods of that name.
+bool differ_in(PyTypeObject* a, PyTypeObject* b, const char* name) {
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  return _PyType_Lookup(a, key.get()) != _PyType_Lookup(b, key.get());
+}
+
+Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
+  const int plain = plain_form(op);
+  const BinaryRow& row = kBinary[plain];
+  const char* in_place = is_in_place(op) ? row.in_place : nullptr;
+  auto ask = [&](Value* self, const char* method, Value* other, bool reflected = false) {
+    if (is_of_sequence(in.type_of(self), method)) return static_cast<Value*>(nullptr);
+    if (has_special_methods(self)) return ask_special(in, self, method, other);
+    return built_in_answer(in, method, self, other, [&](Value* part) {
+      return reflected ? in.binary(plain, part, self) : in.binary(plain, self, part);
+    });
+  };
+  Value* result = nullptr;
+  if (in_place && (result = ask(a, in_place, b))) return result;
+  const bool is_one_class = in.type_of(a) == in.type_of(b);
+  // A subclass comes first if it has a method of its own for it.
+  const bool right_first = !is_one_class && PyType_IsSubtype(in.type_of(b), in.type_of(a)) &&
+                           differ_in(in.type_of(a), in.type_of(b), row.reflected);
+  if (right_first && (result = ask(b, row.reflected, a, true))) return result;
+  if ((result = ask(a, row.method, b))) return result;
+  if (!right_first && !is_one_class && (result = ask(b, row.reflected, a, true))) return result;
+  // Then it is sequences that are asked, unless they would ask again who has refused.
+  auto ask_sequence = [&](Value* self, const char* method, Value* other) {
+    if (!method || !has_special_methods(self) || !is_of_sequence(in.type_of(self), method)) return result;
+    for (const char* asked : {row.method, row.reflected})
+      if (has_special_methods(other) && has_method(in.type_of(other), asked) &&
+          !is_of_sequence(in.type_of(other), asked))
+        return result;
+    return ask_special(in, self, method, other);
+  };
+  for (const char* method : {in_place, row.method})
+    if ((result = ask_sequence(a, method, b))) return result;
+  if ((result = ask_sequence(b, row.reflected, a))) return result;
+  // They have words of their own for it.
+  for (Value* value : {a, b})
+    if (in.type_of(value)->tp_as_sequence && in.type_of(value)->tp_as_sequence->sq_concat)
+      throw Break{BreakId::raises, "unsupported operand types"};
+  in.raise(PyExc_TypeError, std::string("unsupported operand type(s) for ") +
+                                (in_place ? row.in_place_symbol : row.symbol) + ": '" + in.type_of(a)->tp_name +
+                                "' and '" + in.type_of(b)->tp_name + "'");
+}
+
+Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_place) {
+  PyObject* count = in.constant_of(times);
+  if (!count || !PyLong_Check(count))
+    throw Break{BreakId::unknown_object, "a sequence times something else than an int"};
+  const Py_ssize_t n = PyNumber_AsSsize_t(count, PyExc_OverflowError);
+  if (n == -1 && PyErr_Occurred()) raise_current(in);
+  constexpr Py_ssize_t kMost = 1 << 20;
+  const auto size = static_cast<Py_ssize_t>(sequence->items.size());
+  // A tuple that stays what it is, is itself.
+  if (n == 1 && is_exact_tuple(sequence)) return sequence;
+  if (size > 0 && n > kMost / size) throw Break{BreakId::unknown_object, "a sequence that is repeated very often"};
+  std::vector<Value*> once;
+  for (size_t i = 0; i < sequence->items.size(); ++i) once.push_back(in.item(sequence, i));
+  std::vector<Value*> items;
+  for (Py_ssize_t k = 0; k < n && !once.empty(); ++k) items.insert(items.end(), once.begin(), once.end());
+  if (in_place && sequence->kind == Kind::List) {
+    sequence->items = std::move(items);
+    in.mutated(sequence);
+    return sequence;
+  }
+  return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
+}
+
+Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
+  const int plain = plain_form(op);
+  SequenceValue *x = as_sequence(a), *y = as_sequence(b);
+  if (op == kInPlace + kAdd && x && x->kind == Kind::List) {
+    extend_list(in, x, b);
+    return x;
+  }
+  if (plain == kAdd && (x || y)) {
+    Kind kind = x ? x->kind : y->kind;
+    // A tuple that is a literal stands beside one that is not; a torch.Size has sums of its own.
+    auto fits = [&](Value* value, SequenceValue* sequence) {
+      if (sequence) return sequence->kind == kind;
+      Ref literal = kind == Kind::Tuple ? in.literal_of(value) : Ref();
+      return literal && PyTuple_CheckExact(literal.get());
+    };
+    if (!fits(a, x) || !fits(b, y)) return nullptr;
+    std::vector<Value*> items = in.unpack(a), more = in.unpack(b);
+    auto stays = [&](Value* value) {
+      return value->kind == Kind::Constant || (as_sequence(value) && is_exact_tuple(as_sequence(value)));
+    };
+    if (kind == Kind::Tuple && (items.empty() || more.empty()) && stays(a) && stays(b)) return more.empty() ? a : b;
+    items.insert(items.end(), more.begin(), more.end());
+    return kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
+  }
+  if (plain == kMultiply && (x || y)) return repeat(in, x ? x : y, x ? b : a, is_in_place(op) && x);
+  return nullptr;
+}
+
+Value* set_binary(Interpreter& in, int op, Value* a, Value* b) {
+  const int plain = plain_form(op);
+  if (plain != kAnd && plain != kOr && plain != kSubtract && plain != kXor) return nullptr;
+  SetValue *x = set_operand(in, a), *y = x ? set_operand(in, b) : nullptr;
+  if (!y) return nullptr;
+  // What is no set a set leaves to the other one, which makes a new one.
+  if (!is_in_place(op) || x != a || x->type != &PySet_Type || b->kind == Kind::View) {
+    SetValue* made = set_combine(in, plain, x, y);
+    // A view makes a set, on whichever side it stands.
+    if (a->kind == Kind::View || b->kind == Kind::View) made->type = &PySet_Type;
+    return made;
+  }
+  set_change(in, plain, x, y);
+  return x;
+}
+
+}  // namespace
+
+Value* Interpreter::binary(int op, Value* a, Value* b) {
+  const BinaryRow& row = kBinary[plain_form(op)];
+  const char* in_place = is_in_place(op) ? row.in_place : nullptr;
+  const binaryfunc function = pycompat::binary_function(op);
+  if (a->kind == Kind::Array || b->kind == Kind::Array)
+    return array_binary(*this, in_place ? in_place : row.method, row.reflected, a, b);
+  if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
+    // A number does not know what to do with a tensor and leaves it to that.
+    bool by_class = is_by_class(*this, a, b, {row.method, row.reflected, in_place});
+    if (by_class || (is_number(a) && is_overridden(*this, b))) return object_binary(*this, op, a, b);
+    if (is_number(a)) {
+      if (plain_form(op) != kSubtract) return call_method(b, row.reflected, {a});
+      PyObject *x = number_fake(*this, static_cast<NumberValue*>(a)), *y = fake_of(static_cast<TensorValue*>(b));
+      return torch_result([&] { return PyNumber_Subtract(x, y); }, row.method);
+    }
+    Value* const operands[] = {a, b};
+    return apply(operands, row.method, [&](PyObject* const* x) { return function(x[0], x[1]); });
+  }
+  if (is_number(a) || is_number(b)) return number_binary(*this, op, a, b);
+  if (Value* later = varying_result(*this, op, a, b)) return later;
+  for (Value* operand : {a, b}) refuse_result(operand);
+  if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
+    PyObject *x = constant_of(a), *y = constant_of(b);
+    return result_or_raise(*this, function(x, y));
+  }
+  if (a->kind == Kind::Object || b->kind == Kind::Object) return object_binary(*this, op, a, b);
+  if (Value* result = sequence_binary(*this, op, a, b)) return result;
+  if (a->kind == Kind::Dict && op == kInPlace + kOr) {
+    auto* dict = static_cast<DictValue*>(a);
+    merge_items(*this, dict, b, dict->type == ordered_dict_type() ? each_item_for_ordered : each_item);
+    return a;
+  }
+  if (Value* result = set_binary(*this, op, a, b)) return result;
+  if (a->kind == Kind::Dict && op == kOr && b->kind == Kind::Dict) {
+    // The left one's class decides, unless that is dict itself.
+    auto* like = static_cast<DictValue*>(static_cast<DictValue*>(a)->type == &PyDict_Type ? b : a);
+    auto* merged = arena.make<DictValue>(like->type);
+    if (like->type == default_dict_type()) {
+      Value* factory = default_factory(*this, like);
+      if (!is_same(factory, none())) merged->default_factory = factory;
+    }
+    for (Value* part : {a, b})
+      for (auto& [key, value] : items_to_put(*this, part)) dict_set(merged, key, value);
+    return merged;
+  }
+  Ref x = literal_of(a), y = literal_of(b);
+  if (!x || !y) throw Break{BreakId::unknown_object, std::string("operator ") + row.method};
+  return result_or_raise(*this, function(x.get(), y.get()));
+}
+
+Value* Interpreter::unary(pycompat::Op op, Value* value) {
+  using pycompat::Op;
+  if (auto* number = as<NumberValue>(value)) return number_unary(*this, op, number);
+  if (op == Op::UNARY_NOT) return boolean(!truth(value));
+  auto apply = op == Op::UNARY_NEGATIVE ? PyNumber_Negative
+               : op == Op::UNARY_INVERT ? PyNumber_Invert
+                                        : PyNumber_Positive;
+  const char* name = op == Op::UNARY_NEGATIVE ? "__neg__" : op == Op::UNARY_INVERT ? "__invert__" : "__pos__";
+  bool by_class = is_by_class(*this, value, value, {name});
+  if (value->kind == Kind::Tensor && !by_class)
+    return this->apply(std::span(&value, 1), "unary operator", [&](PyObject* const* x) { return apply(x[0]); });
+  if (value->kind == Kind::Array) return array_method(*this, name, {value});
+  if (by_class) {
+    Value* method = special_method(*this, value, name);
+    if (!method)
+      raise(PyExc_TypeError, std::string("bad operand type for unary ") +
+                                 (op == Op::UNARY_NEGATIVE ? "-"
+                                  : op == Op::UNARY_INVERT ? "~"
+                                                           : "+") +
+                                 ": '" + type_of(value)->tp_name + "'");
+    return call(method, {});
+  }
+  Ref literal = literal_of(value);
+  if (!literal) throw Break{BreakId::unknown_object, "unary operator"};
+  return result_or_raise(*this, apply(literal.get()));
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,76 @@
+#include "capture/interpreter/operators/special_methods.h"
+
+#include <string_view>
+
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/overrides.h"
+
+namespace stator::capture {
+
+bool has_special_methods(const Value* value) { return value->kind == Kind::Object || value->kind == Kind::Tensor; }
+
+bool is_by_class(Interpreter& in, Value* a, Value* b, std::initializer_list<const char*> methods) {
+  for (Value* value : {a, b}) {
+    if (value->kind == Kind::Object) return true;
+    auto* tensor = as<TensorValue>(value);
+    for (const char* method : methods)
+      if (tensor && method && defines_anew(in, tensor, method)) return true;
+  }
+  return false;
+}
+
+Value* special_method(Interpreter& in, Value* value, const char* name) {
+  PyTypeObject* type = in.type_of(value);
+  in.guard_class(type);
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  PyObject* found = _PyType_Lookup(type, key.get());
+  if (!found) return nullptr;
+  if (found == Py_None) {
+    static constexpr std::string_view kContains = "__contains__";
+    if (name != kContains) in.raise(PyExc_TypeError, "'NoneType' object is not callable");
+    in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not a container");
+  }
+  return in.bind_descriptor(found, type, value, key.get());
+}
+
+static bool is_not_implemented(Interpreter& in, Value* value) {
+  return value->kind == Kind::Constant && in.constant_of(value) == Py_NotImplemented;
+}
+
+Value* ask_special(Interpreter& in, Value* self, const char* name, Value* argument) {
+  Value* method = special_method(in, self, name);
+  if (!method) return nullptr;
+  CallArgs args;
+  args.positional = {argument};
+  Value* result = in.call(method, std::move(args));
+  return is_not_implemented(in, result) ? nullptr : result;
+}
+
+Py_ssize_t special_length(Interpreter& in, Value* value) {
+  Value* method = special_method(in, value, "__len__");
+  if (!method)
+    in.raise(PyExc_TypeError, std::string("object of type '") + in.type_of(value)->tp_name + "' has no len()");
+  PyObject* given = in.constant_of(in.call(method, {}));
+  if (!given || PyType_Check(given)) throw Break{BreakId::unknown_object, "__len__ gave no int"};
+  Ref number = Ref::steal(PyNumber_Index(given));
+  if (!number) raise_current(in);
+  if (PyNumber_AsSsize_t(number.get(), nullptr) < 0) in.raise(PyExc_ValueError, "__len__() should return >= 0");
+  const Py_ssize_t length = PyNumber_AsSsize_t(number.get(), PyExc_OverflowError);
+  if (length < 0) raise_current(in);
+  return length;
+}
+
+bool special_truth(Interpreter& in, Value* method) {
+  Value* given = in.call(method, {});
+  PyTypeObject* type = in.type_of(given);
+  if (type != &PyBool_Type)
+    in.raise(PyExc_TypeError, std::string("__bool__ should return bool, returned ") + type->tp_name);
+  return in.truth(given);
+}
+
+bool truth_by_class(Interpreter& in, Value* value) {
+  if (Value* method = special_method(in, value, "__bool__")) return special_truth(in, method);
+  return !special_method(in, value, "__len__") || special_length(in, value) > 0;
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,104 @@
+// What a value is as a condition, and how long it is.
+#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/opcodes/assumptions.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/operators/special_methods.h"
+#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/torch/overrides.h"
+
+namespace stator::capture {
+
+bool Interpreter::truth(Value* value) {
+  switch (value->kind) {
+    case Kind::Constant: {
+      PyObject* object = constant_of(value);
+      if (!static_cast<ConstantValue*>(value)->literal) {
+        // Such as enumerations, and classes by their metaclass.
+        if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) return truth_by_class(*this, value);
+        if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
+      }
+      int result = PyObject_IsTrue(object);
+      if (result < 0) raise_current(*this);
+      return result == 1;
+    }
+    case Kind::Tensor:
+      if (is_asked(*this, static_cast<TensorValue*>(value), "__bool__"))
+        return special_truth(*this, special_method(*this, value, "__bool__"));
+      throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
+    case Kind::Array:
+      throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};
+    case Kind::Number:
+    case Kind::Text:
+      if (auto assumed = earlier_assumed(*this, value)) return *assumed;
+      needs_number("decides a branch");
+    case Kind::View:
+    case Kind::Dict:
+      return *length_of(value) > 0;
+    case Kind::Tuple:
+    case Kind::List:
+      return !static_cast<SequenceValue*>(value)->items.empty();
+    case Kind::Set:
+      return set_size(static_cast<SetValue*>(value)) > 0;
+    case Kind::Object:
+      return truth_by_class(*this, value);
+    case Kind::Opaque:
+      refuse_result(value);
+      return true;
+    default:
+      return true;
+  }
+}
+
+Value* tensor_length(Interpreter& in, TensorValue* tensor) {
+  if (Value* length = symbolic_length(in, tensor)) return length;
+  PyObject* fake = in.fake_of(tensor);
+  return in.torch_result(
+      [&]() -> PyObject* {
+        Py_ssize_t length = PyObject_Size(fake);
+        return length < 0 ? nullptr : PyLong_FromSsize_t(length);
+      },
+      "len");
+}
+
+std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
+  switch (value->kind) {
+    case Kind::Tuple:
+    case Kind::List:
+      return static_cast<SequenceValue*>(value)->items.size();
+    case Kind::Dict: {
+      auto* dict = static_cast<DictValue*>(value);
+      if (dict->outside && !dict->mutated) {
+        guard(dict->source, FactKind::Length, nullptr, PyDict_GET_SIZE(dict->outside.get()));
+        return PyDict_GET_SIZE(dict->outside.get());
+      }
+      return dict->live;
+    }
+    case Kind::View:
+      return length_of(static_cast<ViewValue*>(value)->dict);
+    case Kind::Set:
+      return set_size(static_cast<SetValue*>(value));
+    case Kind::Array:
+      return PyLong_AsSsize_t(constant_of(array_method(*this, "__len__", {value})));
+    case Kind::Constant: {
+      Py_ssize_t length = PyObject_Size(constant_of(value));
+      if (length < 0) raise_current(*this);
+      return length;
+    }
+    case Kind::Tensor: {
+      auto* tensor = static_cast<TensorValue*>(value);
+      if (is_asked(*this, tensor, "__len__")) return special_length(*this, value);
+      Value* length = tensor_length(*this, tensor);
+      if (is_number(length)) needs_number("as a length");
+      return PyLong_AsSsize_t(constant_of(length));
+    }
+    case Kind::Text:
+      needs_number("is in a text whose length is asked for");
+    case Kind::Object:
+      return special_length(*this, value);
+    default:
+      return std::nullopt;
+  }
+}
+}  // namespace stator::capture

@@ -1,0 +1,133 @@
+#include "capture/interpreter/torch/control_nodes.h"
+
+#include <algorithm>
+
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/parts.h"
+
+namespace stator::capture {
+
+void refuse_control(const std::string& what) { throw Break{BreakId::unknown_call, what}; }
+
+void refuse_inside(Interpreter& in, const char* what) {
+  if (in.in_transform) refuse_control(std::string(what) + " inside of a transform");
+  if (has_active_mode(in)) refuse_control(std::string(what) + " under a torch-function mode");
+}
+
+void require_tensors(Interpreter& in, Value* value, const std::string& what) {
+  if (value->kind == Kind::Tensor) return;
+  if (auto* sequence = as_sequence(value)) {
+    for (size_t i = 0; i < sequence->items.size(); ++i) require_tensors(in, in.item(sequence, i), what);
+  } else if (auto* dict = as<DictValue>(value); dict && dict->type == &PyDict_Type) {
+    for (auto& [key, item] : mapping_items(in, value)) require_tensors(in, item, what);
+  } else {
+    refuse_control(what + " with something else than tensors");
+  }
+}
+
+Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::string& what) {
+  Branch branch;
+  const size_t first = in.torch.node_count();
+  try {
+    branch.result = run_part(in, function, std::move(args), "a branch of " + what);
+  } catch (const Raise& raised) {
+    throw Break{BreakId::raises, "a branch of " + what + ": " + exception_text(in, raised.exception)};
+  }
+  require_tensors(in, branch.result, "a branch of " + what);
+  std::vector<TensorValue*> tensors;
+  collect_tensors(in, branch.result, "a branch of " + what, tensors);
+  for (TensorValue* tensor : tensors) branch.outputs.push_back(in.fake_of(tensor));
+  branch.part = in.torch.cut(first, branch.outputs);
+  if (!branch.part.graph) in.torch_failed(what.c_str());
+  if (branch.part.writes) refuse_control("a branch of " + what + " that writes to its arguments");
+  if (branch.part.aliases) refuse_control("a branch of " + what + " whose results share memory");
+  return branch;
+}
+
+size_t Operands::place_of(PyObject* fake) {
+  auto found = std::find(fakes_.begin(), fakes_.end(), fake);
+  if (found == fakes_.end()) found = fakes_.insert(fakes_.end(), fake);
+  return static_cast<size_t>(found - fakes_.begin());
+}
+
+Ref Operands::places_of(const TorchTracer::Part& part) {
+  Ref places = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(part.inputs.size())));
+  for (size_t i = 0; i < part.inputs.size(); ++i)
+    PyTuple_SET_ITEM(places.get(), static_cast<Py_ssize_t>(i), PyLong_FromSize_t(place_of(part.inputs[i].get())));
+  return places;
+}
+
+bool any_requires_grad(const std::vector<PyObject*>& fakes) {
+  return std::any_of(fakes.begin(), fakes.end(), [](PyObject* fake) { return is_true_of(fake, "requires_grad"); });
+}
+
+bool is_followed(const std::vector<PyObject*>& fakes) {
+  Ref on = Ref::steal(PyObject_CallNoArgs(known_object("torch.is_grad_enabled")));
+  return on.get() == Py_True && any_requires_grad(fakes);
+}
+
+Ref joined_results(Interpreter& in, const Ref& made, const std::vector<PyObject*>& taken, const char* what) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made.get()); ++i)
+    if (!TorchTracer::is_differentiable(PyTuple_GET_ITEM(made.get(), i)))
+      refuse_control(std::string("gradients of ") + what + " with results that have none");
+  Ref from = tuple_of(taken);
+  Ref results = in.torch.run_on_fakes(
+      [&] { return PyObject_CallFunction(known_object("stator.control.join"), "sOO", what, made.get(), from.get()); });
+  if (!results) in.torch_failed(what);
+  return results;
+}
+
+bool is_alike(Interpreter& in, Value* a, Value* b) {
+  if (a->kind != b->kind) return false;
+  if (a->kind == Kind::Tensor)
+    return TorchTracer::is_alike(in.fake_of(static_cast<TensorValue*>(a)), in.fake_of(static_cast<TensorValue*>(b)));
+  if (auto* sequence = as_sequence(a)) {
+    auto* other = as_sequence(b);
+    if (sequence->type != other->type || sequence->items.size() != other->items.size()) return false;
+    for (size_t i = 0; i < sequence->items.size(); ++i)
+      if (!is_alike(in, in.item(sequence, i), in.item(other, i))) return false;
+    return true;
+  }
+  auto left = mapping_items(in, a), right = mapping_items(in, b);
+  if (left.size() != right.size()) return false;
+  for (size_t i = 0; i < left.size(); ++i)
+    if (!in.truth(in.compare(Py_EQ, left[i].first, right[i].first)) || !is_alike(in, left[i].second, right[i].second))
+      return false;
+  return true;
+}
+
+Replacement::Replacement(Interpreter& in, const std::vector<PyObject*>& outputs, PyObject* results) : in_(in) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    fakes_[outputs[i]] = PyTuple_GET_ITEM(results, static_cast<Py_ssize_t>(i));
+}
+
+Value* Replacement::of(Value* value) {
+  if (auto* tensor = as<TensorValue>(value)) return in_.wrap_result(fakes_.at(in_.fake_of(tensor)));
+  if (auto* sequence = as_sequence(value)) {
+    auto* made = in_.arena.make<SequenceValue>(sequence->kind, sequence->type);
+    for (size_t i = 0; i < sequence->items.size(); ++i) made->items.push_back(of(in_.item(sequence, i)));
+    return made;
+  }
+  DictValue* made = in_.dict();
+  for (auto& [key, item] : mapping_items(in_, value)) in_.dict_set(made, key, of(item));
+  return made;
+}
+
+void add_node(Interpreter& in, const char* what, const Ref& call, const std::vector<PyObject*>& tensors,
+              PyObject* results) {
+  if (!call) throw Break{BreakId::internal, take_error_text()};
+  in.locate();
+  if (!in.torch.add_call(call.get(), tensors, results, CallNode::Random)) in.torch_failed(what);
+}
+
+Ref tuple_of(const std::vector<PyObject*>& items) {
+  Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i)
+    PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i]));
+  return made;
+}
+
+}  // namespace stator::capture

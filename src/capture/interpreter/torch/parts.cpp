@@ -1,0 +1,47 @@
+#include "capture/interpreter/torch/parts.h"
+
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/overrides.h"
+
+namespace stator::capture {
+
+Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::string& what) {
+  struct Restore {
+    Interpreter& in;
+    std::vector<Effect> effects;
+    std::optional<size_t> frozen;
+    std::unordered_map<std::string, bool> assumed;
+    ~Restore() {
+      in.assumed = std::move(assumed);  // what the part verifies holds there alone
+      in.effects = std::move(effects);
+      in.frozen_values = frozen;
+    }
+  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count()), in.assumed};
+  Value* result = in.call(function, std::move(args));
+  if (!in.effects.empty()) throw Break{BreakId::mutation, what + " that changes something outside"};
+  return result;
+}
+
+void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors) {
+  if (auto* tensor = as<TensorValue>(value)) {
+    // The graph of a part makes tensors of no class.
+    bool is_plain = tensor->type == TorchTracer::tensor_type() || tensor->source;
+    if (!is_plain || !TorchTracer::is_plain_class(tensor->type))
+      throw Break{BreakId::tensor_subclass, what + " with a tensor of a subclass"};
+    tensors.push_back(tensor);
+  } else if (auto* sequence = as_sequence(value)) {
+    for (size_t i = 0; i < sequence->items.size(); ++i) collect_tensors(in, in.item(sequence, i), what, tensors);
+  } else if (value->kind == Kind::Dict) {
+    for (auto& [key, item] : mapping_items(in, value)) collect_tensors(in, item, what, tensors);
+  } else if (value->kind != Kind::Constant) {
+    throw Break{BreakId::unknown_object, "the result of " + what + ": a " + in.type_of(value)->tp_name};
+  }
+}
+
+bool requires_grad(Interpreter& in, Value* value) {
+  auto* tensor = as<TensorValue>(value);
+  Plainly inside(in);
+  return tensor && in.truth(in.get_attr(tensor, PyUnicode_InternFromString("requires_grad")));
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,339 @@
+// Attributes of tensors: read from the fake, recorded as operators, kept as effects, or refused.
+#include "capture/interpreter/torch/tensor_attributes.h"
+
+#include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/torch/overrides.h"
+#include "capture/pycompat/facts.h"
+
+namespace stator::capture {
+namespace {
+
+struct RefusedRow {
+  const char* name;
+  const char* why;
+};
+// What a fake cannot answer as the real tensor would.
+constexpr RefusedRow kRefused[] = {
+    {"_grad", "the gradient of a tensor"},
+    {"_base", "the base of a view"},
+    {"_version", "the version counter"},
+    {"output_nr", "autograd's graph"},
+    {"_backward_hooks", "hooks"},
+    {"_post_accumulate_grad_hooks", "hooks"},
+    {"retains_grad", "autograd's graph"},
+    {"data_ptr", "an address"},
+    {"const_data_ptr", "an address"},
+    {"_use_count", "who owns a tensor"},
+    {"_fix_weakref", "who owns a tensor"},
+    {"_is_view", "the base of a view"},
+    {"untyped_storage", "storage"},
+    {"storage", "storage"},
+    {"_typed_storage", "storage"},
+    {"tolist", "data leaves torch"},
+    {"backward", "runs autograd"},
+    {"set_", "storage"},
+    {"resize_", "storage"},
+    {"resize_as_", "storage"},
+    {"share_memory_", "storage"},
+    {"is_shared", "storage"},
+    {"pin_memory", "storage"},
+    {"is_pinned", "storage"},
+    {"new", "an old constructor"},
+    {"apply_", "a Python function over data"},
+    {"map_", "a Python function over data"},
+    {"map2_", "a Python function over data"},
+    {"__array__", "data leaves torch"},
+    {"__dlpack__", "data leaves torch"},
+    {"__cuda_array_interface__", "data leaves torch"},
+    {"__reduce_ex__", "pickling"},
+    {"__deepcopy__", "copying"},
+    {"__setstate__", "pickling"},
+    {"names", "named tensors"},
+    {"volatile", "an old attribute"},
+    {"__format__", "text"},
+    {"__repr__", "text"},
+    {"__str__", "text"},
+    {"__hash__", "the address of a tensor"},
+    {"__dict__", "the attributes of a tensor"},
+};
+
+const char* refusal(PyObject* name) {
+  for (const RefusedRow& row : kRefused)
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return row.why;
+  return nullptr;
+}
+
+[[noreturn]] void refuse(const char* name, const char* why) {
+  throw Break{BreakId::data_exit, std::string("Tensor.") + name + ": " + why};
+}
+
+/// An operator that the bindings reach without the dispatcher, called so that it is recorded.
+Value* recorded(Interpreter& in, const char* name, const std::vector<Value*>& arguments) {
+  PyObject* operation = known_operator(name);
+  if (!operation) throw Break{BreakId::torch_refused, name};
+  CallArgs args;
+  args.positional = arguments;
+  return in.call_torch(operation, args);
+}
+
+/// A fact of autograd about an input is one of its real tensor, which is guarded; of anything else, of its fake.
+bool is_leaf(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  if (tensor->source && !tensor->written) {
+    bool leaf = is_leaf_tensor(tensor->real.get());
+    in.guard(tensor->source, FactKind::Leaf, nullptr, leaf);
+    return leaf;
+  }
+  return is_leaf_tensor(fake);
+}
+
+void refuse_in_transform(Interpreter& in, const TensorValue* tensor, const char* name) {
+  if (in.in_transform || tensor->wrapped_at) refuse(name, "inside of a transform");
+}
+
+Value* read_data(Interpreter& in, TensorValue* tensor) {
+  refuse_in_transform(in, tensor, "data");
+  return recorded(in, "data", {tensor});
+}
+
+Value* read_is_leaf(Interpreter& in, TensorValue* tensor) { return in.boolean(is_leaf(in, tensor)); }
+
+Value* read_grad_fn(Interpreter& in, TensorValue* tensor) {
+  if (is_leaf(in, tensor)) return in.none();
+  return in.arena.make<OpaqueValue>("a node of autograd's graph");
+}
+
+Value* read_grad(Interpreter& in, TensorValue* tensor) {
+  refuse_in_transform(in, tensor, "grad");
+  if (tensor->grad) return tensor->grad;
+  // Reading it warns for what is no leaf.
+  if (!is_leaf(in, tensor)) refuse("grad", "of a tensor that is no leaf");
+  PyObject* object = tensor->source ? gradient_of(tensor->real.get()) : nullptr;
+  if (object) {
+    tensor->grad = in.wrap(object, in.sources().child(tensor->source, SourceKind::Gradient, 0, nullptr, object));
+  } else {
+    if (tensor->source) in.guard(tensor->source, FactKind::NoGradient);
+    tensor->grad = in.none();
+  }
+  return tensor->grad;
+}
+
+void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
+  refuse_in_transform(in, tensor, "data");
+  if (to->kind != Kind::Tensor) throw Break{BreakId::raises, "something else than a tensor as data"};
+  recorded(in, "set_data", {tensor, to});
+}
+
+void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
+  refuse_in_transform(in, tensor, "requires_grad");
+  PyObject* flag = in.constant_of(to);
+  if (!flag || !PyBool_Check(flag)) throw Break{BreakId::raises, "requires_grad must be a bool"};
+  if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is no leaf"};
+  tensor->written = true;
+  recorded(in, "requires_grad_", {tensor, to});
+}
+
+void write_grad(Interpreter& in, TensorValue* tensor, Value* to) {
+  static PyObject* const name = PyUnicode_InternFromString("grad");
+  refuse_in_transform(in, tensor, "grad");
+  // The fake checks what the real tensor would; it is the plan that writes.
+  Ref value = in.to_torch(to);
+  PyObject* fake = in.fake_of(tensor);
+  if (PyObject_SetAttr(fake, name, value.get()) < 0) throw Break{BreakId::torch_error, take_error_text()};
+  tensor->grad = to;
+  in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+}
+
+/// What the program hung on the tensor object itself.
+Value* own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  for (auto& [known, value] : tensor->own)
+    if (PyUnicode_Compare(known.get(), name) == 0) return value;
+  if (!tensor->source) return nullptr;
+  PyObject* found = stator_instance_value(tensor->real.get(), name);
+  if (found)
+    return in.wrap(found, in.sources().child(tensor->source, SourceKind::Attribute, kOwnAttribute, name, found));
+  in.guard(tensor->source, FactKind::NoAttribute, name);
+  return nullptr;
+}
+
+void set_own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
+  in.fake_of(tensor);
+  tensor->own.insert(tensor->own.begin(), {Ref::borrow(name), to});
+  in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+}
+
+/// Whether it is a field of tensors that the bindings describe.
+bool is_field(PyObject* descriptor) {
+  static PyTypeObject* const owner = reinterpret_cast<PyTypeObject*>(known_object("torch._C.TensorBase"));
+  return descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type &&
+         reinterpret_cast<PyDescrObject*>(descriptor)->d_type == owner;
+}
+
+struct PropertyRow {
+  const char* name;
+  Value* (*read)(Interpreter&, TensorValue*);
+  void (*write)(Interpreter&, TensorValue*, Value*);  // null: the bindings' own setter is not modelled
+};
+constexpr PropertyRow kProperties[] = {
+    {"data", read_data, write_data},
+    {"grad", read_grad, write_grad},
+    {"is_leaf", read_is_leaf, nullptr},
+    {"grad_fn", read_grad_fn, nullptr},
+    {"requires_grad", nullptr, write_requires_grad},
+};
+
+const PropertyRow* property(PyObject* name) {
+  for (const PropertyRow& row : kProperties)
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  PyTypeObject* type = tensor->type;
+  in.guard_class(type);
+  if (TorchTracer::is_plain_class(type)) return tensor_field(in, tensor, name);
+  if (defines_anew(in, tensor, "__getattribute__"))
+    throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + " has its own __getattribute__"};
+  PyObject* on_class = _PyType_Lookup(type, name);
+  if (on_class != _PyType_Lookup(TorchTracer::tensor_type(), name)) {
+    // What the subclass defines is read as on any instance.
+    if (!Py_TYPE(on_class)->tp_descr_set)
+      if (Value* own = own_attribute(in, tensor, name)) return own;
+    return in.bind_descriptor(on_class, type, tensor, name);
+  }
+  if (Value* found = tensor_field(in, tensor, name)) return found;
+  PyObject* fallback = _PyType_Lookup(type, getattr);
+  if (!fallback) return nullptr;
+  return in.call(in.bind_descriptor(fallback, type, tensor, getattr), arguments({in.constant(name)}));
+}
+
+Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  PyTypeObject* type = tensor->type;
+  PyObject* on_class = _PyType_Lookup(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
+  if (is_field(on_class) && is_overridden(in, tensor)) {
+    Value* const self = tensor;
+    return in.apply(std::span(&self, 1), text_of(name).c_str(),
+                    [&](PyObject* const* x) { return PyObject_GetAttr(x[0], name); });
+  }
+  if (const char* why = refusal(name)) refuse(PyUnicode_AsUTF8(name), why);
+  if (!on_class) return own_attribute(in, tensor, name);
+  if (const PropertyRow* row = property(name); row && row->read) return row->read(in, tensor);
+  static PyObject* const class_name = PyUnicode_InternFromString("__class__");
+  if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
+  PyTypeObject* kind = Py_TYPE(on_class);
+  if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type)
+    return in.arena.make<MethodValue>(in.constant(on_class), tensor);
+  bool inlined = kind == &PyFunction_Type || kind == &PyClassMethod_Type ||
+                 (kind == &PyProperty_Type && is_overridden(in, tensor));
+  if (inlined) return in.bind_descriptor(on_class, type, tensor, name);
+  PyObject* fake = in.fake_of(tensor);
+  return in.torch_result([&] { return PyObject_GetAttr(fake, name); }, PyUnicode_AsUTF8(name));
+}
+
+static void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to);
+
+void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
+  PyTypeObject* type = tensor->type;
+  in.guard_class(type);
+  PyObject* on_class = _PyType_Lookup(type, name);
+  bool defined_anew = defines_anew(in, tensor, PyUnicode_AsUTF8(name));
+  if (defines_anew(in, tensor, "__setattr__"))
+    throw Break{BreakId::mutation, std::string(type->tp_name) + " has its own __setattr__"};
+  if (defined_anew && Py_TYPE(on_class) == &PyProperty_Type) {
+    Ref setter = Ref::steal(PyObject_GetAttrString(on_class, "fset"));
+    if (setter && PyFunction_Check(setter.get())) {
+      Value* function = in.wrap(setter.get(), in.sources().pinned(setter.get(), "a setter"));
+      in.call(function, arguments({tensor, to}));
+      return;
+    }
+  }
+  if (defined_anew && Py_TYPE(on_class)->tp_descr_set)
+    throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor subclass"};
+  if (defined_anew) return set_own_attribute(in, tensor, name, to);
+  set_tensor_field(in, tensor, name, to);
+}
+
+void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
+  PyObject* on_class = _PyType_Lookup(TorchTracer::tensor_type(), name);
+  if (is_field(on_class) && is_overridden(in, tensor)) {
+    Value* const both[] = {tensor, to};
+    in.apply(both, text_of(name).c_str(), [&](PyObject* const* x) -> PyObject* {
+      if (PyObject_SetAttr(x[0], name, x[1]) < 0) return nullptr;
+      Py_RETURN_NONE;
+    });
+    return;
+  }
+  const PropertyRow* row = property(name);
+  if (!row && !on_class) return set_own_attribute(in, tensor, name, to);
+  if (!row || !row->write)
+    throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor"};
+  row->write(in, tensor, to);
+}
+
+Value* call_tensor_field(Interpreter& in, PyObject* method, const CallArgs& args) {
+  Ref field = Ref::steal(PyObject_GetAttrString(method, "__self__")),
+      which = Ref::steal(PyObject_GetAttrString(method, "__name__"));
+  PyErr_Clear();
+  if (!which || !is_field(field.get()) || !args.keywords.empty()) return nullptr;
+  auto* descriptor = field.as<PyDescrObject>();
+  auto* tensor = as<TensorValue>(at_or_null(args, 0));
+  if (!tensor) return nullptr;
+  if (PyUnicode_CompareWithASCIIString(which.get(), "__get__") == 0)
+    return tensor_field(in, tensor, descriptor->d_name);
+  if (PyUnicode_CompareWithASCIIString(which.get(), "__set__") == 0 && args.positional.size() == 2) {
+    set_tensor_field(in, tensor, descriptor->d_name, args.positional[1]);
+    return in.none();
+  }
+  return nullptr;
+}
+
+static Ref grad_fn_of(PyObject* fake) {
+  Ref node = Ref::steal(PyObject_GetAttrString(fake, "grad_fn"));
+  PyErr_Clear();
+  return node;
+}
+
+OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* what, const CallArgs& args) {
+  auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
+  if (!tensor || !args.keywords.empty()) throw Break{BreakId::unknown_call, method};
+  refuse_in_transform(in, tensor, method);
+  // The plan would ask its class once more.
+  if (!TorchTracer::is_plain_class(tensor->type)) throw Break{BreakId::tensor_subclass, method};
+  PyObject* fake = in.fake_of(tensor);
+  if (!is_true_of(fake, "requires_grad"))
+    throw Break{BreakId::raises, std::string(method) + " of a tensor without gradient"};
+  auto* made = in.arena.make<OpaqueValue>(what);
+  made->callable = Ref::borrow(known_object(method));
+  made->arguments = args.positional;
+  made->grad_fn = grad_fn_of(fake);
+  made->step = in.resumable_step();
+  in.effects.push_back({EffectKind::Make, made});
+  return made;
+}
+
+bool is_as_deferred(Interpreter& in, const OpaqueValue* made) {
+  PyObject* fake = in.fake_of(static_cast<TensorValue*>(made->arguments[0]));
+  return is_true_of(fake, "requires_grad") && grad_fn_of(fake).get() == made->grad_fn.get();
+}
+
+Value* tensor_requires_grad(Interpreter& in, CallArgs& args) {
+  auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
+  if (!tensor || args.count() > 2) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
+  // Whether it may be written there is for functorch to say; what is none of its wrappers stays written to.
+  if (in.in_transform || tensor->wrapped_at) {
+    if (!tensor->wrapped_at && tensor->source) throw Break{BreakId::mutation, "requires_grad inside of a transform"};
+    return in.call_torch(known_object("torch._C.TensorBase.requires_grad_"), args);
+  }
+  Value* flag = args.positional.size() > 1 ? args.positional[1] : args.keyword("requires_grad");
+  if (!flag && args.count() > 1) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
+  write_requires_grad(in, tensor, flag ? flag : in.boolean(true));
+  return tensor;
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,169 @@
+#include "capture/interpreter/torch/tensor_data.h"
+
+#include <algorithm>
+
+#include "capture/guards/literals.h"
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/opcodes/assumptions.h"
+#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/numbers.h"
+
+namespace stator::capture {
+namespace {
+
+constexpr int kDeepest = 16;  // torch has no more dimensions of data
+
+bool holds_parts(Interpreter& in, Value* data, int depth = 0) {
+  if (data->kind == Kind::Tensor || is_number(data)) return true;
+  auto* sequence = depth < kDeepest ? as_sequence(data) : nullptr;
+  for (size_t i = 0; sequence && i < sequence->items.size(); ++i)
+    if (holds_parts(in, in.item(sequence, i), depth + 1)) return true;
+  return false;
+}
+
+class Builder {
+ public:
+  /// `dtype`: null for that of the data.
+  Builder(Interpreter& in, PyObject* dtype) : in_(in), given_(dtype) {}
+
+  Value* build(Value* data) {
+    find_dtype(data);
+    return made(data);
+  }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw Break{BreakId::unknown_call, "torch.tensor of tensors with dimensions, or of other types"};
+  }
+
+  Ref dtype_of(Value* leaf) {
+    static PyObject* const name = PyUnicode_InternFromString("dtype");
+    if (auto* tensor = as<TensorValue>(leaf)) {
+      if (!TorchTracer::has_no_dimensions(in_.fake_of(tensor))) refuse();
+      return Ref::borrow(in_.constant_of(in_.get_attr(tensor, name)));
+    }
+    PyTypeObject* type = in_.type_of(leaf);
+    if (type == &PyBool_Type) return Ref::borrow(known_object("torch.bool"));
+    if (type == &PyLong_Type) return Ref::borrow(known_object("torch.int64"));
+    if (type == &PyFloat_Type) return Ref::steal(PyObject_CallNoArgs(known_object("torch.get_default_dtype")));
+    refuse();
+  }
+
+  void find_dtype(Value* data) {
+    if (auto* sequence = as_sequence(data)) {
+      for (size_t i = 0; i < sequence->items.size(); ++i) find_dtype(in_.item(sequence, i));
+      return;
+    }
+    Ref next = dtype_of(data);
+    found_ = found_ ? Ref::steal(PyObject_CallFunctionObjArgs(known_object("torch.promote_types"), found_.get(),
+                                                              next.get(), nullptr))
+                    : std::move(next);
+    if (!found_) throw Break{BreakId::torch_error, take_error_text()};
+  }
+
+  static bool is_floating(PyObject* dtype) {
+    Ref answer = Ref::steal(PyObject_GetAttrString(dtype, "is_floating_point"));
+    return answer && answer.get() == Py_True;
+  }
+
+  Value* to(Value* tensor, PyObject* dtype) {
+    return in_.call_torch(known_object("torch._C.TensorBase.to"), arguments({tensor, in_.constant(dtype)}));
+  }
+
+  Value* leaf(Value* data) {
+    PyObject* wanted = given_ ? given_ : found_.get();
+    Ref own = dtype_of(data);
+    // Torch takes elements as Python's numbers, which are not cut off on their way into a tensor.
+    Ref wider =
+        Ref::steal(PyObject_CallFunctionObjArgs(known_object("torch.promote_types"), own.get(), wanted, nullptr));
+    if (!wider || (wider.get() != wanted && !(is_floating(own.get()) && is_floating(wanted)))) {
+      PyErr_Clear();
+      refuse();
+    }
+    if (auto* tensor = as<TensorValue>(data)) {
+      Value* detached = in_.call_torch(known_object("torch._C.TensorBase.detach"), arguments({tensor}));
+      if (own.get() == wanted) return detached;
+      return to(is_floating(wanted) ? to(detached, known_object("torch.float64")) : detached, wanted);
+    }
+    if (auto* number = as<NumberValue>(data)) return to(in_.wrap_result(number_fake(in_, number)), wanted);
+    CallArgs full = arguments({in_.tuple({}), data});
+    full.keywords.emplace_back(Ref::steal(PyUnicode_InternFromString("dtype")), in_.constant(wanted));
+    return in_.call_torch(known_object("torch.full"), full);
+  }
+
+  Value* made(Value* data) {
+    auto* sequence = as_sequence(data);
+    if (!sequence) return leaf(data);
+    std::vector<Value*> parts;
+    size_t length = 0;
+    for (size_t i = 0; i < sequence->items.size(); ++i) {
+      Value* item = in_.item(sequence, i);
+      auto* inner = as_sequence(item);
+      const size_t count = inner ? inner->items.size() + 1 : 0;
+      if (i > 0 && count != length) refuse();
+      length = count;
+      parts.push_back(made(item));
+    }
+    if (parts.empty()) refuse();
+    return in_.call_torch(known_object("torch.stack"), arguments({in_.list(std::move(parts))}));
+  }
+
+  Interpreter& in_;
+  PyObject* given_;
+  Ref found_;
+};
+
+/// Torch warns of it, and so does each run of the graph, at the line that runs now.
+void warn_of_copy(Interpreter& in) {
+  // A backend of the user's may drop a node that nothing is made by.
+  if (!numbers_may_fail()) throw Break{BreakId::unknown_call, "a warning is given"};
+  Ref line = Ref::steal(PyLong_FromLong(in.frame->line));
+  PyObject* code = reinterpret_cast<PyObject*>(in.frame->code->code);
+  Ref node = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.CopyWarning"), code, line.get(),
+                                                     in.frame->globals, nullptr));
+  Ref nothing = Ref::steal(PyTuple_New(0));
+  if (!node) throw Break{BreakId::unknown_call, take_error_text()};
+  in.locate();
+  if (!in.torch.add_call(node.get(), {}, nothing.get(), CallNode::Random))
+    throw Break{BreakId::torch_refused, in.torch.failure()};
+}
+
+}  // namespace
+
+Value* tensor_of_parts(Interpreter& in, const CallArgs& args) {
+  if (args.positional.size() != 1 || !holds_parts(in, args.positional[0])) return nullptr;
+  PyObject* dtype = nullptr;
+  Value* device = nullptr;
+  for (auto& [name, value] : args.keywords) {
+    auto is = [&name = name](const char* text) { return PyUnicode_CompareWithASCIIString(name.get(), text) == 0; };
+    PyObject* constant = in.constant_of(value);
+    if (!constant || constant == Py_None || constant == Py_False) {
+      if (!constant) throw Break{BreakId::unknown_call, "torch.tensor with a keyword that is no constant"};
+    } else if (is("dtype")) {
+      dtype = constant;
+    } else if (is("device")) {
+      device = value;
+    } else {
+      throw Break{BreakId::unknown_call, "torch.tensor of a leaf that requires grad"};
+    }
+  }
+  auto* source = as<TensorValue>(args.positional[0]);
+  Value* made = nullptr;
+  if (source) {
+    warn_of_copy(in);
+    static PyObject* const name = PyUnicode_InternFromString("dtype");
+    CallArgs copy = arguments({in.call_torch(known_object("torch._C.TensorBase.detach"), arguments({source})),
+                               dtype ? in.constant(dtype) : in.get_attr(source, name)});
+    copy.keywords.emplace_back(Ref::steal(PyUnicode_InternFromString("copy")), in.boolean(true));
+    made = in.call_torch(known_object("torch._C.TensorBase.to"), copy);
+  } else {
+    made = Builder(in, dtype).build(args.positional[0]);
+    // A tensor of its own in any case: a stack of stacks is a view.
+    auto* rows = as_sequence(args.positional[0]);
+    if (!rows || as_sequence(in.item(rows, 0)))
+      made = in.call_torch(known_object("torch._C.TensorBase.clone"), arguments({made}));
+  }
+  return device ? in.call_torch(known_object("torch._C.TensorBase.to"), arguments({made, device})) : made;
+}
+
+}  // namespace stator::capture
