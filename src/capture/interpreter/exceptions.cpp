@@ -5,8 +5,6 @@
 
 #include "capture/guards/literals.h"
 #include "capture/interpreter/classes/classes.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "core/base/check.h"
 
 namespace stator::capture {

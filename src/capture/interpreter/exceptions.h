@@ -15,6 +15,8 @@ ObjectValue* new_exception(Interpreter& in, PyTypeObject* type, const CallArgs& 
 bool is_exception_init(PyObject* callable);
 /// The exception of a real error that an operation on literals raised. Breaks if it holds anything else.
 ObjectValue* from_real_exception(Interpreter& in, PyObject* exception);
+/// Raises the current Python error, which an operation on literals set, in the program's own terms.
+[[noreturn]] void raise_current(Interpreter& in);
 /// What an operation on literals gave (taken over), as a value; null: the current Python error is raised.
 Value* result_or_raise(Interpreter& in, PyObject* result);
 /// A real exception with the same class and args, for its text; null if they are no literals.

@@ -3,7 +3,8 @@
 #include "capture/guards/break_policy.h"
 #include "capture/guards/check.h"
 #include "capture/guards/literals.h"
-#include "capture/interpreter/allowed.h"
+#include "capture/interpreter/calls/allowed.h"
+#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/pycompat/facts.h"
 #include "core/base/check.h"
 

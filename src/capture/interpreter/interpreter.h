@@ -404,8 +404,4 @@ class Interpreter {
   Value* false_ = nullptr;
 };
 
-using Handler = void (*)(Interpreter&, Frame&, const pycompat::Instr&);
-/// The handler of an opcode; every opcode has a row.
-Handler handler_of(pycompat::Op op);
-
 }  // namespace stator::capture

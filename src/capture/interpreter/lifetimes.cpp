@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "capture/interpreter/interpreter.h"
 #include "capture/interpreter/iteration/generators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/pycompat/lifetime.h"

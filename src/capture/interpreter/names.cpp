@@ -1,6 +1,7 @@
 // Globals, builtins, closure cells and imports.
+#include "capture/interpreter/names.h"
+
 #include "capture/interpreter/containers/keys.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 

@@ -2,17 +2,21 @@
 
 #include "capture/interpreter/interpreter.h"
 
-/// Attribute lookup by kind of owner. Null when there is none.
+/// Attributes of instances. Lookups give null when there is none.
 namespace stator::capture {
 
-Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name);
-Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
-Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name);
-Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name);
-/// What the program wrote to a class or one of its bases, where the lookup finds it; null if nothing.
-Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
-void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name, Value* to);
 Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name);
+
+/// object.__getattribute__: no __getattribute__ or __getattr__ of the class is asked.
+Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name);
+/// What the instance itself has, whatever its class says.
+Value* own_attr(Interpreter& in, ObjectValue* object, PyObject* name);
+/// A special method looked up on the class, bound to the object; raises if there is none.
+Value* type_method(Interpreter& in, Value* object, PyObject* name);
+/// Lets an outside dict stand for the attributes of the instance whose `__dict__` it is.
+void adopt_dict(Interpreter& in, ObjectValue* object, DictValue* dict);
+/// `__dict__` of an instance.
+Value* instance_dict(Interpreter& in, ObjectValue* object);
 
 /// What nn.Module keeps in its tables of parameters, buffers and submodules.
 /// `holder` gets the table.
@@ -22,6 +26,7 @@ Source* instance_dict_source(Interpreter& in, Source* owner, PyObject* dict);
 
 inline bool is_data_descriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
 std::string text_of(PyObject* name);
+[[noreturn]] void raise_no_attribute(Interpreter& in, Value* value, PyObject* name);
 [[noreturn]] void unknown_attribute(PyTypeObject* type, PyObject* name, const char* why);
 
 }  // namespace stator::capture

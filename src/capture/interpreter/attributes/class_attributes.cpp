@@ -1,10 +1,13 @@
 // Attributes of what is known by identity: Python modules, classes, super objects, C functions, enum members.
+#include "capture/interpreter/attributes/class_attributes.h"
+
 #include "capture/guards/literals.h"
 #include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/attributes/set_attributes.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/names.h"
 
 namespace stator::capture {
 namespace {

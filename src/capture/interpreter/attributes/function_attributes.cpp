@@ -1,8 +1,7 @@
 // Attributes of functions: fields that the class describes, and the function's own __dict__.
+#include "capture/interpreter/attributes/function_attributes.h"
+
 #include "capture/interpreter/attributes/attributes.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -1,10 +1,13 @@
 // Attribute writes and deletions, by CPython's own rules.
+#include "capture/interpreter/attributes/set_attributes.h"
+
 #include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/attributes/function_attributes.h"
 #include "capture/interpreter/classes/stand_ins.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/names.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 #include "capture/pycompat/facts.h"
 

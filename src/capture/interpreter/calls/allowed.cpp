@@ -1,9 +1,9 @@
 #include "capture/interpreter/calls/allowed.h"
 
-#include "capture/interpreter/handlers.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/model.h"
-#include "capture/interpreter/overrides.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {
 

@@ -2,7 +2,7 @@
 
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/names.h"
 
 namespace stator::capture {
 namespace {

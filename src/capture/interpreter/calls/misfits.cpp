@@ -1,7 +1,7 @@
 #include "capture/interpreter/calls/misfits.h"
 
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/pycompat/binary_ops.h"
 

@@ -1,7 +1,7 @@
 #include "capture/interpreter/classes/class_bodies.h"
 
 #include "capture/interpreter/containers/keys.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/names.h"
 
 namespace stator::capture {
 namespace {

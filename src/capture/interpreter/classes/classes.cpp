@@ -1,13 +1,12 @@
 // Classes: making instances, isinstance and friends.
 #include "capture/interpreter/classes/classes.h"
 #include "capture/guards/literals.h"
-#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

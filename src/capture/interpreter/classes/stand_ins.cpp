@@ -5,10 +5,10 @@
 
 #include "capture/call/new_class.h"
 #include "capture/guards/literals.h"
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -1,9 +1,11 @@
 #include "capture/interpreter/containers/keys.h"
 
 #include "capture/guards/literals.h"
+#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/containers/sets.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/varying_numbers.h"
 #include "capture/interpreter/torch/numbers.h"

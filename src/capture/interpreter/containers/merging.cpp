@@ -1,9 +1,9 @@
 #include "capture/interpreter/containers/merging.h"
 
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/iteration/iterators.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -2,9 +2,10 @@
 // iteration is CPython's own; otherwise a table of values does, whose order nobody may see.
 #include "capture/interpreter/containers/sets.h"
 #include "capture/guards/literals.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/pycompat/binary_ops.h"
 

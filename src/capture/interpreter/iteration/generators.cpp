@@ -1,9 +1,7 @@
 #include "capture/interpreter/iteration/generators.h"
 
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/iteration/iterators.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 using pycompat::Op;

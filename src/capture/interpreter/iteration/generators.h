@@ -37,5 +37,9 @@ Value* send_to(Interpreter& in, Value* iterator, Value* sent);
 Value* result_of(Interpreter& in, Value* iterator);
 /// A program that drops a half-run generator runs its cleanup then; nobody tells when that is.
 void check_unfinished(Interpreter& in);
+/// A StopIteration that left a generator's body becomes the RuntimeError that the program sees.
+[[noreturn]] void raise_from_stop(Interpreter& in, Value* stop);
+/// `yield from` reached the end of the inner generator: its return value takes the iterator's place.
+void finish_send(Interpreter& in, Frame& frame, int target);
 
 }  // namespace stator::capture

@@ -1,12 +1,14 @@
 // Iterators half-way through: over sequences, dicts, ranges, tensors, and the iterator classes of builtins.
 #include "capture/interpreter/iteration/iterators.h"
 
-#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/tensor_items.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
@@ -229,13 +231,6 @@ Value* reversed_items(Interpreter& in, Value* value) {
     return in.arena.make<ListedIterator>(std::move(items), Py_TYPE(real.get()), std::move(again));
   }
   throw Break{BreakId::unknown_call, std::string("reversed() of a ") + in.type_of(value)->tp_name};
-}
-
-Value* tensor_iterator(Interpreter& in, TensorValue* tensor) {
-  PyObject* fake = in.fake_of(tensor);
-  static PyObject* const unbind = PyUnicode_InternFromString("unbind");
-  return in.iterate(
-      in.torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor"));
 }
 
 Value* Interpreter::iterate(Value* value) {

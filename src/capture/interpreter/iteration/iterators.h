@@ -1,7 +1,6 @@
 #pragma once
 
 #include "capture/interpreter/interpreter.h"
-#include "capture/pycompat/facts.h"
 
 /// Iterators half-way through. Each asks for no more than the real one would, at the time when it would.
 namespace stator::capture {
@@ -104,27 +103,8 @@ struct FilterIterator final : IteratorValue {
   PyTypeObject* type() const override { return &PyFilter_Type; }
 };
 
-/// A real iterator whose items can be told before they are taken; they are taken when the plan ends. Where it stands
-/// is not looked at: the same capture serves one round of a loop after another.
-struct OutsideIterator final : IteratorValue {
-  Ref real;
-  StatorIterKind form;
-  std::vector<Value*> asked;  // by an enumerate or zip
-  Py_ssize_t taken = 0;
-  bool ended = false;
-  OutsideIterator(PyObject* r, StatorIterKind f) : real(Ref::borrow(r)), form(f) {}
-  Value* next(Interpreter& in) override;
-  PyTypeObject* type() const override { return Py_TYPE(real.get()); }
-
- private:
-  Value* advance(Interpreter& in);
-  Value* number(Interpreter& in);
-  Value* row(Interpreter& in);
-};
 /// `__next__` of an instance; its StopIteration is raised.
 Value* call_next(Interpreter& in, Value* iterator);
-/// Null for iterators of other kinds.
-OutsideIterator* outside_iterator(Interpreter& in, PyObject* object, Source* source);
 
 /// iter(function, sentinel).
 struct CallIterator final : TypedIterator {
@@ -147,6 +127,10 @@ struct ItemIterator final : TypedIterator {
 /// What list() and tuple() iterate, once they have asked an instance, or a tensor, how long it is; that is the
 /// program's own code. Null where they do not ask.
 Value* hinted_iterator(Interpreter& in, Value* iterable);
+/// All items, where CPython would ask for their number first.
+std::vector<Value*> unpack_hinted(Interpreter& in, Value* iterable);
+/// Items of anything in reverse order, as `reversed` gives them; the iterator's class is that of the container's.
+Value* reversed_items(Interpreter& in, Value* container);
 /// Breaks where so many items were taken that there may be no end.
 void refuse_endless(size_t items);
 

@@ -1,7 +1,7 @@
 // Iterators that the program was given, or that a break left on the stack of its loop.
-#include <algorithm>
+#include "capture/interpreter/iteration/outside_iterators.h"
 
-#include "capture/interpreter/iteration/iterators.h"
+#include <algorithm>
 
 namespace stator::capture {
 

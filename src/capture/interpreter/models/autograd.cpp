@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/lifetimes.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/checkpoints.h"
 #include "capture/interpreter/torch/hooks.h"
-#include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/parts.h"
 
 namespace stator::capture {

@@ -1,15 +1,18 @@
 // Models of built-in functions and classes.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/containers/sorting.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/iteration/generators.h"
 #include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/names.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/tensor_items.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {

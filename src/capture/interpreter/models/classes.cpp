@@ -1,12 +1,14 @@
 // Classes that the program makes: statements, `type(...)`, what is told of a new class, decorators that change one, and
 // the descriptors that stand in them.
+#include "capture/interpreter/classes/classes.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/classes/stand_ins.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/names.h"
 
 namespace stator::capture {
 namespace {

@@ -4,7 +4,7 @@
 #include "capture/call/python_node.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/torch/control_loops.h"
 #include "capture/interpreter/torch/control_nodes.h"
 
 namespace stator::capture {

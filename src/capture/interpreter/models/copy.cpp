@@ -2,11 +2,12 @@
 #include <unordered_map>
 
 #include "capture/guards/literals.h"
-#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/pycompat/facts.h"
 

@@ -1,7 +1,7 @@
 // `__get__`, `__set__` and `__delete__` of descriptors, called by name.
 #include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/attributes/set_attributes.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -1,10 +1,12 @@
 // Methods of dict, OrderedDict, defaultdict and read-only views of mappings, on values of that kind and on instances of
 // their subclasses.
+#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/merging.h"
+#include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {

@@ -1,10 +1,10 @@
 // itertools: iterators that ask for their inputs when the real ones do.
 #include <deque>
 
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/pycompat/binary_ops.h"
 

@@ -1,10 +1,10 @@
 // Models of standard-library callables.
 #include "capture/guards/literals.h"
 #include "capture/interpreter/classes/stand_ins.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/plan/dropped.h"
 #include "capture/interpreter/torch/hooks.h"
 #include "capture/pycompat/facts.h"

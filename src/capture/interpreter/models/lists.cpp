@@ -1,99 +1,17 @@
 // Methods of list and tuple, on values of those kinds and on instances of their subclasses.
 #include <algorithm>
 
+#include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/containers/merging.h"
+#include "capture/interpreter/containers/sorting.h"
+#include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/varying_numbers.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
-namespace {
-
-/// Where CPython's own sort of real ranks puts each item; with an error set, how far it came.
-std::vector<size_t> literal_order(PyObject* ranks, bool descending) {
-  Ref range =
-      Ref::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", PyList_GET_SIZE(ranks)));
-  Ref indices = Ref::steal(PySequence_List(range.get()));
-  Ref key = Ref::steal(PyObject_GetAttrString(ranks, "__getitem__"));
-  Ref sort = Ref::steal(PyObject_GetAttrString(indices.get(), "sort"));
-  Ref none = Ref::steal(PyTuple_New(0)), options = Ref::steal(PyDict_New());
-  PyDict_SetItemString(options.get(), "key", key.get());
-  PyDict_SetItemString(options.get(), "reverse", descending ? Py_True : Py_False);
-  Ref done = Ref::steal(PyObject_Call(sort.get(), none.get(), options.get()));
-  std::vector<size_t> order;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(indices.get()); ++i)
-    order.push_back(PyLong_AsSize_t(PyList_GET_ITEM(indices.get(), i)));
-  return order;
-}
-
-using Ranked = std::pair<Value*, Value*>;  // rank, item
-
-/// Asks the program's own `<` in the order in which CPython asks it: a run, then binary insertion.
-void sort_by_program(Interpreter& in, std::vector<Ranked>& items) {
-  constexpr size_t kMergesFrom = 64;
-  if (items.size() >= kMergesFrom) throw Break{BreakId::unknown_call, "a long sort by the program's own comparison"};
-  auto less = [&](const Ranked& a, const Ranked& b) { return in.truth(in.compare(Py_LT, a.first, b.first)); };
-  size_t run = std::min<size_t>(items.size(), 1);
-  if (items.size() > 1) {
-    bool descending = less(items[1], items[0]);
-    for (run = 2; run < items.size() && less(items[run], items[run - 1]) == descending;) ++run;
-    if (descending) std::reverse(items.begin(), items.begin() + static_cast<ptrdiff_t>(run));
-  }
-  for (; run < items.size(); ++run) {
-    size_t left = 0, right = run;
-    while (left < right) {
-      size_t middle = left + (right - left) / 2;
-      if (less(items[run], items[middle]))
-        right = middle;
-      else
-        left = middle + 1;
-    }
-    std::rotate(items.begin() + static_cast<ptrdiff_t>(left), items.begin() + static_cast<ptrdiff_t>(run),
-                items.begin() + static_cast<ptrdiff_t>(run) + 1);
-  }
-}
-
-}  // namespace
-
-void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse) {
-  std::vector<Ranked> ranked;
-  bool keyed = key && !in.is_same(key, in.none());
-  Ref ranks = Ref::steal(PyList_New(0));
-  for (size_t i = 0; i < list->items.size(); ++i) {
-    Value* item = in.item(list, i);
-    ranked.emplace_back(keyed ? in.call(key, arguments({item})) : item, item);
-    Ref literal = ranks ? in.literal_of(ranked.back().first) : Ref();
-    if (literal)
-      PyList_Append(ranks.get(), literal.get());
-    else
-      ranks = Ref();
-  }
-  bool descending = reverse && in.truth(reverse);
-  std::vector<Value*> sorted;
-  if (ranks) {
-    for (size_t index : literal_order(ranks.get(), descending)) sorted.push_back(ranked[index].second);
-    list->items = std::move(sorted);
-    if (PyErr_Occurred()) raise_current(in);
-    return;
-  }
-  auto put = [&] {
-    if (descending) std::reverse(ranked.begin(), ranked.end());
-    for (auto& [rank, item] : ranked) sorted.push_back(item);
-    list->items = std::move(sorted);
-  };
-  if (descending) std::reverse(ranked.begin(), ranked.end());
-  try {
-    sort_by_program(in, ranked);
-  } catch (const Raise&) {
-    put();
-    throw;
-  }
-  put();
-}
-
 namespace {
 
 /// The list or tuple that a value is or has, or null. A tuple of literals may stand as one constant.

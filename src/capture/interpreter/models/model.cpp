@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "capture/guards/literals.h"
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/calls/misfits.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 #include "capture/interpreter/torch/numbers.h"
 

@@ -1,9 +1,10 @@
 // Methods of object and type.
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/attributes/set_attributes.h"
 #include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

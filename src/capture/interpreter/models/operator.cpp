@@ -1,7 +1,7 @@
 // The operator module, and functions over operators.
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/pycompat/binary_ops.h"
 

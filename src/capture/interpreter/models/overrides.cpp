@@ -2,10 +2,11 @@
 // __torch_function__.
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/guards/function_modes.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/interpreter/torch/tensor_items.h"
 
 namespace stator::capture {
 namespace {

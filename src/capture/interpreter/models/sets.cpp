@@ -1,8 +1,7 @@
 // Methods of set and frozenset, on values of that kind and on instances of their subclasses.
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {

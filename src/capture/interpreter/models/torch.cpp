@@ -9,12 +9,12 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/opcodes/assumptions.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 #include "capture/interpreter/torch/tensor_data.h"
+#include "capture/interpreter/torch/tensor_items.h"
 
 namespace stator::capture {
 namespace {

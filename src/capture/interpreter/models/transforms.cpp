@@ -2,7 +2,6 @@
 // fakes: what it calls on the fakes themselves is recorded. Here is what that code does besides.
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -1,10 +1,12 @@
 // Models of built-in classes: what calling them makes.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/names.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
 

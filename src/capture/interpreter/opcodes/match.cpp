@@ -2,8 +2,6 @@
 
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -1,10 +1,11 @@
 // Comparison of values: by who they are, and by what they are.
 #include "capture/guards/literals.h"
+#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/mixed_operands.h"
 #include "capture/interpreter/operators/special_methods.h"

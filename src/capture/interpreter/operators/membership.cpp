@@ -1,8 +1,7 @@
 // `item in container`.
-#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/special_methods.h"
 

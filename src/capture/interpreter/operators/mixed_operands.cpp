@@ -5,8 +5,6 @@
 #include <cstring>
 
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 
 namespace stator::capture {
 namespace {

@@ -1,10 +1,10 @@
 // Arithmetic and its kin: binary and unary operators on values.
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/merging.h"
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/mixed_operands.h"
 #include "capture/interpreter/operators/special_methods.h"

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {

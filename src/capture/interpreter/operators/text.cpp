@@ -1,11 +1,11 @@
 // str(), repr(), format() and f-strings of values.
 #include <algorithm>
 
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
 

@@ -1,12 +1,13 @@
 // What a value is as a condition, and how long it is.
-#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/containers/sets.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/opcodes/assumptions.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/operators/special_methods.h"
 #include "capture/interpreter/operators/varying_numbers.h"
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/tensor_items.h"
 
 namespace stator::capture {
 
@@ -49,17 +50,6 @@ bool Interpreter::truth(Value* value) {
     default:
       return true;
   }
-}
-
-Value* tensor_length(Interpreter& in, TensorValue* tensor) {
-  if (Value* length = symbolic_length(in, tensor)) return length;
-  PyObject* fake = in.fake_of(tensor);
-  return in.torch_result(
-      [&]() -> PyObject* {
-        Py_ssize_t length = PyObject_Size(fake);
-        return length < 0 ? nullptr : PyLong_FromSsize_t(length);
-      },
-      "len");
 }
 
 std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {

@@ -5,13 +5,13 @@
 #include <unordered_set>
 
 #include "capture/guards/literals.h"
+#include "capture/interpreter/classes/classes.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
-#include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/iteration/generators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/tensor_attributes.h"

@@ -1,9 +1,8 @@
 // Calls into torch's bindings on fakes.
 #include "capture/guards/literals.h"
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/nesting.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/trial.h"

@@ -1,9 +1,10 @@
+#include "capture/interpreter/torch/checkpoints.h"
+
 #include <algorithm>
 
 #include "capture/call/python_node.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/parts.h"
 

@@ -1,11 +1,12 @@
 // Loops as operators: while_loop, map, scan.
+#include "capture/interpreter/torch/control_loops.h"
+
 #include <algorithm>
 #include <optional>
 
 #include "capture/call/python_node.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/control_nodes.h"
 #include "capture/interpreter/torch/parts.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/parts.h"
 

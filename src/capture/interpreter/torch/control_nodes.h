@@ -59,11 +59,4 @@ void add_node(Interpreter& in, const char* what, const Ref& call, const std::vec
               PyObject* results);
 Ref tuple_of(const std::vector<PyObject*>& items);
 
-// ---- models of loops. The body is interpreted once and becomes a graph; a node runs it again and again.
-Value* while_loop(Interpreter& in, CallArgs& args);
-Value* map_rows(Interpreter& in, CallArgs& args);
-Value* scan(Interpreter& in, CallArgs& args);
-/// Of what torch has its own compiler trace: here it is traced already.
-Value* run_in_place(Interpreter& in, CallArgs& args);
-
 }  // namespace stator::capture

@@ -4,7 +4,6 @@
 
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 
 namespace stator::capture {

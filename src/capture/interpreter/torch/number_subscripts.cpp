@@ -5,7 +5,6 @@
 
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/numbers.h"
 
 namespace stator::capture {

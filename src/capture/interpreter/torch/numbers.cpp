@@ -6,7 +6,6 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/opcodes/assumptions.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {

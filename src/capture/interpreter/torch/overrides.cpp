@@ -5,8 +5,6 @@
 #include "capture/guards/function_modes.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/trial.h"
 
 namespace stator::capture {

@@ -66,12 +66,6 @@ class Asking {
   std::unordered_map<PyObject*, Value*> values_;
 };
 
-/// `tensor[key]` and `tensor[key] = to` as Tensor itself has them, whatever a subclass makes of them.
-Value* tensor_item(Interpreter& in, TensorValue* tensor, Value* key);
-void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to);
-/// `len(tensor)` and `iter(tensor)`, likewise.
-Value* tensor_length(Interpreter& in, TensorValue* tensor);
-Value* tensor_iterator(Interpreter& in, TensorValue* tensor);
 /// Breaks for a class that no tensor made in the capture can be of.
 void check_tensor_class(Interpreter& in, PyTypeObject* cls);
 /// As Tensor.as_subclass: a new tensor over the same memory, of that class.

@@ -1,6 +1,6 @@
 #include "capture/interpreter/torch/parts.h"
 
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {

@@ -15,10 +15,6 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::stri
 /// The tensors in a result, in order; breaks for what may hold others out of sight.
 void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors);
 
-/// The model of torch.utils.checkpoint.checkpoint, in the form that is not reentrant: the part becomes a graph of its
-/// own, and a node that has torch checkpoint it.
-Value* checkpoint(Interpreter& in, CallArgs& args);
-
 /// Whether it is a tensor that gradients are computed for.
 bool requires_grad(Interpreter& in, Value* value);
 

@@ -5,7 +5,6 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/opcodes/assumptions.h"
-#include "capture/interpreter/opcodes/handlers.h"
 #include "capture/interpreter/torch/numbers.h"
 
 namespace stator::capture {

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "capture/interpreter/interpreter.h"
+
+/// Attributes of what is known by identity (Python modules, classes, C functions, enum members) and of super objects.
+/// Null when there is none.
+namespace stator::capture {
+
+Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name);
+Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
+Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name);
+
+}  // namespace stator::capture

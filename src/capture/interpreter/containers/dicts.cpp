@@ -1,0 +1,215 @@
+#include "capture/interpreter/containers/dicts.h"
+
+#include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/containers/merging.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/names.h"
+
+namespace stator::capture {
+namespace {
+
+/// Where the key's entry is, or nowhere.
+std::optional<size_t> find_entry(Interpreter& in, DictValue* dict, Value* key, Py_hash_t hash) {
+  auto [first, last] = dict->index.equal_range(hash);
+  const uint64_t mutations = in.mutations;
+  for (; first != last; ++first) {
+    DictValue::Entry& entry = dict->entries[first->second];
+    const bool same = entry.key && same_key(in, entry.key, key);
+    // The program's own `__eq__` may change the dict itself, and a lookup begins anew then.
+    if (in.mutations != mutations) throw Break{BreakId::mutation, "an __eq__ that changes containers"};
+    if (same) return first->second;
+  }
+  // Keys that are told apart by identity are other objects on every call only if that is looked at.
+  if (key->source && is_identity_key(in, key))
+    for (DictValue::Entry& entry : dict->entries)
+      if (entry.key && entry.key->source && is_identity_key(in, entry.key)) in.is_same(entry.key, key);
+  return std::nullopt;
+}
+
+/// The name, if it is one that a module's globals can be asked for.
+PyObject* global_name(Interpreter& in, DictValue* dict, Value* key) {
+  PyObject* name = key->kind == Kind::Constant ? in.constant_of(key) : nullptr;
+  return dict->is_globals && name && PyUnicode_CheckExact(name) ? name : nullptr;
+}
+
+}  // namespace
+
+void Interpreter::realise(DictValue* dict) {
+  if (dict->is_globals && globals_written.count(dict->outside.get()))
+    throw Break{BreakId::mutation, "globals that the program wrote to are looked through"};
+  if (!dict->outside || dict->mutated) return;
+  if (!dict->entries.empty() || PyDict_GET_SIZE(dict->outside.get()) == 0) {
+    if (dict->entries.empty()) guard(dict->source, FactKind::Length, nullptr, 0);
+    return;
+  }
+  PyObject* object = dict->outside.get();
+  Ref keys = Ref::steal(PyTuple_New(PyDict_GET_SIZE(object)));
+  // By iteration and not by table, since an OrderedDict keeps an order of its own.
+  Ref iterator = Ref::steal(PyDict_Check(object) && PyODict_Check(object) ? PyODict_Type.tp_iter(object)
+                                                                          : PyDict_Type.tp_iter(object));
+  Py_ssize_t i = 0;
+  while (PyObject* key = PyIter_Next(iterator.get())) {
+    PyTuple_SET_ITEM(keys.get(), i++, key);
+    Value* known_key = outside_element(*this, key);
+    dict->index.emplace(key_hash(*this, known_key), dict->entries.size());
+    dict->entries.push_back({known_key, nullptr});
+  }
+  dict->live = dict->entries.size();
+  guard(dict->source, FactKind::Keys, keys.get());
+}
+
+void realise_all(Interpreter& in, DictValue* dict) {
+  in.realise(dict);
+  if (dict->outside && !dict->mutated)
+    for (size_t i = 0; i < dict->entries.size(); ++i)
+      if (dict->entries[i].key) in.entry_value(dict, i);
+}
+
+Value* Interpreter::entry_value(DictValue* dict, size_t index) {
+  DictValue::Entry& entry = dict->entries[index];
+  if (!entry.value) {
+    Ref key = outside_key(*this, entry.key);
+    PyObject* found = PyDict_GetItemWithError(dict->outside.get(), key.get());
+    if (!found) throw Break{BreakId::internal, "an outside dict changed during capture"};
+    entry.value = wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, key.get(), found));
+  }
+  return entry.value;
+}
+
+Value* Interpreter::dict_get(DictValue* dict, Value* key) {
+  if (PyObject* global = global_name(*this, dict, key))
+    if (auto written = written_global(*this, dict->outside.get(), global)) return *written;
+  Py_hash_t hash = key_hash(*this, key);
+  PyObject* name = key->kind == Kind::Constant ? constant_of(key) : nullptr;
+  if (dict->outside && !dict->mutated && dict->entries.empty() && name &&
+      (PyUnicode_CheckExact(name) || PyBytes_CheckExact(name))) {
+    // One key of an outside dict is looked at: only that is guarded.
+    PyObject* found = plain_item(dict->outside.get(), name);
+    if (!found) {
+      guard(dict->source, FactKind::Absent, name);
+      return nullptr;
+    }
+    return wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, name, found));
+  }
+  realise(dict);
+  auto found = find_entry(*this, dict, key, hash);
+  return found ? entry_value(dict, *found) : nullptr;
+}
+
+void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
+  if (PyObject* global = global_name(*this, dict, key)) return store_global(*this, dict->outside.get(), global, value);
+  Py_hash_t hash = key_hash(*this, key);
+  if (dict->outside && !dict->mutated) {
+    realise_all(*this, dict);
+    dict->mutated = true;
+  }
+  if (auto found = find_entry(*this, dict, key, hash)) {
+    dict->entries[*found].value = value;
+    return;
+  }
+  dict->index.emplace(hash, dict->entries.size());
+  dict->entries.push_back({key, value});
+  ++dict->live;
+}
+
+bool Interpreter::dict_delete(DictValue* dict, Value* key) {
+  if (PyObject* global = global_name(*this, dict, key)) {
+    if (!dict_get(dict, key)) return false;
+    store_global(*this, dict->outside.get(), global, nullptr);
+    return true;
+  }
+  Py_hash_t hash = key_hash(*this, key);
+  if (dict->outside && !dict->mutated) {
+    realise_all(*this, dict);
+    dict->mutated = true;
+  }
+  auto found = find_entry(*this, dict, key, hash);
+  if (!found) return false;
+  dict->entries[*found] = {};
+  --dict->live;
+  return true;
+}
+
+Value* dict_put_new(Interpreter& in, DictValue* dict, Value* key, Value* value) {
+  if (!hashes_aloud(in, key)) {
+    if (Value* found = in.dict_get(dict, key)) return found;
+    in.dict_set(dict, key, value);
+    return nullptr;
+  }
+  Py_hash_t hash = key_hash(in, key);
+  realise_all(in, dict);
+  if (auto found = find_entry(in, dict, key, hash)) return in.entry_value(dict, *found);
+  if (dict->outside) dict->mutated = true;
+  dict->index.emplace(hash, dict->entries.size());
+  dict->entries.push_back({key, value});
+  ++dict->live;
+  return nullptr;
+}
+
+Value* dict_take(Interpreter& in, DictValue* dict, Value* key) {
+  if (!hashes_aloud(in, key)) {
+    Value* found = in.dict_get(dict, key);
+    if (found) in.dict_delete(dict, key);
+    return found;
+  }
+  // CPython hashes nothing to find an empty dict empty.
+  if (*in.length_of(dict) == 0) return nullptr;
+  Py_hash_t hash = key_hash(in, key);
+  realise_all(in, dict);
+  auto found = find_entry(in, dict, key, hash);
+  if (!found) return nullptr;
+  Value* value = in.entry_value(dict, *found);
+  if (dict->outside) dict->mutated = true;
+  dict->entries[*found] = {};
+  --dict->live;
+  return value;
+}
+
+DictValue* Interpreter::dict_part(Value* value) {
+  if (auto* dict = as<DictValue>(value)) return dict;
+  if (auto* object = as<ObjectValue>(value)) {
+    if (object->type == &PyDictProxy_Type) return nullptr;  // what it shows is no part of it
+    if (!object->base && object->object && PyDict_Check(object->object.get())) {
+      // The instance's own dict storage, read like a dict.
+      auto* dict = arena.make<DictValue>(PyODict_Check(object->object.get()) ? &PyODict_Type : &PyDict_Type);
+      dict->outside = object->object;
+      dict->source = object->source;
+      object->base = dict;
+    }
+    return as<DictValue>(object->base);
+  }
+  return nullptr;
+}
+
+bool has_keys(Interpreter& in, Value* mapping) {
+  static PyObject* const name = PyUnicode_InternFromString("keys");
+  return in.find_attr(mapping, name) != nullptr;
+}
+
+std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* mapping) {
+  std::vector<std::pair<Value*, Value*>> items;
+  each_item(in, mapping, [&](Value* key, Value* value) { items.emplace_back(key, value); });
+  return items;
+}
+
+Value* default_factory(Interpreter& in, DictValue* dict) {
+  if (!dict->default_factory && dict->outside) {
+    static PyObject* const name = PyUnicode_InternFromString("default_factory");
+    Ref factory = Ref::steal(PyObject_GetAttr(dict->outside.get(), name));
+    if (!factory) throw Break{BreakId::raises, take_error_text()};
+    dict->default_factory = in.wrap(
+        factory.get(), in.sources().child(dict->source, SourceKind::Attribute, kClassField, name, factory.get()));
+  }
+  return dict->default_factory ? dict->default_factory : in.none();
+}
+
+Value* missing_item(Interpreter& in, DictValue* dict, Value* key) {
+  Value* factory = default_factory(in, dict);
+  if (in.is_same(factory, in.none())) raise_key_error(in, key);
+  Value* made = in.call(factory, {});
+  in.dict_set(dict, key, made);
+  in.mutated(dict);
+  return made;
+}
+
+}  // namespace stator::capture

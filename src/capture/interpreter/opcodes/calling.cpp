@@ -1,0 +1,65 @@
+#include "capture/interpreter/opcodes/calling.h"
+
+#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/iteration/generators.h"
+#include "capture/interpreter/iteration/iterators.h"
+#include "capture/interpreter/opcodes/operands.h"
+
+namespace stator::capture {
+
+using pycompat::Instr;
+
+void on_call(Interpreter& in, Frame& f, const Instr& i) {
+  CallArgs args;
+  PyObject* names = i.arg2 >= 0 ? PyTuple_GET_ITEM(f.code->consts, i.arg2) : nullptr;
+  size_t keywords = names ? PyTuple_GET_SIZE(names) : 0;
+  std::vector<Value*> items = pop_many(f, i.arg);
+  Value* self_or_callee = f.pop();
+  Value* null_or_method = f.pop();
+  Value* callee = self_or_callee;
+  if (!is_null(null_or_method)) {
+    callee = null_or_method;
+    args.positional.push_back(self_or_callee);
+  }
+  args.positional.insert(args.positional.end(), items.begin(), items.end() - keywords);
+  for (size_t k = 0; k < keywords; ++k)
+    args.keywords.emplace_back(Ref::borrow(PyTuple_GET_ITEM(names, k)), items[items.size() - keywords + k]);
+  in.continuation = Continuation::Push;
+  f.push(in.call(callee, std::move(args)));
+}
+void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
+  CallArgs args;
+  args.is_spread = i.arg & 1;
+  if (args.is_spread)
+    for (auto& [key, value] : mapping_items(in, f.pop())) {
+      PyObject* name = in.constant_of(key);
+      if (!name || !PyUnicode_Check(name)) in.raise(PyExc_TypeError, "keywords must be strings");
+      args.keywords.emplace_back(Ref::borrow(name), value);
+    }
+  args.positional = unpack_hinted(in, unpackable(in, f.pop()));
+  Value* callee = f.pop();
+  f.pop();  // NULL
+  in.continuation = Continuation::Push;
+  f.push(in.call(callee, std::move(args)));
+}
+void on_make_function(Interpreter& in, Frame& f, const Instr& i) {
+  auto* function = in.arena.make<FunctionValue>();
+  function->code = reinterpret_cast<PyCodeObject*>(in.constant_of(f.pop()));
+  function->globals = f.globals;
+  function->globals_source = f.globals_source;
+  if (i.arg & 8)
+    for (Value* cell : in.unpack(f.pop())) function->closure.push_back(as<CellValue>(cell));
+  if (i.arg & 4) function->annotations = f.pop();
+  if (i.arg & 2) function->kwdefaults = f.pop();
+  if (i.arg & 1) function->defaults = f.pop();
+  f.push(function);
+}
+void on_load_assertion_error(Interpreter& in, Frame& f, const Instr&) { f.push(in.constant(PyExc_AssertionError)); }
+void on_call_intrinsic_1(Interpreter& in, Frame& f, const Instr& i) {
+  constexpr int kStopIterationError = 3;
+  if (i.arg != kStopIterationError) throw Break{BreakId::opcode, "CALL_INTRINSIC_1 " + std::to_string(i.arg)};
+  if (is_exception(in, f.top(), PyExc_StopIteration)) raise_from_stop(in, f.pop());
+}
+
+}  // namespace stator::capture

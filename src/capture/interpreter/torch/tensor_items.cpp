@@ -1,0 +1,102 @@
+#include "capture/interpreter/torch/tensor_items.h"
+
+#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/torch/number_subscripts.h"
+#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/torch/overrides.h"
+
+namespace stator::capture {
+namespace {
+
+/// A key for tensor subscripts; index lists become constants, since the binding would write them by pointer.
+Ref tensor_key(Interpreter& in, Value* key) {
+  if (key->kind == Kind::List) {
+    Ref literal = in.literal_of(key);
+    if (!literal) return in.to_torch(key);
+    Ref made = Ref::steal(PyObject_CallOneArg(known_object("torch.tensor"), literal.get()));
+    if (!made) throw Break{BreakId::torch_error, take_error_text()};
+    Ref fake = in.torch.add_constant(made.get());
+    if (!fake) throw Break{BreakId::torch_refused, in.torch.failure()};
+    return fake;
+  }
+  if (key->kind == Kind::Tuple) {
+    auto* sequence = static_cast<SequenceValue*>(key);
+    Ref tuple = Ref::steal(PyTuple_New(sequence->items.size()));
+    for (size_t i = 0; i < sequence->items.size(); ++i)
+      PyTuple_SET_ITEM(tuple.get(), i, tensor_key(in, in.item(sequence, i)).release());
+    return tuple;
+  }
+  return in.to_torch(key);
+}
+
+/// The tensor that the binding makes of a number that is stored into `fake`: it writes it by pointer, so it is a
+/// constant.
+Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
+  Ref dtype = Ref::steal(PyObject_GetAttrString(fake, "dtype")),
+      device = Ref::steal(PyObject_GetAttrString(fake, "device"));
+  Ref shape = Ref::steal(PyTuple_New(0));
+  Ref arguments = Ref::steal(PyTuple_Pack(1, shape.get())), options = Ref::steal(PyDict_New());
+  PyDict_SetItemString(options.get(), "dtype", dtype.get());
+  PyDict_SetItemString(options.get(), "device", device.get());
+  Ref made = Ref::steal(PyObject_Call(known_object("torch.zeros"), arguments.get(), options.get()));
+  // Stored as the binding does it, which has numbers that it refuses.
+  if (!made || PyObject_SetItem(made.get(), shape.get(), number) < 0)
+    throw Break{BreakId::torch_error, take_error_text()};
+  in.locate();
+  Ref constant = in.torch.add_constant(made.get());
+  if (!constant) throw Break{BreakId::torch_refused, in.torch.failure()};
+  return constant;
+}
+
+}  // namespace
+
+Value* tensor_item(Interpreter& in, TensorValue* tensor, Value* key) {
+  Value* const both[] = {tensor, key};
+  if (is_overridden(in, tensor) || is_overridden(in, key))
+    return in.apply(both, "subscript", [](PyObject* const* x) { return PyObject_GetItem(x[0], x[1]); });
+  if (Value* view = subscript_by_numbers(in, tensor, key)) return view;
+  Ref index = tensor_key(in, key);
+  PyObject* fake = in.fake_of(tensor);
+  return in.torch_result([&] { return PyObject_GetItem(fake, index.get()); }, "subscript");
+}
+
+void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to) {
+  auto store = [](PyObject* const* x) -> PyObject* {
+    if (PyObject_SetItem(x[0], x[1], x[2]) < 0) return nullptr;
+    Py_RETURN_NONE;
+  };
+  const char* what = "subscript assignment";
+  Value* const all[] = {tensor, key, to};
+  if (is_overridden(in, tensor) || is_overridden(in, key) || is_overridden(in, to)) {
+    in.apply(all, what, store);
+    return;
+  }
+  if (Value* view = subscript_by_numbers(in, tensor, key))
+    return set_tensor_item(in, static_cast<TensorValue*>(view), in.constant(Py_Ellipsis), to);
+  Ref index = tensor_key(in, key);
+  PyObject* fake = in.fake_of(tensor);
+  if (is_number(to)) needs_number("is stored into a tensor");
+  Ref stored = to->kind == Kind::Constant ? number_like(in, fake, in.constant_of(to)) : in.to_torch(to);
+  PyObject* const objects[] = {fake, index.get(), stored.get()};
+  in.torch_result([&] { return store(objects); }, what);
+}
+
+Value* tensor_length(Interpreter& in, TensorValue* tensor) {
+  if (Value* length = symbolic_length(in, tensor)) return length;
+  PyObject* fake = in.fake_of(tensor);
+  return in.torch_result(
+      [&]() -> PyObject* {
+        Py_ssize_t length = PyObject_Size(fake);
+        return length < 0 ? nullptr : PyLong_FromSsize_t(length);
+      },
+      "len");
+}
+
+Value* tensor_iterator(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  static PyObject* const unbind = PyUnicode_InternFromString("unbind");
+  return in.iterate(
+      in.torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor"));
+}
+
+}  // namespace stator::capture
