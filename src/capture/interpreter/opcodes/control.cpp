@@ -42,7 +42,7 @@ void on_jump_if_false_or_pop(Interpreter& in, Frame& f, const Instr& i) {
 void on_get_iter(Interpreter& in, Frame& f, const Instr&) {
   Value* iterable = f.pop();
   if (auto* generator = iterable->kind == Kind::Iterator ? dynamic_cast<GeneratorValue*>(iterable) : nullptr)
-    generator->temporary = f.pc >= 2 && f.code->instrs[f.pc - 2].op == Op::CALL && generator->fresh();
+    generator->temporary = f.pc >= 2 && f.code->instrs[f.pc - 2].op == pycompat::Op::CALL && generator->fresh();
   f.push(in.iterate(iterable));
 }
 void on_for_iter(Interpreter& in, Frame& f, const Instr& i) {
