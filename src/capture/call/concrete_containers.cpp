@@ -1,6 +1,7 @@
 // Containers, strings and patterns.
 #include "capture/call/concrete_at.h"
 #include "capture/pycompat/evaluation.h"
+#include "capture/pycompat/objects.h"
 
 namespace stator::capture {
 using pycompat::Op;
@@ -67,7 +68,7 @@ Done list_to_tuple(At& at) {
 }
 Done set_update(At& at) {
   Ref more = at.pop();
-  return status(_PySet_Update(at.top(at.instr.arg), more.get()));
+  return status(pycompat::set_update(at.top(at.instr.arg), more.get()));
 }
 Done list_append(At& at) {
   Ref item = at.pop();
@@ -215,7 +216,7 @@ Ref positional_names(PyObject* type, bool& is_self) {
   if (!names) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return {};
     PyErr_Clear();
-    is_self = (cls->tp_flags & _Py_TPFLAGS_MATCH_SELF) != 0;
+    is_self = pycompat::matches_self(cls);
     return Ref::steal(PyTuple_New(0));
   }
   if (PyTuple_CheckExact(names.get())) return names;

@@ -6,6 +6,7 @@
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/evaluation.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/objects.h"
 
 namespace stator::capture {
 namespace {
@@ -35,7 +36,7 @@ int load_instance_dict(Check& c, CheckRun& run) {
 int load_dict_item(Check& c, CheckRun& run) {
   PyObject* dict = run.slots[c.from];
   if (!PyDict_Check(dict)) return 0;
-  return (run.slots[c.slot] = _PyDict_GetItem_KnownHash(dict, c.object, static_cast<Py_hash_t>(c.number))) ? 1 : 0;
+  return (run.slots[c.slot] = pycompat::dict_get_by_hash(dict, c.object, static_cast<Py_hash_t>(c.number))) ? 1 : 0;
 }
 
 int load_attribute(Check& c, CheckRun& run) {
@@ -70,11 +71,16 @@ int load_item(Check& c, CheckRun& run) {
   return 1;
 }
 
-int load_cell(Check& c, CheckRun& run) {
-  PyObject* closure = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_CLOSURE(run.slots[c.from]) : nullptr;
-  if (!closure || c.count >= PyTuple_GET_SIZE(closure)) return 0;
-  run.slots[c.slot] = PyTuple_GET_ITEM(closure, c.count);
+/// The item of a function's tuple, which may be missing.
+int load_from_tuple(Check& c, CheckRun& run, PyObject* tuple) {
+  if (!tuple || c.count >= PyTuple_GET_SIZE(tuple)) return 0;
+  run.slots[c.slot] = PyTuple_GET_ITEM(tuple, c.count);
   return 1;
+}
+
+int load_cell(Check& c, CheckRun& run) {
+  PyObject* function = run.slots[c.from];
+  return load_from_tuple(c, run, PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function) : nullptr);
 }
 
 int load_cell_contents(Check& c, CheckRun& run) {
@@ -83,16 +89,14 @@ int load_cell_contents(Check& c, CheckRun& run) {
 }
 
 int load_default(Check& c, CheckRun& run) {
-  PyObject* defaults = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_DEFAULTS(run.slots[c.from]) : nullptr;
-  if (!defaults || c.count >= PyTuple_GET_SIZE(defaults)) return 0;
-  run.slots[c.slot] = PyTuple_GET_ITEM(defaults, c.count);
-  return 1;
+  PyObject* function = run.slots[c.from];
+  return load_from_tuple(c, run, PyFunction_Check(function) ? PyFunction_GET_DEFAULTS(function) : nullptr);
 }
 
 int load_kwdefault(Check& c, CheckRun& run) {
   PyObject* defaults = PyFunction_Check(run.slots[c.from]) ? PyFunction_GET_KW_DEFAULTS(run.slots[c.from]) : nullptr;
   if (!defaults) return 0;
-  return (run.slots[c.slot] = _PyDict_GetItem_KnownHash(defaults, c.object, static_cast<Py_hash_t>(c.number))) ? 1 : 0;
+  return (run.slots[c.slot] = pycompat::dict_get_by_hash(defaults, c.object, static_cast<Py_hash_t>(c.number))) ? 1 : 0;
 }
 
 int load_bound_function(Check& c, CheckRun& run) {
@@ -224,19 +228,16 @@ int check_keys(Check& c, CheckRun& run) {
 
 int check_absent(Check& c, CheckRun& run) {
   PyObject* dict = run.slots[c.slot];
-  return PyDict_Check(dict) && !_PyDict_GetItem_KnownHash(dict, c.object, static_cast<Py_hash_t>(c.number));
+  return PyDict_Check(dict) && !pycompat::dict_get_by_hash(dict, c.object, static_cast<Py_hash_t>(c.number));
 }
 
 int check_elements(Check& c, CheckRun& run) {
   PyObject* set = run.slots[c.slot];
   if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != PyTuple_GET_SIZE(c.object)) return 0;
   if (set_layout(set) != static_cast<int64_t>(c.number)) return 0;
-  Py_ssize_t position = 0, i = 0;
-  PyObject* element;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &element, &hash)) {
-    if (!is_element(element, PyTuple_GET_ITEM(c.object, i++))) return 0;
-  }
+  pycompat::SetCursor cursor(set);
+  for (Py_ssize_t i = 0; PyObject* element = cursor.next(); ++i)
+    if (!is_element(element, PyTuple_GET_ITEM(c.object, i))) return 0;
   return 1;
 }
 

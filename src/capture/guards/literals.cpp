@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "capture/pycompat/evaluation.h"
+#include "capture/pycompat/objects.h"
 
 namespace stator::capture {
 namespace {
@@ -58,11 +59,9 @@ bool same_range(PyObject* a, PyObject* b) {
 /// The same elements, of the same classes, in the same order.
 bool same_elements(PyObject* a, PyObject* b) {
   if (PySet_GET_SIZE(a) != PySet_GET_SIZE(b)) return false;
-  Py_ssize_t at_a = 0, at_b = 0;
-  PyObject *x, *y;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(a, &at_a, &x, &hash) && _PySet_NextEntry(b, &at_b, &y, &hash))
-    if (!literal_equal(x, y)) return false;
+  pycompat::SetCursor in_a(a), in_b(b);
+  while (PyObject* x = in_a.next())
+    if (!literal_equal(x, in_b.next())) return false;
   return true;
 }
 
@@ -137,11 +136,9 @@ bool is_literal(PyObject* object) {
     return true;
   }
   if (type == &PyFrozenSet_Type) {
-    Py_ssize_t position = 0;
-    PyObject* key;
-    Py_hash_t hash;
-    while (_PySet_NextEntry(object, &position, &key, &hash))
-      if (!is_literal(key)) return false;
+    pycompat::SetCursor cursor(object);
+    while (PyObject* element = cursor.next())
+      if (!is_literal(element)) return false;
     return true;
   }
   if (type == &PySlice_Type) {

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "capture/pycompat/objects.h"
+
 namespace stator::capture {
 
 PyObject* known_object(const char* path) {
@@ -178,10 +180,10 @@ bool is_known_by_identity(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (is_value_type(type)) return true;
   if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
-  static PyTypeObject* const kinds[] = {&PyMethodDescr_Type, &PyWrapperDescr_Type,     &PyGetSetDescr_Type,
-                                        &PyMemberDescr_Type, &PyClassMethodDescr_Type, &PyInstanceMethod_Type,
-                                        &PyCode_Type,        &PyProperty_Type,         &PyStaticMethod_Type,
-                                        &PyClassMethod_Type, &_PyMethodWrapper_Type};
+  if (pycompat::is_method_wrapper(object)) return true;
+  static PyTypeObject* const kinds[] = {
+      &PyMethodDescr_Type,    &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type,  &PyClassMethodDescr_Type,
+      &PyInstanceMethod_Type, &PyCode_Type,         &PyProperty_Type,    &PyStaticMethod_Type, &PyClassMethod_Type};
   for (PyTypeObject* kind : kinds)
     if (type == kind) return true;
   static PyTypeObject* const generic_alias = known_type("types.GenericAlias");

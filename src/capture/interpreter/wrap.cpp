@@ -11,6 +11,7 @@
 #include "capture/interpreter/torch/hooks.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/objects.h"
 
 namespace stator::capture {
 
@@ -58,16 +59,6 @@ static bool is_per_call(const Source* source) {
   }
 }
 
-static PyObject* proxied_mapping(PyObject* proxy) {
-  auto take = [](PyObject* object, void* into) {
-    *static_cast<PyObject**>(into) = object;
-    return 1;
-  };
-  PyObject* mapping = nullptr;
-  PyDictProxy_Type.tp_traverse(proxy, take, &mapping);
-  return mapping;
-}
-
 Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
   auto from_outside = [&](auto* value) {
@@ -109,7 +100,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
 
   if (type == &PyDictProxy_Type) {
     // It shows one mapping as long as it lives.
-    PyObject* mapping = proxied_mapping(object);
+    PyObject* mapping = pycompat::proxied_mapping(object);
     for (auto& [written, unused] : classes_written)
       if (written->tp_dict == mapping) throw Break{BreakId::mutation, "a class that was written to is looked through"};
     guard(source, FactKind::Identity, object);

@@ -15,6 +15,7 @@
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/pycompat/objects.h"
 
 namespace stator::capture {
 
@@ -210,7 +211,7 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
   PyObject* callable = in.constant_of(callee);
   if (may_be_overridden(in, args) && is_overridable(callable) && is_overridden(in, args))
     return in.call_torch(callable, args);
-  if (Py_TYPE(callable) == &_PyMethodWrapper_Type)
+  if (pycompat::is_method_wrapper(callable))
     if (Value* result = call_tensor_field(in, callable, args)) return result;
   if (const ModelRow* row = model_of(callable)) return call_model(in, *row, args);
   if (is_numpy_callable(callable)) return call_numpy(in, callable, args);
@@ -252,7 +253,7 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
   }
   if (is_method_of_enum(in, callable, args)) return call_literal(in, callable, args);
   if (Py_TYPE(callable) == lru_cache_type()) return call_cached(in, callee, std::move(args));
-  if (PyCFunction_Check(callable) || Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+  if (PyCFunction_Check(callable) || pycompat::is_method_wrapper(callable)) {
     // A method bound to a class or literal: its descriptor may have a model.
     Ref self_object = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
     PyErr_Clear();

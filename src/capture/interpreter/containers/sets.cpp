@@ -8,6 +8,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/pycompat/binary_ops.h"
+#include "capture/pycompat/objects.h"
 
 namespace stator::capture {
 namespace {
@@ -27,11 +28,8 @@ Ref fixed_element(Interpreter& in, Value* item) {
 void use_table(Interpreter& in, SetValue* set) {
   if (set->table) return;
   set->table = in.dict();
-  Py_ssize_t position = 0;
-  PyObject* element;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set->elements.get(), &position, &element, &hash))
-    in.dict_set(set->table, in.constant(element), in.none());
+  pycompat::SetCursor cursor(set->elements.get());
+  while (PyObject* element = cursor.next()) in.dict_set(set->table, in.constant(element), in.none());
   set->elements = Ref();
 }
 
@@ -61,10 +59,8 @@ SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) {
   auto in_order = [](PyObject* set) {
     // Whatever a subclass makes of iteration.
     Ref items = Ref::steal(PyList_New(0));
-    Py_ssize_t position = 0;
-    PyObject* element;
-    Py_hash_t hash;
-    while (_PySet_NextEntry(set, &position, &element, &hash)) PyList_Append(items.get(), element);
+    pycompat::SetCursor cursor(set);
+    while (PyObject* element = cursor.next()) PyList_Append(items.get(), element);
     return Ref::steal(PyList_AsTuple(items.get()));
   };
   in.guard_type(source, Py_TYPE(object));
@@ -125,7 +121,7 @@ SetValue* set_from(Interpreter& in, Value* iterable, PyTypeObject* type) {
 void set_merge(Interpreter& in, SetValue* set, Value* iterable) {
   Ref object = set->table ? Ref() : whole(in, iterable);
   if (object) {
-    if (_PySet_Update(set->elements.get(), object.get()) < 0) raise_current(in);
+    if (pycompat::set_update(set->elements.get(), object.get()) < 0) raise_current(in);
     SetValue* other = set_part(in, iterable);
     log_change(in, set, "update", {other ? set_copy(in, other, &PySet_Type) : iterable});
     return;
@@ -152,10 +148,8 @@ std::vector<Value*> set_items(Interpreter& in, SetValue* set) {
   }
   if (set->source && set->changed && !set->exact && set_size(set) > 1)
     throw Break{BreakId::unknown_object, "the order of an outside set that was changed"};
-  Py_ssize_t position = 0;
-  PyObject* element;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set->elements.get(), &position, &element, &hash)) items.push_back(in.constant(element));
+  pycompat::SetCursor cursor(set->elements.get());
+  while (PyObject* element = cursor.next()) items.push_back(in.constant(element));
   return items;
 }
 
