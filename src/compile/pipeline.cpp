@@ -25,11 +25,6 @@ using namespace capture;
 static BackendCall backend_call = nullptr;
 void set_backend_call(BackendCall call) { backend_call = call; }
 
-Config& config() {
-  static Config settings;
-  return settings;
-}
-
 /// Grad mode, autocast and dispatcher keys are as before, whatever the captured program switched.
 class StateKeeper {
  public:

@@ -332,12 +332,6 @@ static std::string at_line(const UserLine& line) {
   return std::string("  (needed at ") + (file ? file : "?") + ":" + std::to_string(line.line) + ")";
 }
 
-/// What is in an instance's __dict__ are its attributes.
-std::string describe_fact(const Source& source, const Fact& fact) {
-  bool attribute = fact.kind == FactKind::Absent && source.kind == SourceKind::InstanceDict;
-  return source.describe() + " " + fact_row(attribute ? FactKind::NoAttribute : fact.kind).describe(fact);
-}
-
 CheckArray::Miss CheckArray::miss(const GuardInput& input) {
   if (*dead_) return {"an object that the guards refer to is gone"};
   if (!globals_->matches()) return {globals_->mismatch()};

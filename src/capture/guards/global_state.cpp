@@ -161,11 +161,6 @@ class Snapshot final : public GlobalState {
 
 }  // namespace
 
-std::optional<bool>& break_policy() {
-  static thread_local std::optional<bool> policy;
-  return policy;
-}
-
 std::shared_ptr<const GlobalState> GlobalState::current() { return std::make_shared<Snapshot>(); }
 
 const char* GlobalState::obstacle() {

@@ -8,14 +8,12 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/shapes/allowed.h"
 
 namespace stator::shapes {
 namespace {
 
 Undecided undecided = nullptr;
 std::atomic<int64_t> live_nodes = 0;
-thread_local bool allowed = false;
 
 [[noreturn]] void cannot_tell(const std::string& question) {
   if (undecided != nullptr) undecided(question);
@@ -124,9 +122,6 @@ void remember(const Expr& expr) {
 }
 
 }  // namespace
-
-bool symbols_allowed() { return allowed; }
-bool allow_symbols(bool now) { return std::exchange(allowed, now); }
 
 void set_undecided(Undecided handler) { undecided = handler; }
 bool has_symbols() { return live_nodes.load(std::memory_order_relaxed) > 0; }
