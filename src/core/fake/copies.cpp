@@ -55,10 +55,13 @@ void check_only(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, op.schema().arguments().size());
 }
 
-/// (self, dtype, layout, device, pin_memory, memory_format) for the factories named after a tensor.
-template <size_t dtype_at>
-Specs like(const Args& args) {
-  const at::Tensor& self = args.tensor(0);
+struct Options {
+  at::ScalarType dtype;
+  c10::Device device;
+};
+
+/// (dtype, layout, device, pin_memory) from that place on; what is None is as in `self`.
+Options options_like(const Args& args, const at::Tensor& self, size_t dtype_at) {
   if (!args.is_none(dtype_at + 1) && args[dtype_at + 1].toLayout() != at::kStrided) {
     refuse(args.op(), "a layout other than strided");
   }
@@ -66,6 +69,14 @@ Specs like(const Args& args) {
   const auto dtype = args.is_none(dtype_at) ? self.scalar_type() : args[dtype_at].toScalarType();
   const auto device = args.is_none(dtype_at + 2) ? self.device() : args[dtype_at + 2].toDevice();
   if (device.is_meta()) refuse(args.op(), "the meta device");
+  return {dtype, device};
+}
+
+/// (self, dtype, layout, device, pin_memory, memory_format) for the factories named after a tensor.
+template <size_t dtype_at>
+Specs like(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  const auto [dtype, device] = options_like(args, self, dtype_at);
   return {{dims_of(self), dtype, device, copy_strides(self, args[dtype_at + 4])}};
 }
 
@@ -78,13 +89,7 @@ Specs new_like(const Args& args) {
     size = shapes::as_size(size);
     TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", c10::SymIntArrayRef(sizes));
   }
-  if (!args.is_none(dtype_at + 1) && args[dtype_at + 1].toLayout() != at::kStrided) {
-    refuse(args.op(), "a layout other than strided");
-  }
-  if (!args.is_none(dtype_at + 3) && args.boolean(dtype_at + 3)) refuse(args.op(), "pinned memory");
-  const auto dtype = args.is_none(dtype_at) ? self.scalar_type() : args[dtype_at].toScalarType();
-  const auto device = args.is_none(dtype_at + 2) ? self.device() : args[dtype_at + 2].toDevice();
-  if (device.is_meta()) refuse(args.op(), "the meta device");
+  const auto [dtype, device] = options_like(args, self, dtype_at);
   return {{Dims(sizes.begin(), sizes.end()), dtype, device}};
 }
 

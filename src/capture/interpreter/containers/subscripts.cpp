@@ -53,6 +53,14 @@ Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
   return in.item(sequence, at);
 }
 
+/// Where a list is written, or something is taken out of it.
+Py_ssize_t index_to_change(Interpreter& in, const SequenceValue* list, Value* key) {
+  Py_ssize_t at = index_of(in, key), size = static_cast<Py_ssize_t>(list->items.size());
+  if (at < 0) at += size;
+  if (at < 0 || at >= size) in.raise(PyExc_IndexError, "list assignment index out of range");
+  return at;
+}
+
 /// `cls[key]`: by the metaclass, or by `__class_getitem__`.
 Value* class_item(Interpreter& in, PyTypeObject* type, Value* key) {
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
@@ -132,9 +140,7 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
         for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = more[i];
       }
     } else {
-      Py_ssize_t at = index_of(*this, key), size = list->items.size();
-      if (at < 0) at += size;
-      if (at < 0 || at >= size) raise(PyExc_IndexError, "list assignment index out of range");
+      const Py_ssize_t at = index_to_change(*this, list, key);
       list->items[at] = to;
     }
     mutated(list);
@@ -161,9 +167,7 @@ void Interpreter::del_item(Value* value, Value* key) {
       if (count) mutated(list);
       return;
     }
-    Py_ssize_t at = index_of(*this, key), size = list->items.size();
-    if (at < 0) at += size;
-    if (at < 0 || at >= size) raise(PyExc_IndexError, "list assignment index out of range");
+    const Py_ssize_t at = index_to_change(*this, list, key);
     list->items.erase(list->items.begin() + at);
     mutated(list);
     return;

@@ -32,27 +32,18 @@ void require_expands(const Args& args, const at::Tensor& self, const Dims& sizes
   }
 }
 
-void mm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+/// (self, other)
+template <auto sizes_of>
+void product(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  args.returns(new_contiguous(args.tensor(0), product_sizes(args, args.tensor(0), args.tensor(1))));
+  args.returns(new_contiguous(args.tensor(0), sizes_of(args, args.tensor(0), args.tensor(1))));
 }
 
-void bmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+/// (added, self, other, ...)
+template <auto sizes_of>
+void add_product(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  args.returns(new_contiguous(args.tensor(0), batched_product_sizes(args, args.tensor(0), args.tensor(1))));
-}
-
-void addmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  const Dims sizes = product_sizes(args, args.tensor(1), args.tensor(2));
-  require_same_kind(args, args.tensor(0), args.tensor(1));
-  require_expands(args, args.tensor(0), sizes);
-  args.returns(new_contiguous(args.tensor(1), sizes));
-}
-
-void baddbmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  const Dims sizes = batched_product_sizes(args, args.tensor(1), args.tensor(2));
+  const Dims sizes = sizes_of(args, args.tensor(1), args.tensor(2));
   require_same_kind(args, args.tensor(0), args.tensor(1));
   require_expands(args, args.tensor(0), sizes);
   args.returns(new_contiguous(args.tensor(1), sizes));
@@ -62,10 +53,10 @@ void baddbmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 void register_matmul() {
   add_rules({
-      {"aten::mm", mm},
-      {"aten::bmm", bmm},
-      {"aten::addmm", addmm},
-      {"aten::baddbmm", baddbmm},
+      {"aten::mm", product<product_sizes>},
+      {"aten::bmm", product<batched_product_sizes>},
+      {"aten::addmm", add_product<product_sizes>},
+      {"aten::baddbmm", add_product<batched_product_sizes>},
   });
 }
 
