@@ -25,7 +25,6 @@ SETTINGS: dict[str, Setting] = {
     "accumulated_recompile_limit": Setting(int, "The same, counting all entries a code object ever had.", 1),
     "fail_on_recompile_limit_hit": Setting(bool, "Reaching a limit raises RecompileLimitExceeded."),
     "suppress_errors": Setting(bool, "A backend or capture that fails runs the frame eager, with a warning."),
-    "verbose": Setting(bool, "Errors keep the frames of Stator and of the backend in their tracebacks."),
     "break_after": Setting(
         int,
         "Every capture breaks after so many instructions: to bisect a difference. 0: never. "

@@ -36,7 +36,6 @@ constexpr SettingRow kSettings[] = {
     {"accumulated_recompile_limit", nullptr, &Config::accumulated_recompile_limit},
     {"fail_on_recompile_limit_hit", &Config::fail_on_recompile_limit_hit, nullptr},
     {"suppress_errors", &Config::suppress_errors, nullptr},
-    {"verbose", &Config::verbose, nullptr},
     {"disable", &Config::disable, nullptr},
     {"aten_graphs", &Config::aten_graphs, nullptr},
     {"numpy_exact", &Config::numpy_exact, nullptr},

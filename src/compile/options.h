@@ -11,7 +11,6 @@ struct Config {
   int64_t accumulated_recompile_limit = 256;
   bool fail_on_recompile_limit_hit = false;
   bool suppress_errors = false;
-  bool verbose = false;
   bool disable = false;
   bool aten_graphs = false;
   bool numpy_exact = false;

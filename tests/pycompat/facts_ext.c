@@ -26,10 +26,6 @@ static PyObject* instance_dict(PyObject* self, PyObject* object) {
   const StatorInstanceDict kind = stator_instance_dict(object, &dict);
   return Py_BuildValue("iN", (int)kind, or_none(dict));
 }
-static PyObject* instance_dict_make(PyObject* self, PyObject* object) {
-  PyObject* dict = stator_instance_dict_make(object);
-  return dict || !PyErr_Occurred() ? or_none(dict) : NULL;
-}
 static PyObject* instance_value(PyObject* self, PyObject* args) {
   PyObject *object, *name;
   if (!PyArg_ParseTuple(args, "OO", &object, &name)) return NULL;
@@ -46,16 +42,6 @@ static PyObject* inline_items(PyObject* self, PyObject* object) {
   }
   return list;
 }
-static PyObject* function(PyObject* self, PyObject* f) {
-  const StatorFunction fields = stator_function(f);
-  return Py_BuildValue("ONNNNN", fields.code, or_none(fields.globals), or_none(fields.builtins),
-                       or_none(fields.defaults), or_none(fields.kwdefaults), or_none(fields.closure));
-}
-static PyObject* cell_value(PyObject* self, PyObject* cell) { return or_none(stator_cell_value(cell)); }
-static PyObject* callable(PyObject* self, PyObject* object) {
-  const StatorCallable c = stator_callable(object);
-  return Py_BuildValue("iNNs", (int)c.kind, or_none(c.self), or_none(c.target), c.method ? c.method->ml_name : NULL);
-}
 static PyObject* iterator(PyObject* self, PyObject* object) {
   const StatorIter it = stator_iter(object);
   return Py_BuildValue("iNnnll", (int)it.kind, or_none(it.source), it.index, it.count, it.start, it.step);
@@ -67,27 +53,12 @@ static PyObject* peek(PyObject* self, PyObject* args) {
   const StatorPeek found = stator_iter_peek(iterator, ahead, &key, &item);
   return Py_BuildValue("iNN", (int)found, key ? key : Py_NewRef(Py_None), item ? item : Py_NewRef(Py_None));
 }
-static PyObject* range_parts(PyObject* self, PyObject* range) {
-  const StatorRange r = stator_range(range);
-  return Py_BuildValue("OOOO", r.start, r.stop, r.step, r.length);
-}
-static PyObject* view_dict(PyObject* self, PyObject* view) { return or_none(stator_view_dict(view)); }
 static PyObject* is_tracing(PyObject* self, PyObject* none) {
   return PyBool_FromLong(stator_is_tracing(PyThreadState_Get()));
 }
 static PyObject* is_monitored(PyObject* self, PyObject* code) {
   return PyBool_FromLong(stator_code_is_monitored((PyCodeObject*)code));
 }
-static PyObject* where(PyObject* self, PyObject* depth) {
-  PyCodeObject* code;
-  int line, offset;
-  if (!stator_where(PyThreadState_Get(), (int)PyLong_AsLong(depth), &code, &line, &offset)) Py_RETURN_NONE;
-  return Py_BuildValue("Oii", code, line, offset);
-}
-static PyObject* current_line(PyObject* self, PyObject* none) {
-  return PyLong_FromLong(stator_current_line(PyThreadState_Get()));
-}
-
 static PyMethodDef methods[] = {{"dict_tag", dict_tag, METH_O, NULL},
                                 {"has_tags", has_tags, METH_NOARGS, NULL},
                                 {"has_str_keys", has_str_keys, METH_O, NULL},
@@ -95,20 +66,12 @@ static PyMethodDef methods[] = {{"dict_tag", dict_tag, METH_O, NULL},
                                 {"type_version", type_version, METH_O, NULL},
                                 {"assign_version", assign_version, METH_O, NULL},
                                 {"instance_dict", instance_dict, METH_O, NULL},
-                                {"instance_dict_make", instance_dict_make, METH_O, NULL},
                                 {"instance_value", instance_value, METH_VARARGS, NULL},
                                 {"inline_items", inline_items, METH_O, NULL},
-                                {"function", function, METH_O, NULL},
-                                {"cell_value", cell_value, METH_O, NULL},
-                                {"callable", callable, METH_O, NULL},
                                 {"iterator", iterator, METH_O, NULL},
                                 {"peek", peek, METH_VARARGS, NULL},
-                                {"range_parts", range_parts, METH_O, NULL},
-                                {"view_dict", view_dict, METH_O, NULL},
                                 {"is_tracing", is_tracing, METH_NOARGS, NULL},
                                 {"is_monitored", is_monitored, METH_O, NULL},
-                                {"where", where, METH_O, NULL},
-                                {"current_line", current_line, METH_NOARGS, NULL},
                                 {NULL, NULL, 0, NULL}};
 
 PyMethodDef* facts_methods(void) { return methods; }

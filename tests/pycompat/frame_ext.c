@@ -285,23 +285,6 @@ static PyObject* stranger(PyObject* self, PyObject* on) {
   return PyLong_FromLong(stranger_seen);
 }
 
-// ---- tracebacks
-
-/// raise_with(exception, [(code, globals, offset, slots or None)], innermost first)
-static PyObject* raise_with(PyObject* self, PyObject* args) {
-  PyObject *exception, *entries;
-  if (!PyArg_ParseTuple(args, "OO!", &exception, &PyList_Type, &entries)) return NULL;
-  PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); ++i) {
-    PyObject* entry = PyList_GET_ITEM(entries, i);
-    PyObject* slots = PyTuple_GET_ITEM(entry, 3);
-    stator_traceback_add((PyCodeObject*)PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1),
-                         (int)PyLong_AsLong(PyTuple_GET_ITEM(entry, 2)),
-                         slots == Py_None ? NULL : &PyTuple_GET_ITEM(slots, 0));
-  }
-  return NULL;
-}
-
 static PyMethodDef methods[] = {{"unsupported", unsupported, METH_NOARGS, NULL},
                                 {"trap", trap, METH_O, NULL},
                                 {"arm", arm, METH_VARARGS, NULL},
@@ -318,7 +301,6 @@ static PyMethodDef methods[] = {{"unsupported", unsupported, METH_NOARGS, NULL},
                                 {"seen", seen, METH_NOARGS, NULL},
                                 {"is_current", is_current, METH_NOARGS, NULL},
                                 {"stranger", stranger, METH_O, NULL},
-                                {"raise_with", raise_with, METH_VARARGS, NULL},
                                 {NULL, NULL, 0, NULL}};
 
 PyMethodDef* frame_methods(void) {

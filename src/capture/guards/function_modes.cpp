@@ -7,8 +7,6 @@ namespace stator::capture {
 
 using Stack = at::impl::PythonTorchFunctionTLS;
 
-int64_t function_mode_count() { return Stack::stack_len(); }
-
 PyObject* function_mode_at(int64_t index) {
   return index < Stack::stack_len() ? Stack::get_stack_at(index)->ptr(getPyInterpreter()) : nullptr;
 }

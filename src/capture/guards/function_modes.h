@@ -12,7 +12,6 @@ namespace stator::capture {
 /// As torch numbers them.
 enum class Overriding : uint8_t { Enabled, SubclassesDisabled, AllDisabled };
 
-int64_t function_mode_count();
 /// The outermost is the 0th. Borrowed; null if there are fewer.
 PyObject* function_mode_at(int64_t index);
 Overriding overriding();

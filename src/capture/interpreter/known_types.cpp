@@ -97,10 +97,6 @@ PyTypeObject* enum_meta_type() {
   static PyTypeObject* t = known_type("enum.EnumMeta");
   return t;
 }
-PyTypeObject* abc_meta_type() {
-  static PyTypeObject* t = known_type("abc.ABCMeta");
-  return t;
-}
 PyTypeObject* module_class() {
   static PyTypeObject* t = known_type("torch.nn.Module");
   return t;

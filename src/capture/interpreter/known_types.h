@@ -13,7 +13,6 @@ PyTypeObject* partial_type();
 PyTypeObject* lru_cache_type();
 PyTypeObject* script_function_type();
 PyTypeObject* enum_meta_type();
-PyTypeObject* abc_meta_type();
 PyTypeObject* module_class();  // torch.nn.Module
 PyTypeObject* size_type();     // torch.Size
 /// The object at a dotted path in an importable module, or null without an error set. Kept for ever.

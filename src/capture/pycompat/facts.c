@@ -10,59 +10,7 @@
 #include <internal/pycore_tuple.h>
 #endif
 
-// ---- callables
-
-// Declared in descrobject.c only; the layout has not changed since 2.2.
-typedef struct {
-  PyObject_HEAD PyObject* descriptor;
-  PyObject* self;
-} MethodWrapper;
-
-static PyTypeObject* method_wrapper_type(void) {
-  static PyTypeObject* type = NULL;
-  if (!type) {
-    PyObject* wrapper = PyObject_GetAttrString(Py_None, "__str__");
-    if (!wrapper) {
-      PyErr_Clear();
-      return NULL;
-    }
-    type = Py_TYPE(wrapper);  // static: lives on
-    Py_DECREF(wrapper);
-  }
-  return type;
-}
-
-StatorCallable stator_callable(PyObject* callable) {
-  StatorCallable out = {kStatorCallableOther, NULL, NULL, NULL};
-  PyTypeObject* type = Py_TYPE(callable);
-  if (type == &PyFunction_Type) {
-    out.kind = kStatorCallableFunction;
-  } else if (type == &PyMethod_Type) {
-    out.kind = kStatorCallableBoundMethod;
-    out.self = PyMethod_GET_SELF(callable);
-    out.target = PyMethod_GET_FUNCTION(callable);
-  } else if (type == &PyCFunction_Type || type == &PyCMethod_Type) {
-    out.kind = kStatorCallableBuiltin;
-    out.method = ((PyCFunctionObject*)callable)->m_ml;
-    out.self = PyCFunction_GET_SELF(callable);
-  } else if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type) {
-    out.kind = type == &PyMethodDescr_Type ? kStatorCallableMethodDescriptor : kStatorCallableClassMethodDescriptor;
-    out.method = ((PyMethodDescrObject*)callable)->d_method;
-    out.target = (PyObject*)PyDescr_TYPE(callable);
-  } else if (type == &PyWrapperDescr_Type) {
-    out.kind = kStatorCallableSlotWrapper;
-    out.target = (PyObject*)PyDescr_TYPE(callable);
-  } else if (PyType_Check(callable)) {
-    out.kind = kStatorCallableType;
-  } else if (type == method_wrapper_type()) {
-    out.kind = kStatorCallableMethodWrapper;
-    out.self = ((MethodWrapper*)callable)->self;
-    out.target = ((MethodWrapper*)callable)->descriptor;
-  }
-  return out;
-}
-
-// ---- iterators, ranges, views
+// ---- iterators
 
 // Where 3.11 keeps these private, the layouts are those of its listobject.c, tupleobject.c and rangeobject.c.
 #if PY_VERSION_HEX < 0x030C0000
@@ -79,10 +27,7 @@ typedef _PyRangeIterObject RangeIter;
 _Static_assert(sizeof(_PyListIterObject) == sizeof(_PyTupleIterObject), "one layout serves both");
 #endif
 
-// rangeobject.c and dictobject.c; the same in 3.11 to 3.13.
-typedef struct {
-  PyObject_HEAD PyObject *start, *stop, *step, *length;
-} RangeObject;
+// dictobject.c; the same in 3.11 to 3.13.
 typedef struct {
   PyObject_HEAD PyObject* di_dict;
   Py_ssize_t di_used;
@@ -90,9 +35,6 @@ typedef struct {
   PyObject* di_result;
   Py_ssize_t len;
 } DictIter;
-typedef struct {
-  PyObject_HEAD PyObject* dv_dict;
-} DictView;
 
 // listobject.c, enumobject.c and bltinmodule.c; the first fields are the same in 3.11 to 3.13.
 typedef struct {
@@ -229,14 +171,6 @@ StatorPeek stator_iter_peek(PyObject* iterator, Py_ssize_t ahead, PyObject** key
   }
 }
 
-StatorRange stator_range(PyObject* range) {
-  const RangeObject* r = (const RangeObject*)range;
-  const StatorRange parts = {r->start, r->stop, r->step, r->length};
-  return parts;
-}
-
-PyObject* stator_view_dict(PyObject* view) { return ((DictView*)view)->dv_dict; }
-
 // ---- abstract base classes
 
 // The state of the module `_abc`; the same in 3.11 to 3.13.
@@ -324,22 +258,4 @@ static PyCodeObject* code_of(_PyInterpreterFrame* frame) {
 PyCodeObject* stator_running_code(PyThreadState* tstate) {
   _PyInterpreterFrame* frame = running_frame(tstate);
   return frame ? code_of(frame) : NULL;
-}
-
-bool stator_where(PyThreadState* tstate, int depth, PyCodeObject** code, int* line, int* offset) {
-  _PyInterpreterFrame* frame = running_frame(tstate);
-  while (frame && depth-- > 0) frame = first_complete(frame->previous);
-  if (!frame) return false;
-  *code = code_of(frame);
-  const int unit = _PyInterpreterFrame_LASTI(frame);
-  const int found = PyCode_Addr2Line(*code, unit * (int)sizeof(_Py_CODEUNIT));
-  *line = found > 0 ? found : 0;
-  if (offset) *offset = unit;
-  return true;
-}
-
-int stator_current_line(PyThreadState* tstate) {
-  PyCodeObject* code;
-  int line;
-  return stator_where(tstate, 0, &code, &line, NULL) ? line : 0;
 }

@@ -94,10 +94,6 @@ typedef enum {
 /// How `object` keeps its attributes; changes nothing. `*dict` is set for kStatorDictObject, else NULL.
 StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict);
 
-/// The instance's __dict__, made if it was not there; NULL without an error if the type has none, with an error if
-/// memory ran out. From then on the attributes live in that dict.
-PyObject* stator_instance_dict_make(PyObject* object);
-
 /// The attribute `name` (exact str) as stored in the instance, in whatever form; NULL if absent. Makes no dict.
 PyObject* stator_instance_value(PyObject* object, PyObject* name);
 
@@ -109,51 +105,7 @@ bool stator_inline_next(PyObject* object, Py_ssize_t* position, PyObject** name,
 /// for.
 bool stator_is_bare(PyObject* object);
 
-// ---- functions and other callables
-
-typedef struct {
-  PyCodeObject* code;
-  PyObject* globals;
-  PyObject* builtins;
-  PyObject* defaults;    // tuple or NULL
-  PyObject* kwdefaults;  // dict or NULL
-  PyObject* closure;     // tuple of cells or NULL
-} StatorFunction;
-
-/// The fields of a plain function.
-static inline StatorFunction stator_function(const PyObject* function) {
-  const PyFunctionObject* f = (const PyFunctionObject*)function;
-  const StatorFunction fields = {(PyCodeObject*)f->func_code, f->func_globals, f->func_builtins, f->func_defaults,
-                                 f->func_kwdefaults,          f->func_closure};
-  return fields;
-}
-
-/// NULL for an empty cell.
-static inline PyObject* stator_cell_value(PyObject* cell) { return PyCell_GET(cell); }
-
-typedef enum {
-  kStatorCallableOther,
-  kStatorCallableFunction,               // def, lambda
-  kStatorCallableBoundMethod,            // self: __self__, target: __func__
-  kStatorCallableBuiltin,                // self: bound object, module or NULL
-  kStatorCallableMethodDescriptor,       // list.append; target: the type it is for
-  kStatorCallableClassMethodDescriptor,  // dict.__dict__['fromkeys']
-  kStatorCallableSlotWrapper,            // int.__add__
-  kStatorCallableMethodWrapper,          // (1).__add__; self, target: the slot wrapper
-  kStatorCallableType,
-} StatorCallableKind;
-
-typedef struct {
-  StatorCallableKind kind;
-  PyObject* self;
-  PyObject* target;
-  PyMethodDef* method;  // builtin functions and method descriptors: name, C function, flags
-} StatorCallable;
-
-/// Exact kinds only: an instance of a subclass is kStatorCallableOther.
-StatorCallable stator_callable(PyObject* callable);
-
-// ---- iterators, ranges, views
+// ---- iterators
 
 typedef enum {
   kStatorIterOther,
@@ -190,15 +142,6 @@ typedef enum {
 /// references; `key` is set for the items of a dict only. Any of them may be NULL where it is not wanted.
 StatorPeek stator_iter_peek(PyObject* iterator, Py_ssize_t ahead, PyObject** key, PyObject** item);
 
-typedef struct {
-  PyObject *start, *stop, *step, *length;  // ints
-} StatorRange;
-
-StatorRange stator_range(PyObject* range);
-
-/// The dict behind a dict_keys, dict_values or dict_items view.
-PyObject* stator_view_dict(PyObject* view);
-
 // ---- abstract base classes
 
 /// Where `_abc` counts registrations with abstract base classes, or NULL where that place is not known. Never an error.
@@ -212,15 +155,8 @@ bool stator_is_tracing(PyThreadState* tstate);
 /// True if a tool asked for events of this code object alone (3.12 on).
 bool stator_code_is_monitored(PyCodeObject* code);
 
-/// Code (borrowed) and line of the frame `depth` levels above the running one; false if there are not so many.
-/// The line is 0 if the instruction has none. `offset`, if not NULL, gets the code unit of the instruction.
-bool stator_where(PyThreadState* tstate, int depth, PyCodeObject** code, int* line, int* offset);
-
 /// Code (borrowed) of the running frame, NULL if there is none.
 PyCodeObject* stator_running_code(PyThreadState* tstate);
-
-/// Line of the running Python frame, 0 if there is none.
-int stator_current_line(PyThreadState* tstate);
 
 #ifdef __cplusplus
 }

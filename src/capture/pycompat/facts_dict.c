@@ -83,21 +83,6 @@ StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict) {
   return *dict ? kStatorDictObject : kStatorDictEmpty;
 }
 
-PyObject* stator_instance_dict_make(PyObject* object) {
-  PyObject* dict;
-  switch (stator_instance_dict(object, &dict)) {
-    case kStatorDictNone:
-      return NULL;
-    case kStatorDictObject:
-      return dict;
-    default:
-      break;
-  }
-  dict = PyObject_GenericGetDict(object, NULL);
-  Py_XDECREF(dict);  // the object holds it
-  return dict;
-}
-
 static PyDictKeysObject* shared_keys(PyObject* object) { return ((PyHeapTypeObject*)Py_TYPE(object))->ht_cached_keys; }
 
 // Which value was stored `position`-th, and how many there are.

@@ -26,7 +26,6 @@ PyObject* stator_frame_function(const StatorFrame* frame) {
 
 PyObject* stator_frame_globals(const StatorFrame* frame) { return frame->f_globals; }
 PyObject* stator_frame_builtins(const StatorFrame* frame) { return frame->f_builtins; }
-PyObject* stator_frame_mapping(const StatorFrame* frame) { return frame->f_locals; }
 int stator_frame_slot_count(const StatorFrame* frame) { return frame->f_code->co_nlocalsplus; }
 PyObject* stator_frame_slot(const StatorFrame* frame, int slot) { return frame->localsplus[slot]; }
 PyObject* const* stator_frame_slots(const StatorFrame* frame) { return frame->localsplus; }
@@ -37,7 +36,6 @@ PyObject* stator_frame_stack(const StatorFrame* frame, int index) {
 }
 
 int stator_frame_offset(const StatorFrame* frame) { return (int)(frame->prev_instr - FIRST_UNIT(frame)) + 1; }
-bool stator_frame_is_generator_owned(const StatorFrame* frame) { return frame->owner == FRAME_OWNED_BY_GENERATOR; }
 
 bool stator_frame_is_fresh(const StatorFrame* frame) {
   return frame->owner == FRAME_OWNED_BY_THREAD && frame->prev_instr == FIRST_UNIT(frame) - 1;
@@ -126,10 +124,6 @@ int stator_generator_fill(PyObject* generator, const StatorFrameState* state) {
 
 // ---- evaluating
 
-PyObject* stator_eval_default(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
-  return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
-}
-
 PyObject* stator_frame_run(PyThreadState* tstate, StatorFrame* frame) {
   return _PyEval_EvalFrameDefault(tstate, frame, 0);
 }
@@ -201,32 +195,6 @@ void stator_frame_unlink(StatorFrameLink* link) {
   link->frame->previous = NULL;
 }
 
-// ---- tracebacks
-
-int stator_traceback_add(PyCodeObject* code, PyObject* globals, int offset, PyObject* const* slots) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyFrameObject* object = PyFrame_New(PyThreadState_Get(), code, globals, NULL);
-  if (!object) {
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    return -1;
-  }
-  StatorFrame* frame = object->f_frame;
-  frame->prev_instr = _PyCode_CODE(code) + offset;
-  for (int i = 0; slots && i < code->co_nlocalsplus; ++i) {
-    PyObject* old = frame->localsplus[i];
-    frame->localsplus[i] = Py_XNewRef(slots[i]);
-    Py_XDECREF(old);
-  }
-  object->f_back = (PyFrameObject*)Py_XNewRef((PyObject*)PyEval_GetFrame());
-  PyErr_Restore(type, value, traceback);
-  const int status = PyTraceBack_Here(object);
-  Py_DECREF(object);
-  return status;
-}
-
 #else  // 3.13 and later: instr_ptr, return_offset and the ownership of frames are different
 
 const char* stator_frames_unsupported(void) {
@@ -251,14 +219,12 @@ NEVER(PyCodeObject*, stator_frame_code, const StatorFrame* frame)
 NEVER(PyObject*, stator_frame_function, const StatorFrame* frame)
 NEVER(PyObject*, stator_frame_globals, const StatorFrame* frame)
 NEVER(PyObject*, stator_frame_builtins, const StatorFrame* frame)
-NEVER(PyObject*, stator_frame_mapping, const StatorFrame* frame)
 NEVER(int, stator_frame_slot_count, const StatorFrame* frame)
 NEVER(PyObject*, stator_frame_slot, const StatorFrame* frame, int slot)
 NEVER(PyObject* const*, stator_frame_slots, const StatorFrame* frame)
 NEVER(int, stator_frame_stack_depth, const StatorFrame* frame)
 NEVER(PyObject*, stator_frame_stack, const StatorFrame* frame, int index)
 NEVER(int, stator_frame_offset, const StatorFrame* frame)
-NEVER(bool, stator_frame_is_generator_owned, const StatorFrame* frame)
 NEVER(bool, stator_frame_is_fresh, const StatorFrame* frame)
 void stator_frame_set_slot(StatorFrame* frame, int slot, PyObject* value) { never(); }
 void stator_frame_link(StatorFrameLink* link, PyThreadState* tstate, StatorFrame* frame, int offset) { never(); }
@@ -268,11 +234,9 @@ NEVER(PyObject*, stator_frame_pop, StatorFrame* frame)
 void stator_frame_set_offset(StatorFrame* frame, int offset) { never(); }
 REFUSED(int, stator_frame_fill, -1, StatorFrame* frame, const StatorFrameState* state)
 REFUSED(int, stator_generator_fill, -1, PyObject* generator, const StatorFrameState* state)
-REFUSED(PyObject*, stator_eval_default, NULL, PyThreadState* tstate, StatorFrame* frame, int throwflag)
 REFUSED(PyObject*, stator_frame_run, NULL, PyThreadState* tstate, StatorFrame* frame)
 REFUSED(PyObject*, stator_frame_throw, NULL, PyThreadState* tstate, StatorFrame* frame, int offset)
 REFUSED(PyObject*, stator_frame_return, NULL, PyThreadState* tstate, StatorFrame* frame, PyObject* result,
         StatorReturn site)
-REFUSED(int, stator_traceback_add, -1, PyCodeObject* code, PyObject* globals, int offset, PyObject* const* slots)
 
 #endif

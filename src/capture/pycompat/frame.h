@@ -25,8 +25,6 @@ PyCodeObject* stator_frame_code(const StatorFrame* frame);
 PyObject* stator_frame_function(const StatorFrame* frame);
 PyObject* stator_frame_globals(const StatorFrame* frame);
 PyObject* stator_frame_builtins(const StatorFrame* frame);
-/// The mapping of a module or class body; NULL for a function.
-PyObject* stator_frame_mapping(const StatorFrame* frame);
 /// Locals, cells and free variables: co_nlocalsplus of them. NULL is unbound. A frame that is not fresh holds cells
 /// where MAKE_CELL and COPY_FREE_VARS have run.
 int stator_frame_slot_count(const StatorFrame* frame);
@@ -37,7 +35,6 @@ int stator_frame_stack_depth(const StatorFrame* frame);
 PyObject* stator_frame_stack(const StatorFrame* frame, int index);
 /// Offset of the instruction that is executed next.
 int stator_frame_offset(const StatorFrame* frame);
-bool stator_frame_is_generator_owned(const StatorFrame* frame);
 /// True if nothing of the frame has run: a plain call that a hook may answer itself.
 bool stator_frame_is_fresh(const StatorFrame* frame);
 
@@ -69,8 +66,6 @@ void stator_frame_set_offset(StatorFrame* frame, int offset);
 // ---- evaluating. A hook callback ends with exactly one of these: from 3.12 on the evaluator owns the frame and a hook
 // that merely returns leaks it.
 
-/// CPython's own evaluator.
-PyObject* stator_eval_default(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 /// Whatever evaluator was installed below the hook.
 PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 /// Goes on at the frame's offset.
@@ -108,11 +103,6 @@ void stator_frame_unlink(StatorFrameLink* link);
 /// Puts a fresh generator (made by calling its function) into the state "suspended at the YIELD_VALUE at `offset`";
 /// `state->offset` is that YIELD_VALUE, and the stack is without the yielded value. Steals as stator_frame_fill does.
 int stator_generator_fill(PyObject* generator, const StatorFrameState* state);
-
-/// Adds an entry for a frame that never existed to the traceback of the current exception: innermost call first.
-/// `slots` (may be NULL) are borrowed: what the entry's f_locals shows. -1 with the exception replaced if memory ran
-/// out.
-int stator_traceback_add(PyCodeObject* code, PyObject* globals, int offset, PyObject* const* slots);
 
 // ---- the hook
 

@@ -127,8 +127,6 @@ void on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Ker
 
 }  // namespace
 
-bool has_meta_kernel(const c10::OperatorHandle& op) { return kernels().contains(op); }
-
 void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto kernel = kernels().find(op);
   if (kernel == kernels().end()) refuse(op, "no shape function");

@@ -7,8 +7,6 @@
 /// the dispatcher, whose Meta key answers with Python kernels that are slower and less exact.
 namespace stator::fake {
 
-bool has_meta_kernel(const c10::OperatorHandle& op);
-
 /// A rule (see rule.h): answers through the operator's C++ shape function. Results are fakes on the arguments' device;
 /// a written argument is returned as itself, resized where the shape function resized its twin.
 void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack);

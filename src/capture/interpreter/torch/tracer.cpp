@@ -31,8 +31,6 @@ Ref TorchTracer::add_input(PyObject* real, const std::string& name) {
   }
 }
 
-size_t TorchTracer::input_count() const { return impl_->tracer.graph().inputs.size(); }
-
 Ref TorchTracer::add_constant(PyObject* real) {
   try {
     return Ref::steal(THPVariable_Wrap(impl_->tracer.add_constant(THPVariable_Unpack(real))));

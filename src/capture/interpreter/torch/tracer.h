@@ -24,10 +24,9 @@ class TorchTracer {
   /// The graph also gets the list below autograd. To be called before anything else.
   void record_below();
 
-  /// The fake that stands for a real tensor; it becomes graph input `input_count() - 1`.
+  /// The fake that stands for a real tensor; it becomes the graph's next input.
   /// Null (with `failure()` telling why) for tensors that have no fake.
   Ref add_input(PyObject* real, const std::string& name);
-  size_t input_count() const;
   /// A fake of data that is fixed now; each run of the graph gets a fresh copy.
   Ref add_constant(PyObject* real);
 
