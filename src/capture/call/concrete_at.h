@@ -40,8 +40,10 @@ struct ConcreteRow {
 
 inline Done status(int failed) { return failed < 0 ? Done::Raised : Done::Next; }
 
-/// Calls, control flow, names, operators; containers, strings and patterns; classes, exceptions and `with`.
+/// Calls, control flow, operators; the stack, variables and attributes; containers, strings and patterns; classes,
+/// exceptions and `with`.
 std::span<const ConcreteRow> concrete_basic_rows();
+std::span<const ConcreteRow> concrete_variable_rows();
 std::span<const ConcreteRow> concrete_container_rows();
 std::span<const ConcreteRow> concrete_exception_rows();
 
