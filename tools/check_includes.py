@@ -21,7 +21,6 @@ CORE = [
     "core/graph",
     "core/fake",
     "core/tracer",
-    "core/aot",
     "core/backend",
 ]
 CAPTURE = [
@@ -41,7 +40,6 @@ ALLOWED: dict[str, list[str]] = {
     "core/graph": ["core/shapes", "core/observe"],
     "core/fake": ["core/shapes", "core/observe"],
     "core/tracer": ["core/graph", "core/fake", "core/shapes", "core/observe"],
-    "core/aot": ["core/tracer", "core/graph", "core/fake", "core/shapes", "core/observe"],
     "core/backend": ["core/graph", "core/shapes", "core/observe"],
     "capture/pycompat": [],
     "capture/values": ["capture/pycompat", "core/shapes", "core/fake", "core/graph", "core/tracer", "core/observe"],
