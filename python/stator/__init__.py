@@ -21,10 +21,10 @@ except ImportError as _error:
         "for another torch, run `make build`"
     ) from _error
 
-from . import control as _control  # noqa: F401 (the extension looks it up)
+from . import allowed as _allowed  # noqa: F401 (the extension looks it up)
+from . import control as _control  # noqa: F401 (the same)
 from . import errors
 from . import functions as _functions  # noqa: F401 (the same)
-from .allowed import allow_in_graph, nonstrict_trace
 from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset
 from .backends import list_backends, register_backend
 from .config import config
@@ -42,6 +42,18 @@ from .errors import (
     Unsupported,
 )
 from .guards import Guard, GuardFail
+from .marks import (
+    allow_in_graph,
+    assume_constant_result,
+    disallow_in_graph,
+    mark_dynamic,
+    mark_static,
+    mark_static_address,
+    mark_unbacked,
+    maybe_mark_dynamic,
+    nonstrict_trace,
+    substitute_in_graph,
+)
 from .modes import disable, run
 from .skipfiles import default_skipped_files
 from .stances import error_on_graph_break, set_stance
@@ -94,12 +106,14 @@ __all__ = [
     "StatorError",
     "Unsupported",
     "allow_in_graph",
+    "assume_constant_result",
     "cache_entries",
     "check_supported",
     "compile",
     "config",
     "counters",
     "disable",
+    "disallow_in_graph",
     "error_on_graph_break",
     "errors",
     "explain",
@@ -108,6 +122,11 @@ __all__ = [
     "is_compiling",
     "is_supported",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "nonstrict_trace",
     "record_failures",
     "register_backend",
@@ -115,5 +134,6 @@ __all__ = [
     "reset",
     "run",
     "set_stance",
+    "substitute_in_graph",
     "testing",
 ]

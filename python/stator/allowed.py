@@ -1,55 +1,19 @@
-"""Functions that are known to belong into a graph.
+"""Calls of functions that are allowed in graphs, as nodes.
 
-They are captured like any other, and asking for a graph break inside of one does nothing. One that is not understood
-becomes a node, which calls it: its author says that it may be called on fakes, and again where a graph fails.
+Such a function is captured like any other. One that is not understood becomes a node, which calls it: its author says
+that it may be called on fakes, and again where a graph fails.
 """
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from . import _C
-from .errors import InvalidTarget
 from .functions import Slot, fill
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-# Read by the extension.
-addresses: set[int] = set()
-
-
-def allow_in_graph(fn: Any) -> Any:
-    """Marks a callable, or each of a list: what it computes belongs into the graph, whatever it says of graph breaks.
-
-    `torch.compiler.allow_in_graph` is heeded likewise.
-    """
-    if isinstance(fn, (list, tuple)):
-        return [allow_in_graph(each) for each in fn]
-    if not callable(fn):
-        raise InvalidTarget(f"{type(fn).__name__} cannot be called: {fn!r}", hint="mark a function")
-    address = id(fn)
-    if address not in addresses:
-        addresses.add(address)
-        weakref.finalize(fn, addresses.discard, address)
-    return fn
-
-
-def nonstrict_trace(fn: F) -> F:
-    """A function that is the marked form of `fn`, which stays as it is."""
-    if not callable(fn):
-        raise InvalidTarget(f"{type(fn).__name__} cannot be called: {fn!r}", hint="mark a function")
-
-    @functools.wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    allow_in_graph(call)
-    return call  # type: ignore[return-value]
 
 
 def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -228,7 +228,7 @@ Value* Interpreter::run_frame(Frame& current) {
       if (!unwinding_) {
         end_stack = stack_lines();
         end_is_error = break_policy().value_or(frame->break_is_error);
-        end_allowed = allowed_code(frame);
+        end_allowed = allowed_code(*this);
         note_end();
       }
       unwinding_ = true;

@@ -13,6 +13,7 @@
 #include "capture/call/plan.h"
 #include "capture/guards/function_modes.h"
 #include "capture/guards/transforms.h"
+#include "capture/interpreter/marks.h"
 #include "capture/interpreter/torch/tracer.h"
 #include "capture/pycompat/code.h"
 #include "capture/pycompat/evaluation.h"
@@ -159,6 +160,7 @@ class Interpreter {
     std::vector<PyCodeObject*> as_nodes;    // functions allowed in graphs that are called by a node
   };
   Manner manner;
+  const Marks marks;
   NoSignals* signals = nullptr;  // what keeps them waiting; lent
   std::function<void()> at_stop;
   uint64_t end_step = 0;

@@ -6,10 +6,10 @@
 /// become one node, which calls them, where something in them is not understood.
 namespace stator::capture {
 
-bool is_allowed_in_graph(PyObject* callable);
-
-/// The code of the innermost such function that was called and has not returned; null: none.
-PyCodeObject* allowed_code(const Frame* frame);
+/// Whether code of such a function runs, or of what it called.
+bool is_within_allowed(const Interpreter& in);
+/// The code of the innermost such function that the capture has called and that has not returned; null: none.
+PyCodeObject* allowed_code(const Interpreter& in);
 
 /// Calls it on fakes, as its author said it may be, and records the node. Breaks where it cannot be one: it asks for
 /// data, writes to its arguments or gives a view of them, or takes what no graph can hold.

@@ -280,9 +280,32 @@ Value* Interpreter::call_method(Value* self, const char* name, std::vector<Value
   return call(get_attr(self, key.get()), std::move(args));
 }
 
+/// What users gave to be captured in place of a callable; null: itself. Breaks for what they disallowed.
+static Value* substitute_of(Interpreter& in, Value* callee) {
+  PyObject* object = nullptr;
+  Source* source = nullptr;
+  if (callee->kind == Kind::Constant) {
+    object = static_cast<ConstantValue*>(callee)->object.get();
+  } else if (callee->kind == Kind::Function) {
+    object = static_cast<FunctionValue*>(callee)->function.get();
+    source = callee->source;
+  }
+  if (!object) return nullptr;
+  if (in.marks.is_disallowed(object)) throw Break{BreakId::disabled, name_of(object) + ": disallowed in graphs"};
+  Ref substitute = in.marks.substitute_of(object);
+  if (!substitute) return nullptr;
+  // It may call the original itself.
+  for (const Frame* f = in.frame; f; f = f->caller)
+    if (f->function && f->function->function.get() == substitute.get()) return nullptr;
+  if (source) in.guard(source, FactKind::Identity, object);
+  return in.wrap(substitute.get(), in.sources().pinned(substitute.get(), "a substitute"));
+}
+
 Value* Interpreter::call(Value* callee, CallArgs args) {
   // Only a call whose result is the instruction's own is handed on; every other call stands below unknown code.
   Continuation how = std::exchange(continuation, Continuation::Opaque);
+  // A break in the substitute is one of the call, which is then that of the original.
+  if (Value* substitute = substitute_of(*this, callee)) return call(substitute, std::move(args));
   switch (callee->kind) {
     case Kind::Function:
       continuation = how;
@@ -315,7 +338,7 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
         return call_numpy(*this, object->object.get(), args);
       if (object->object && kind_of_callable(object->object.get()) == CallableKind::Torch)
         return call_torch(object->object.get(), args);
-      if (object->object && object->source && is_allowed_in_graph(object->object.get())) {
+      if (object->object && object->source && marks.is_allowed(object->object.get())) {
         guard(object->source, FactKind::Identity, object->object.get());
         return call_torch(object->object.get(), args);
       }
@@ -337,6 +360,8 @@ Value* Interpreter::call(Value* callee, CallArgs args) {
 /// optimizers for itself as soon as it is used; of those the original is given back, to be captured.
 static PyObject* unless_disabled(PyObject* function) {
   PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (attributes && PyDict_GetItemString(attributes, "_dynamo_forbidden") == Py_True)
+    throw Break{BreakId::disabled, name_of(function) + ": forbidden in graphs"};
   PyObject* mark = attributes ? PyDict_GetItemString(attributes, "_torchdynamo_disable") : nullptr;
   if (!mark || mark == Py_False) return nullptr;
   PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
@@ -417,7 +442,7 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args) {
     }
     const std::vector<PyCodeObject*>& nodes = manner.as_nodes;
     if (std::find(nodes.begin(), nodes.end(), function->code) != nodes.end() &&
-        is_allowed_in_graph(function->function.get()))
+        marks.is_allowed(function->function.get()))
       return call_as_node(*this, function, args);
     open_closure(function);
   }

@@ -123,8 +123,7 @@ Value* graph_break(Interpreter& in, CallArgs& args) {
   // Torch's own code asks for breaks where another compiler needs them.
   if (module_of(*in.frame).starts_with("torch.")) return in.none();
   // A function that is not to be looked into has no say.
-  for (const Frame* f = in.frame; f; f = f->caller)
-    if (f->function && f->function->function && is_allowed_in_graph(f->function->function.get())) return in.none();
+  if (is_within_allowed(in)) return in.none();
   Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
   if (!why)
     if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);

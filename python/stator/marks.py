@@ -1,0 +1,150 @@
+"""What users say of functions and tensors beforehand. Torch's own functions for it are heeded likewise."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from .errors import InvalidTarget
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Read by the extension: addresses of callables, and what is captured in place of them.
+allowed: set[int] = set()
+disallowed: set[int] = set()
+substitutes: dict[Callable[..., Any], Callable[..., Any]] = {}
+# Marked callables that cannot be referred to weakly: their addresses must stay theirs.
+_held: list[Any] = []
+
+
+def _must_be_callable(fn: Any) -> None:
+    if not callable(fn):
+        raise InvalidTarget(f"{type(fn).__name__} cannot be called: {fn!r}", hint="mark a function")
+
+
+def _mark(fn: Any, mark: set[int], other: set[int]) -> Any:
+    if isinstance(fn, (list, tuple)):
+        return [_mark(each, mark, other) for each in fn]
+    _must_be_callable(fn)
+    address = id(fn)
+    other.discard(address)
+    if address not in mark:
+        mark.add(address)
+        try:
+            weakref.finalize(fn, mark.discard, address)
+        except TypeError:
+            _held.append(fn)
+    return fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Marks a callable, or each of a list: what it computes belongs into the graph, whatever it says of graph breaks.
+
+    `torch.compiler.allow_in_graph` is heeded likewise.
+    """
+    return _mark(fn, allowed, disallowed)
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """Marks a callable, or each of a list: captures break at its calls."""
+    return _mark(fn, disallowed, allowed)
+
+
+def nonstrict_trace(fn: F) -> F:
+    """A function that is the form of `fn` that is allowed in graphs; `fn` itself stays as it is."""
+    _must_be_callable(fn)
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    allow_in_graph(call)
+    return call  # type: ignore[return-value]
+
+
+def assume_constant_result(fn: F) -> F:
+    """Marks a function that gives the same for the same arguments, as long as the process lives: it is called once,
+    by the capture, and what it gives is a constant."""
+    _must_be_callable(fn)
+    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return fn
+
+
+def substitute_in_graph(original: Callable[..., Any], *, skip_signature_check: bool = False) -> Callable[[F], F]:
+    """A decorator for a function in Python that does the same as `original`, and is captured in place of it. The
+    decorated function calls the original where it is not captured."""
+    _must_be_callable(original)
+
+    def decorate(substitute: F) -> F:
+        if not inspect.isfunction(substitute):
+            raise InvalidTarget(f"{substitute!r} is no function", hint="substitute by a function written in Python")
+        if original in substitutes:
+            raise ValueError(f"{original!r} is substituted already, by {substitutes[original]!r}")
+        if not skip_signature_check:
+            _check_signatures(original, substitute)
+
+        @functools.wraps(substitute)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs)
+
+        substitutes[original] = substitutes[call] = substitute
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _check_signatures(original: Callable[..., Any], substitute: Callable[..., Any]) -> None:
+    def shape(signature: inspect.Signature) -> list[tuple[Any, ...]]:
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return [
+            (p.kind,) if p.kind in variadic else (p.name, p.kind is p.KEYWORD_ONLY, p.default)
+            for p in signature.parameters.values()
+        ]
+
+    try:
+        expected, given = inspect.signature(original), inspect.signature(substitute)
+    except ValueError:  # a C function that does not tell
+        return
+    anything = shape(inspect.signature(lambda *args, **kwargs: None))
+    if shape(expected) != shape(given) and anything not in (shape(expected), shape(given)):
+        raise TypeError(f"{substitute!r} takes {given}, and {original!r} takes {expected}")
+
+
+# Marks of tensors are attributes that torch defines; both names write the same.
+
+
+def mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int], **options: Any) -> None:
+    """Says that a size of the tensor will vary: captures are to hold for any."""
+    _of_torch().mark_dynamic(tensor, index, **options)
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
+    """The same, where the program allows it."""
+    _of_torch().maybe_mark_dynamic(tensor, index)
+
+
+def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int], **options: Any) -> None:
+    """Says that nothing may be assumed of a size of the tensor."""
+    _of_torch().mark_unbacked(tensor, index, **options)
+
+
+def mark_static(tensor: Any, index: int | Sequence[int] | None = None) -> None:
+    """Says that sizes of the tensor will not vary."""
+    _of_torch().mark_static(tensor, index)
+
+
+def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
+    """Says that the tensor's memory will stay where it is."""
+    _of_torch().mark_static_address(tensor, guard=guard)
+
+
+def _of_torch() -> Any:
+    # Imported where it is needed: it takes seconds.
+    from torch._dynamo import decorators
+
+    return decorators
