@@ -13,7 +13,7 @@
 #include "capture/call/plan.h"
 #include "capture/guards/function_modes.h"
 #include "capture/guards/transforms.h"
-#include "capture/interpreter/marks.h"
+#include "capture/interpreter/calls/marks.h"
 #include "capture/interpreter/torch/tracer.h"
 #include "capture/pycompat/code.h"
 #include "capture/pycompat/evaluation.h"

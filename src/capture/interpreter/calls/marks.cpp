@@ -1,4 +1,4 @@
-#include "capture/interpreter/marks.h"
+#include "capture/interpreter/calls/marks.h"
 
 #include <algorithm>
 #include <span>
