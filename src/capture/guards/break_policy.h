@@ -6,7 +6,10 @@ namespace stator::capture {
 
 /// Whether a graph break on this thread is an error, as an `error_on_graph_break` block says; empty: in no such block.
 /// A part of `GlobalState`.
-std::optional<bool>& break_policy();
+inline std::optional<bool>& break_policy() {
+  static constinit thread_local std::optional<bool> policy;
+  return policy;
+}
 
 /// Puts it back at the end.
 class BreakPolicyScope {

@@ -17,8 +17,6 @@ from tests.python.helpers import fake_scope
 _fake = _C._fake
 
 LAYOUTS = ("contiguous", "permuted", "transposed", "strided")
-# Arguments in different layouts, and arguments that repeat their elements along the first dimension.
-EXTRA_LAYOUTS = ("mixed", "broadcast")
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64)
 
 
@@ -31,17 +29,11 @@ def samples_for(dtype):
     return 4 if dtype is torch.float32 else 2
 
 
-def relayout(tensor, layout, position):
-    """The same values in another memory layout; a detached tensor. `position` is the argument's."""
+def relayout(tensor, layout):
+    """The same values in another memory layout; a detached tensor."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
         return tensor
-    if layout == "mixed":
-        layout = LAYOUTS[(position + 1) % len(LAYOUTS)]
-    if layout == "broadcast":
-        if position or tensor.dim() == 0 or tensor.shape[0] == 0:
-            return tensor.clone()
-        return tensor[:1].clone().expand_as(tensor)
     if layout == "contiguous" or tensor.dim() == 0:
         return tensor.clone(memory_format=torch.contiguous_format)
     if layout == "permuted":
@@ -95,8 +87,8 @@ def run_sample(op, sample, layout, grad):
         return None
     where = [i for i, v in enumerate(flat) if isinstance(v, torch.Tensor)]
     reals = list(flat)
-    for position, i in enumerate(where):
-        reals[i] = relayout(flat[i], layout, position)
+    for i in where:
+        reals[i] = relayout(flat[i], layout)
     for before, real in zip(flat, reals):
         if isinstance(real, torch.Tensor) and grad and before.requires_grad:
             real.requires_grad_(True)
@@ -145,7 +137,7 @@ def run_sample(op, sample, layout, grad):
     return None
 
 
-def run_entry(op, dtype, layouts=LAYOUTS, grads=(False, True), most=8):
+def run_entry(op, dtype, grads=(False, True), most=8):
     """(number of runs, {break reason: count}, [differences])"""
     runs, breaks, wrong = 0, {}, []
     torch.manual_seed(1)
@@ -158,7 +150,7 @@ def run_entry(op, dtype, layouts=LAYOUTS, grads=(False, True), most=8):
     except Exception:
         return runs, breaks, wrong  # the database has no samples for this dtype
     for number, sample in enumerate(samples):
-        for layout in layouts:
+        for layout in LAYOUTS:
             for grad in grads:
                 if grad and not needs_grad:
                     continue
