@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/known_types.h"
 #include "capture/call/new_class.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/containers/dicts.h"
@@ -327,6 +329,21 @@ void change_prototype(Interpreter& in, Prototype& prototype, Ref callable, const
   for (size_t i = 0; i < before.size(); i += 2)
     if (Ref after = fields_of(before[i].get()); !same_fields(before[i + 1].get(), after.get())) detach(in, before[i]);
   own_attributes(in, type, given);
+}
+
+void set_prototype_attr(Interpreter& in, Prototype& prototype, PyObject* name, Value* to) {
+  static PyObject* const write = known_object("builtins.type.__setattr__");
+  static PyObject* const remove = known_object("builtins.type.__delattr__");
+  static constexpr const char* kWritten[] = {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__"};
+  auto* type = prototype.object.as<PyTypeObject>();
+  PyObject* on_meta = _PyType_Lookup(Py_TYPE(type), name);
+  bool is_written = !on_meta || !is_data_descriptor(on_meta);
+  for (const char* field : kWritten) is_written = is_written || text_of(name) == field;
+  if (!is_written) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
+  CallArgs args;
+  args.positional = {in.constant(name)};
+  if (to) args.positional.push_back(to);
+  change_prototype(in, prototype, Ref::borrow(to ? write : remove), args);
 }
 
 }  // namespace stator::capture

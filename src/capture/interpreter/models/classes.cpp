@@ -2,7 +2,6 @@
 // the descriptors that stand in them.
 #include "capture/interpreter/classes/classes.h"
 #include "capture/guards/literals.h"
-#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/classes/stand_ins.h"
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/exceptions.h"
@@ -336,21 +335,6 @@ constexpr ModelRow kRows[] = {
 };
 
 }  // namespace
-
-void set_prototype_attr(Interpreter& in, Prototype& prototype, PyObject* name, Value* to) {
-  static PyObject* const write = known_object("builtins.type.__setattr__");
-  static PyObject* const remove = known_object("builtins.type.__delattr__");
-  static constexpr const char* kWritten[] = {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__"};
-  auto* type = prototype.object.as<PyTypeObject>();
-  PyObject* on_meta = _PyType_Lookup(Py_TYPE(type), name);
-  bool is_written = !on_meta || !is_data_descriptor(on_meta);
-  for (const char* field : kWritten) is_written = is_written || text_of(name) == field;
-  if (!is_written) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
-  CallArgs args;
-  args.positional = {in.constant(name)};
-  if (to) args.positional.push_back(to);
-  change_prototype(in, prototype, Ref::borrow(to ? write : remove), args);
-}
 
 std::span<const ModelRow> class_models() { return kRows; }
 
