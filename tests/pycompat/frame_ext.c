@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "capture/pycompat/frame.h"
+#include "capture/pycompat/hook.h"
 #if PY_VERSION_HEX < 0x030D0000
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>

@@ -4,6 +4,7 @@
 
 #include "capture/call/concrete.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/hook.h"
 #include "core/observe/counters.h"
 #include "core/observe/profile.h"
 

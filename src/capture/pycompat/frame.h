@@ -1,7 +1,7 @@
 #pragma once
 
-/// CPython's interpreter frames behind an opaque handle: reading and filling them, evaluating them from any
-/// instruction, and the PEP 523 hook. C linkage, GIL held throughout. Offsets are code units, those of `Instr` in
+/// CPython's interpreter frames behind an opaque handle: reading and filling them, and evaluating them from any
+/// instruction. C linkage, GIL held throughout. Offsets are code units, those of `Instr` in
 /// code.h.
 
 #define PY_SSIZE_T_CLEAN
@@ -15,8 +15,8 @@ extern "C" {
 
 typedef struct _PyInterpreterFrame StatorFrame;
 
-/// NULL if frames can be filled and hooked on this CPython, else the reason in words. Then everything below that
-/// returns an object or an int fails with NotImplementedError; nothing else may be called.
+/// NULL if frames can be filled and hooked on this CPython, else the reason in words. Then everything here and
+/// in hook.h that returns an object or an int fails with NotImplementedError; nothing else may be called.
 const char* stator_frames_unsupported(void);
 
 // ---- reading; references are borrowed
@@ -63,11 +63,9 @@ PyObject* stator_frame_pop(StatorFrame* frame);
 /// The instruction that is executed next.
 void stator_frame_set_offset(StatorFrame* frame, int offset);
 
-// ---- evaluating. A hook callback ends with exactly one of these: from 3.12 on the evaluator owns the frame and a hook
-// that merely returns leaks it.
+// ---- evaluating. A hook callback ends with exactly one of these, or with stator_eval_next: from 3.12 on the evaluator
+// owns the frame and a hook that merely returns leaks it.
 
-/// Whatever evaluator was installed below the hook.
-PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 /// Goes on at the frame's offset.
 PyObject* stator_frame_run(PyThreadState* tstate, StatorFrame* frame);
 /// Raises the current exception as if the instruction at `offset` had: the program's handlers run, and the traceback
@@ -82,13 +80,7 @@ typedef struct {
 /// Ends the frame without evaluating it: `result` (stolen) is what the call gives. Only for fresh or filled frames.
 PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObject* result, StatorReturn site);
 
-// ---- frames for inlined calls
-
-typedef PyObject* (*StatorFrameBody)(PyThreadState* tstate, StatorFrame* frame, void* data);
-/// Makes a frame of the plain function `function` as a call would, and hands it to `body`, which fills it and ends it
-/// as a hook callback does. The slots hold placeholders before. No user code runs before `body`, and no other hook sees
-/// the frame. The frame's caller is the running frame, or the one that is linked.
-PyObject* stator_call_with_frame(PyObject* function, StatorFrameBody body, void* data);
+// ---- frames for inlined calls, which hook.h makes
 
 /// Makes a frame visible as the running one, at the instruction `offset`, while C code does that instruction's work.
 /// Unlink in reverse order, before the frame is evaluated.
@@ -103,20 +95,6 @@ void stator_frame_unlink(StatorFrameLink* link);
 /// Puts a fresh generator (made by calling its function) into the state "suspended at the YIELD_VALUE at `offset`";
 /// `state->offset` is that YIELD_VALUE, and the stack is without the yielded value. Steals as stator_frame_fill does.
 int stator_generator_fill(PyObject* generator, const StatorFrameState* state);
-
-// ---- the hook
-
-typedef PyObject* (*StatorFrameHook)(PyThreadState* tstate, StatorFrame* frame, int throwflag);
-
-/// Every evaluation of a Python frame goes to `hook` from the first acquire to the last release, on all threads; one
-/// hook per process. -1 with an error in a subinterpreter. What is evaluated deeper than kStatorHookDepth nested frames
-/// goes past the hook until it returns or acquires again, since a hook turns Python calls into C recursion. A frame may
-/// also go past it because another tool came on top or another thread stands deep: that must never matter.
-int stator_hook_acquire(StatorFrameHook hook);
-void stator_hook_release(void);
-/// Whether evaluations of this moment reach the hook first.
-bool stator_hook_is_current(void);
-enum { kStatorHookDepth = 100 };
 
 #ifdef __cplusplus
 }
@@ -135,21 +113,6 @@ class LinkedFrame {
 
  private:
   StatorFrameLink link_;
-};
-
-/// Holds the hook for the length of a scope. `ok()` is false, with an error set, if it could not be had.
-class HookScope {
- public:
-  explicit HookScope(StatorFrameHook hook) : ok_(stator_hook_acquire(hook) == 0) {}
-  ~HookScope() {
-    if (ok_) stator_hook_release();
-  }
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
-  bool ok() const { return ok_; }
-
- private:
-  bool ok_;
 };
 
 }  // namespace stator::pycompat

@@ -1,4 +1,4 @@
-#include "capture/pycompat/frame.h"
+#include "capture/pycompat/hook.h"
 
 #include <pthread.h>
 

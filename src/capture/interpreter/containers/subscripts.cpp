@@ -53,6 +53,39 @@ Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
   return in.item(sequence, at);
 }
 
+/// The list that the value is, with all its items looked at; null if it is none.
+SequenceValue* list_to_change(Interpreter& in, Value* value) {
+  auto* list = as_sequence(value);
+  if (!list || list->kind != Kind::List) return nullptr;
+  for (size_t i = 0; i < list->items.size(); ++i) in.item(list, i);
+  return list;
+}
+
+void set_slice(Interpreter& in, SequenceValue* list, SliceValue* slice, Value* to) {
+  auto [start, stop, step, count] = slice_of(in, slice, list->items.size());
+  size_t size = list->items.size();
+  std::vector<Value*> more = in.unpack(to);
+  if (list->items.size() != size) throw Break{BreakId::mutation, "a list changes while a slice of it is set"};
+  if (step == 1) {
+    if (stop < start) stop = start;
+    list->items.erase(list->items.begin() + start, list->items.begin() + stop);
+    list->items.insert(list->items.begin() + start, more.begin(), more.end());
+    return;
+  }
+  if (static_cast<Py_ssize_t>(more.size()) != count)
+    in.raise(PyExc_ValueError, "attempt to assign sequence of size " + std::to_string(more.size()) +
+                                   " to extended slice of size " + std::to_string(count));
+  for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = more[i];
+}
+
+/// Whether there was anything to take out.
+bool drop_slice(Interpreter& in, SequenceValue* list, SliceValue* slice) {
+  auto [start, stop, step, count] = slice_of(in, slice, list->items.size());
+  for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = nullptr;
+  std::erase(list->items, nullptr);
+  return count > 0;
+}
+
 /// Where a list is written, or something is taken out of it.
 Py_ssize_t index_to_change(Interpreter& in, const SequenceValue* list, Value* key) {
   Py_ssize_t at = index_of(in, key), size = static_cast<Py_ssize_t>(list->items.size());
@@ -122,23 +155,9 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
     mutated(dict);
     return;
   }
-  if (auto* list = as_sequence(value); list && list->kind == Kind::List) {
-    for (size_t i = 0; i < list->items.size(); ++i) item(list, i);
+  if (auto* list = list_to_change(*this, value)) {
     if (auto* slice = as<SliceValue>(key)) {
-      auto [start, stop, step, count] = slice_of(*this, slice, list->items.size());
-      size_t size = list->items.size();
-      std::vector<Value*> more = unpack(to);
-      if (list->items.size() != size) throw Break{BreakId::mutation, "a list changes while a slice of it is set"};
-      if (step == 1) {
-        if (stop < start) stop = start;
-        list->items.erase(list->items.begin() + start, list->items.begin() + stop);
-        list->items.insert(list->items.begin() + start, more.begin(), more.end());
-      } else {
-        if (static_cast<Py_ssize_t>(more.size()) != count)
-          raise(PyExc_ValueError, "attempt to assign sequence of size " + std::to_string(more.size()) +
-                                      " to extended slice of size " + std::to_string(count));
-        for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = more[i];
-      }
+      set_slice(*this, list, slice, to);
     } else {
       const Py_ssize_t at = index_to_change(*this, list, key);
       list->items[at] = to;
@@ -158,17 +177,13 @@ void Interpreter::del_item(Value* value, Value* key) {
     mutated(dict);
     return;
   }
-  if (auto* list = as_sequence(value); list && list->kind == Kind::List) {
-    for (size_t i = 0; i < list->items.size(); ++i) item(list, i);
+  if (auto* list = list_to_change(*this, value)) {
     if (auto* slice = as<SliceValue>(key)) {
-      auto [start, stop, step, count] = slice_of(*this, slice, list->items.size());
-      for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = nullptr;
-      std::erase(list->items, nullptr);
-      if (count) mutated(list);
-      return;
+      if (!drop_slice(*this, list, slice)) return;
+    } else {
+      const Py_ssize_t at = index_to_change(*this, list, key);
+      list->items.erase(list->items.begin() + at);
     }
-    const Py_ssize_t at = index_to_change(*this, list, key);
-    list->items.erase(list->items.begin() + at);
     mutated(list);
     return;
   }
