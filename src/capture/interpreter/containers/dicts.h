@@ -8,7 +8,7 @@
 /// Dicts, beyond the interpreter's own operations on them.
 namespace stator::capture {
 
-/// Looks at all entries of an outside dict: the program changes it, or something that it shows.
+/// Looks at every entry of an outside dict, which is about to change.
 void realise_all(Interpreter& in, DictValue* dict);
 /// `dict.setdefault`: what is there, or null after putting it there.
 Value* dict_put_new(Interpreter& in, DictValue* dict, Value* key, Value* value);
