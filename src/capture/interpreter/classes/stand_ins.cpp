@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "capture/interpreter/attributes/attributes.h"
-#include "capture/interpreter/known_types.h"
 #include "capture/call/new_class.h"
 #include "capture/guards/literals.h"
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/nesting.h"
 
