@@ -93,9 +93,7 @@ const NodeRow kNodes[] = {
     {"", "call(Tensor[] tensors, Any callable) -> Tensor[]", {}},
     {"random", "call.random(Tensor[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded}},
     {"writing", "call.writing(Tensor(a!)[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded}},
-    {"lasting",
-     "call.lasting(Tensor[] tensors, Any callable) -> Tensor[]",
-     {at::Tag::nondeterministic_seeded, at::Tag::maybe_aliasing_or_mutating}},
+    {"lasting", "call.lasting(Tensor[] tensors, Any callable) -> Tensor[]", {at::Tag::nondeterministic_seeded}},
 };
 
 }  // namespace

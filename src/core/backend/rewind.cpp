@@ -107,6 +107,12 @@ bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const Rew
   return found;
 }
 
+/// A call of something that may do what cannot be taken back.
+bool is_lasting_call(const graph::Node& node) {
+  const auto& name = node.op.operator_name();
+  return name.name == "stator::call" && name.overload_name == "lasting";
+}
+
 bool may_raise(const graph::Graph& graph, const graph::Node& node, const Rewind::Fitting& fitting) {
   std::string_view name = node.op.operator_name().name;
   if (shapes::is_number_op(node.op)) return number_may_fail(graph, node);
@@ -165,7 +171,7 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
       for (graph::ValueId value : result.values) elsewhere |= !graph.values[value].fake.device().is_cpu();
     if (elsewhere) first_lasting_ = std::min(first_lasting_, index);
   }
-  if (node.op.hasTag(at::Tag::maybe_aliasing_or_mutating)) first_lasting_ = std::min(first_lasting_, index);
+  if (is_lasting_call(node)) first_lasting_ = std::min(first_lasting_, index);
   uint32_t effect = first_effect_;
   graph::for_each_written(node, [&](graph::ValueId id) { writes(graph, graph.values[id].fake, index); });
   fails_inside_[index] = raises && schema.is_mutable() && (first_effect_ < effect || effect < index);

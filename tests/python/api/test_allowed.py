@@ -251,3 +251,33 @@ def test_a_node_of_a_graph_that_outlives_it(x):
     gc.collect()
     with pytest.raises(ReferenceError, match="helper"):
         graphs[0](x)
+
+
+def test_what_comes_behind_a_node_raises_once(x):
+    calls = []
+
+    @stator.allow_in_graph
+    def noted(a):
+        calls.append(os.getpid())
+        return a * 2
+
+    def fn(a, index):
+        return noted(a).index_select(0, index)
+
+    compiled = stator.compile(fn)
+    compiled(x, torch.tensor([0]))
+    calls.clear()
+    with pytest.raises(IndexError):
+        compiled(x, torch.tensor([9]))
+    assert len(calls) == 1
+
+
+def test_operators_that_may_give_their_argument_have_a_way_back(x):
+    def fn(a, index):
+        return torch.nn.functional.dropout(a, training=False).index_select(0, index)
+
+    compiled = stator.compile(fn)
+    equal([compiled(x, torch.tensor([0]))], [x[:1]])
+    with pytest.raises(IndexError):
+        compiled(x, torch.tensor([9]))
+    assert not stator.counters()["breaks"]
