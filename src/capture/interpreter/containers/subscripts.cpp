@@ -138,9 +138,7 @@ Value* Interpreter::get_item(Value* value, Value* key) {
     if (is_number(key)) needs_number("as the index of a constant");
   }
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
-  CallArgs args;
-  args.positional = {key};
-  return call(type_method(*this, value, getitem), std::move(args));
+  return call(type_method(*this, value, getitem), arguments({key}));
 }
 
 void Interpreter::set_item(Value* value, Value* key, Value* to) {
@@ -166,9 +164,7 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
     return;
   }
   static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");
-  CallArgs args;
-  args.positional = {key, to};
-  call(type_method(*this, value, setitem), std::move(args));
+  call(type_method(*this, value, setitem), arguments({key, to}));
 }
 
 void Interpreter::del_item(Value* value, Value* key) {
@@ -188,9 +184,7 @@ void Interpreter::del_item(Value* value, Value* key) {
     return;
   }
   static PyObject* const delitem = PyUnicode_InternFromString("__delitem__");
-  CallArgs args;
-  args.positional = {key};
-  call(type_method(*this, value, delitem), std::move(args));
+  call(type_method(*this, value, delitem), arguments({key}));
 }
 
 }  // namespace stator::capture

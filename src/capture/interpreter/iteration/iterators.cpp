@@ -6,6 +6,7 @@
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/tensor_items.h"
@@ -79,9 +80,7 @@ Value* FilterIterator::next(Interpreter& in) {
       if (in.truth(item)) return item;
       continue;
     }
-    CallArgs args;
-    args.positional = {item};
-    if (in.truth(in.call(function, std::move(args)))) return item;
+    if (in.truth(in.call(function, arguments({item})))) return item;
   }
   return nullptr;
 }

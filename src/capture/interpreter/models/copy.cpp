@@ -8,6 +8,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/nesting.h"
+#include "capture/interpreter/operators/special_methods.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/pycompat/facts.h"
 
@@ -30,13 +31,10 @@ bool copies_by_attributes(Interpreter& in, PyTypeObject* type, const char* hook)
       {"__getnewargs__", nullptr},
       {"__slots__", nullptr},
   };
-  auto found = [&](const char* name) {
-    Ref key = Ref::steal(PyUnicode_InternFromString(name));
-    return _PyType_Lookup(type, key.get());
-  };
   for (const Row& row : rows)
-    if (found(row.name) != row.plain) return false;
-  return !found(hook) && type->tp_new == PyBaseObject_Type.tp_new && type->tp_getattro == PyObject_GenericGetAttr;
+    if (class_lookup(type, row.name) != row.plain) return false;
+  return !class_lookup(type, hook) && type->tp_new == PyBaseObject_Type.tp_new &&
+         type->tp_getattro == PyObject_GenericGetAttr;
 }
 
 class Copier {

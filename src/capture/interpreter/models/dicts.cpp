@@ -7,6 +7,7 @@
 #include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
+#include "capture/interpreter/operators/special_methods.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
@@ -23,11 +24,9 @@ void refuse_overridden(Interpreter& in, Value* self, PyTypeObject* base, std::in
   PyTypeObject* type = in.type_of(self);
   if (type == base) return;
   in.guard_class(type);
-  for (const char* text : names) {
-    Ref name = Ref::steal(PyUnicode_InternFromString(text));
-    if (_PyType_Lookup(type, name.get()) != _PyType_Lookup(base, name.get()))
-      throw Break{BreakId::unknown_call, std::string("a method of a dict subclass that has its own ") + text};
-  }
+  for (const char* name : names)
+    if (class_lookup(type, name) != class_lookup(base, name))
+      throw Break{BreakId::unknown_call, std::string("a method of a dict subclass that has its own ") + name};
 }
 
 Value* get(Interpreter& in, CallArgs& args) {

@@ -5,6 +5,7 @@
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
+#include "capture/interpreter/operators/special_methods.h"
 
 namespace stator::capture {
 namespace {
@@ -36,8 +37,7 @@ Value* get_attribute(Interpreter& in, CallArgs& args) {
   raise_no_attribute(in, object, name);
 }
 bool has_own(PyTypeObject* type, const char* method, const char* path) {
-  Ref name = Ref::steal(PyUnicode_InternFromString(method));
-  return _PyType_Lookup(type, name.get()) != known_object(path);
+  return class_lookup(type, method) != known_object(path);
 }
 /// Of a subclass's instance that lives in the capture; what it was given is read through methods of the subclass only.
 Value* property_init(Interpreter& in, CallArgs& args) {
@@ -125,7 +125,7 @@ Value* equal(Interpreter& in, CallArgs& args) {
 Value* not_equal(Interpreter& in, CallArgs& args) {
   Value* same = in.call(type_method(in, args.positional[0], PyUnicode_InternFromString("__eq__")),
                         arguments({args.positional[1]}));
-  if (same->kind == Kind::Constant && in.constant_of(same) == Py_NotImplemented) return same;
+  if (is_not_implemented(in, same)) return same;
   return in.boolean(!in.truth(same));
 }
 

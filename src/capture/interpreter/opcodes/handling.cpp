@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/models/model.h"
 
 namespace stator::capture {
 
@@ -20,8 +21,8 @@ void on_before_with(Interpreter& in, Frame& f, const Instr&) {
 void on_with_except_start(Interpreter& in, Frame& f, const Instr&) {
   Value* exception = f.top();
   Value* on_exit = f.top(4);
-  CallArgs args;
-  args.positional = {in.constant(reinterpret_cast<PyObject*>(in.type_of(exception))), exception, unseen_traceback(in)};
+  Value* type = in.constant(reinterpret_cast<PyObject*>(in.type_of(exception)));
+  CallArgs args = arguments({type, exception, unseen_traceback(in)});
   in.continuation = Continuation::Push;
   f.push(in.call(on_exit, std::move(args)));
 }

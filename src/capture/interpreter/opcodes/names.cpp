@@ -1,5 +1,6 @@
 #include "capture/interpreter/opcodes/names.h"
 
+#include "capture/interpreter/models/model.h"
 #include "capture/interpreter/names.h"
 #include "capture/interpreter/opcodes/operands.h"
 
@@ -36,9 +37,7 @@ void on_load_super_attr(Interpreter& in, Frame& f, const Instr& i) {
   Value* self = f.pop();
   Value* type = f.pop();
   Value* callee = f.pop();
-  CallArgs args;
-  args.positional = {type, self};
-  Value* super = in.call(callee, std::move(args));
+  Value* super = in.call(callee, arguments({type, self}));
   Value* found = in.get_attr(super, name_at(f, i.arg));
   if (i.arg2 & 1) f.push(in.arena.null());
   f.push(found);

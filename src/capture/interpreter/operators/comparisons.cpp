@@ -146,11 +146,9 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
       }
       PyTypeObject* type = type_of(self);
       guard_class(type);
-      Ref name = Ref::steal(PyUnicode_InternFromString(kCompare[which]));
-      PyObject* found = _PyType_Lookup(type, name.get());
+      PyObject* found = class_lookup(type, kCompare[which]);
       if (which == Py_NE && found == plain[Py_NE]) {
-        Ref eq = Ref::steal(PyUnicode_InternFromString("__eq__"));
-        if (_PyType_Lookup(type, eq.get()) == plain[Py_EQ]) continue;
+        if (class_lookup(type, "__eq__") == plain[Py_EQ]) continue;
         // object.__ne__ turns around what __eq__ says.
         if (Value* equal = ask_special(*this, self, "__eq__", other)) return boolean(!truth(equal));
         continue;

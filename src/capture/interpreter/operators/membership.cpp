@@ -2,6 +2,7 @@
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/models/model.h"
 #include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/special_methods.h"
 
@@ -34,12 +35,7 @@ bool Interpreter::contains(Value* container, Value* item) {
   bool own_class = container->kind == Kind::Constant && !static_cast<ConstantValue*>(container)->literal &&
                    !PyType_IsSubtype(type_of(container), enum_meta_type());
   if (container->kind == Kind::Object || own_class) {
-    Value* method = special_method(*this, container, "__contains__");
-    if (method) {
-      CallArgs args;
-      args.positional = {item};
-      return truth(call(method, std::move(args)));
-    }
+    if (Value* method = special_method(*this, container, "__contains__")) return truth(call(method, arguments({item})));
   }
   if (container->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "membership in a tensor"};
   if (container->kind == Kind::Constant) {

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "capture/interpreter/containers/sets.h"
+#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/operators/special_methods.h"
 
 namespace stator::capture {
 namespace {
@@ -114,10 +116,8 @@ Value* built_in_answer(Interpreter& in, const char* method, Value* self, Value* 
   const bool is_modelled = self->kind == Kind::Set || self->kind == Kind::Dict || type == &PyFrozenSet_Type;
   if (!is_modelled && Py_TYPE(found) != &PyFunction_Type)
     throw Break{BreakId::unknown_object, std::string(type->tp_name) + "." + method + " with an instance"};
-  CallArgs args;
-  args.positional = {other};
-  Value* result = in.call(in.bind_descriptor(found, type, self, name.get()), std::move(args));
-  return result->kind == Kind::Constant && in.constant_of(result) == Py_NotImplemented ? nullptr : result;
+  Value* result = in.call(in.bind_descriptor(found, type, self, name.get()), arguments({other}));
+  return is_not_implemented(in, result) ? nullptr : result;
 }
 
 }  // namespace stator::capture

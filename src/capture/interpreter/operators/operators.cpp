@@ -44,17 +44,6 @@ constexpr BinaryRow kBinary[] = {
     {"__xor__", "__rxor__", "__ixor__", "^", "^="},
 };
 
-bool has_method(PyTypeObject* type, const char* name) {
-  Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  return _PyType_Lookup(type, key.get()) != nullptr;
-}
-
-/// Whether the classes have different methods of that name.
-bool differ_in(PyTypeObject* a, PyTypeObject* b, const char* name) {
-  Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  return _PyType_Lookup(a, key.get()) != _PyType_Lookup(b, key.get());
-}
-
 Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
   const int plain = plain_form(op);
   const BinaryRow& row = kBinary[plain];
@@ -71,7 +60,7 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
   const bool is_one_class = in.type_of(a) == in.type_of(b);
   // A subclass comes first if it has a method of its own for it.
   const bool right_first = !is_one_class && PyType_IsSubtype(in.type_of(b), in.type_of(a)) &&
-                           differ_in(in.type_of(a), in.type_of(b), row.reflected);
+                           class_lookup(in.type_of(a), row.reflected) != class_lookup(in.type_of(b), row.reflected);
   if (right_first && (result = ask(b, row.reflected, a, true))) return result;
   if ((result = ask(a, row.method, b))) return result;
   if (!right_first && !is_one_class && (result = ask(b, row.reflected, a, true))) return result;
@@ -79,7 +68,7 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
   auto ask_sequence = [&](Value* self, const char* method, Value* other) {
     if (!method || !has_special_methods(self) || !is_of_sequence(in.type_of(self), method)) return result;
     for (const char* asked : {row.method, row.reflected})
-      if (has_special_methods(other) && has_method(in.type_of(other), asked) &&
+      if (has_special_methods(other) && class_lookup(in.type_of(other), asked) &&
           !is_of_sequence(in.type_of(other), asked))
         return result;
     return ask_special(in, self, method, other);

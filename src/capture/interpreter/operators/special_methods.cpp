@@ -3,9 +3,15 @@
 #include <string_view>
 
 #include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/models/model.h"
 #include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {
+
+PyObject* class_lookup(PyTypeObject* type, const char* name) {
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  return _PyType_Lookup(type, key.get());
+}
 
 bool has_special_methods(const Value* value) { return value->kind == Kind::Object || value->kind == Kind::Tensor; }
 
@@ -33,16 +39,14 @@ Value* special_method(Interpreter& in, Value* value, const char* name) {
   return in.bind_descriptor(found, type, value, key.get());
 }
 
-static bool is_not_implemented(Interpreter& in, Value* value) {
-  return value->kind == Kind::Constant && in.constant_of(value) == Py_NotImplemented;
+bool is_not_implemented(Interpreter& in, Value* result) {
+  return result->kind == Kind::Constant && in.constant_of(result) == Py_NotImplemented;
 }
 
 Value* ask_special(Interpreter& in, Value* self, const char* name, Value* argument) {
   Value* method = special_method(in, self, name);
   if (!method) return nullptr;
-  CallArgs args;
-  args.positional = {argument};
-  Value* result = in.call(method, std::move(args));
+  Value* result = in.call(method, arguments({argument}));
   return is_not_implemented(in, result) ? nullptr : result;
 }
 

@@ -5,6 +5,7 @@
 #include "capture/guards/function_modes.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/interpreter/operators/special_methods.h"
 #include "capture/interpreter/torch/trial.h"
 
 namespace stator::capture {
@@ -43,10 +44,6 @@ std::vector<PyTypeObject*> in_order(const std::vector<PyTypeObject*>& found) {
     ordered.insert(place, type);
   }
   return ordered;
-}
-
-bool is_not_implemented(Interpreter& in, Value* value) {
-  return value->kind == Kind::Constant && in.constant_of(value) == Py_NotImplemented;
 }
 
 /// False of what the program has not looked at yet, and need not.
@@ -141,8 +138,7 @@ bool is_overridden(Interpreter& in, const CallArgs& args) {
 bool defines_anew(Interpreter& in, TensorValue* tensor, const char* name) {
   if (TorchTracer::is_plain_class(tensor->type)) return false;
   in.guard_class(tensor->type);
-  Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  return _PyType_Lookup(tensor->type, key.get()) != _PyType_Lookup(TorchTracer::tensor_type(), key.get());
+  return class_lookup(tensor->type, name) != class_lookup(TorchTracer::tensor_type(), name);
 }
 
 Asking::Asking(Interpreter& in) : in_(in), outer_(std::exchange(in.asking, this)) {}
