@@ -25,7 +25,9 @@ bool is_empty_tuple(Interpreter& in, Value* value) {
          PyTuple_GET_SIZE(in.constant_of(value)) == 0;
 }
 
+// By Py_LT ...
 constexpr const char* kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+constexpr int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
 
 /// By the first items that differ, as CPython compares lists and tuples. The program's own `__eq__` may change them.
 Value* sequence_compare(Interpreter& in, int op, SequenceValue* a, SequenceValue* b) {
@@ -54,13 +56,17 @@ bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
   return true;
 }
 
+[[noreturn]] void raise_unordered(Interpreter& in, int op, Value* a, Value* b) {
+  static constexpr const char* kSymbols[] = {"<", "<=", "==", "!=", ">", ">="};
+  in.raise(PyExc_TypeError, std::string("'") + kSymbols[op] + "' not supported between instances of '" +
+                                in.type_of(a)->tp_name + "' and '" + in.type_of(b)->tp_name + "'");
+}
+
 /// By identity, where the classes say nothing of each other. Null where they might.
 Value* compare_strangers(Interpreter& in, int op, Value* a, Value* b) {
   if (!are_strangers(in, op, a, b)) return nullptr;
   if (op == Py_EQ || op == Py_NE) return in.boolean(in.is_same(a, b) == (op == Py_EQ));
-  static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
-  in.raise(PyExc_TypeError, std::string("'") + symbols[op] + "' not supported between instances of '" +
-                                in.type_of(a)->tp_name + "' and '" + in.type_of(b)->tp_name + "'");
+  raise_unordered(in, op, a, b);
 }
 
 }  // namespace
@@ -114,11 +120,8 @@ bool Interpreter::is_same(Value* a, Value* b) {
 Value* Interpreter::compare(int op, Value* a, Value* b) {
   Nesting nesting;
   for (Value* operand : {a, b}) refuse_result(operand);
-  if (a->kind == Kind::Array || b->kind == Kind::Array) {
-    static const char* const kSwapped[] = {"__gt__", "__ge__", "__eq__", "__ne__", "__lt__", "__le__"};
-    return array_binary(*this, kCompare[op], kSwapped[op], a, b);
-  }
-  static const int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  if (a->kind == Kind::Array || b->kind == Kind::Array)
+    return array_binary(*this, kCompare[op], kCompare[kReflected[op]], a, b);
   bool by_class = is_by_class(*this, a, b, {kCompare[op], kCompare[kReflected[op]]});
   if ((a->kind == Kind::Tensor || b->kind == Kind::Tensor) && !by_class) {
     if (is_number(a)) return compare(kReflected[op], b, a);
@@ -157,9 +160,7 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
       if (Value* result = ask_special(*this, self, kCompare[which], other)) return result;
     }
     if (op == Py_EQ || op == Py_NE) return boolean(is_same(a, b) == (op == Py_EQ));
-    static const char* const symbols[] = {"<", "<=", "==", "!=", ">", ">="};
-    raise(PyExc_TypeError, std::string("'") + symbols[op] + "' not supported between instances of '" +
-                               type_of(a)->tp_name + "' and '" + type_of(b)->tp_name + "'");
+    raise_unordered(*this, op, a, b);
   }
   // A tuple of literals may stand as one constant.
   auto opened = [&](Value* value) {

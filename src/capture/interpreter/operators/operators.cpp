@@ -1,4 +1,6 @@
 // Arithmetic and its kin: binary and unary operators on values.
+#include <algorithm>
+
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/merging.h"
@@ -43,6 +45,18 @@ constexpr BinaryRow kBinary[] = {
     {"__truediv__", "__rtruediv__", "__itruediv__", "/", "/="},
     {"__xor__", "__rxor__", "__ixor__", "^", "^="},
 };
+
+struct UnaryRow {
+  pycompat::Op op;
+  unaryfunc function;
+  const char *method, *symbol;
+};
+constexpr UnaryRow kUnary[] = {
+    {pycompat::Op::UNARY_NEGATIVE, PyNumber_Negative, "__neg__", "-"},
+    {pycompat::Op::UNARY_INVERT, PyNumber_Invert, "__invert__", "~"},
+    {pycompat::Op::UNARY_POSITIVE, PyNumber_Positive, "__pos__", "+"},
+};
+const UnaryRow& unary_row(pycompat::Op op) { return *std::ranges::find(kUnary, op, &UnaryRow::op); }
 
 Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
   const int plain = plain_form(op);
@@ -205,30 +219,21 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
 }
 
 Value* Interpreter::unary(pycompat::Op op, Value* value) {
-  using pycompat::Op;
   if (auto* number = as<NumberValue>(value)) return number_unary(*this, op, number);
-  if (op == Op::UNARY_NOT) return boolean(!truth(value));
-  auto apply = op == Op::UNARY_NEGATIVE ? PyNumber_Negative
-               : op == Op::UNARY_INVERT ? PyNumber_Invert
-                                        : PyNumber_Positive;
-  const char* name = op == Op::UNARY_NEGATIVE ? "__neg__" : op == Op::UNARY_INVERT ? "__invert__" : "__pos__";
-  bool by_class = is_by_class(*this, value, value, {name});
+  if (op == pycompat::Op::UNARY_NOT) return boolean(!truth(value));
+  const UnaryRow& row = unary_row(op);
+  bool by_class = is_by_class(*this, value, value, {row.method});
   if (value->kind == Kind::Tensor && !by_class)
-    return this->apply(std::span(&value, 1), "unary operator", [&](PyObject* const* x) { return apply(x[0]); });
-  if (value->kind == Kind::Array) return array_method(*this, name, {value});
+    return apply(std::span(&value, 1), "unary operator", [&](PyObject* const* x) { return row.function(x[0]); });
+  if (value->kind == Kind::Array) return array_method(*this, row.method, {value});
   if (by_class) {
-    Value* method = special_method(*this, value, name);
-    if (!method)
-      raise(PyExc_TypeError, std::string("bad operand type for unary ") +
-                                 (op == Op::UNARY_NEGATIVE ? "-"
-                                  : op == Op::UNARY_INVERT ? "~"
-                                                           : "+") +
-                                 ": '" + type_of(value)->tp_name + "'");
-    return call(method, {});
+    if (Value* method = special_method(*this, value, row.method)) return call(method, {});
+    raise(PyExc_TypeError,
+          std::string("bad operand type for unary ") + row.symbol + ": '" + type_of(value)->tp_name + "'");
   }
   Ref literal = literal_of(value);
   if (!literal) throw Break{BreakId::unknown_object, "unary operator"};
-  return result_or_raise(*this, apply(literal.get()));
+  return result_or_raise(*this, row.function(literal.get()));
 }
 
 }  // namespace stator::capture
