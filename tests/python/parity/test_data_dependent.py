@@ -42,6 +42,14 @@ def positions(x):
     return where, rows, columns, x[rows, columns], where.shape[0] + 1
 
 
+@whole((torch.ones(4, 3), t(0, 2)), (torch.ones(4, 3), t(5, 1)))
+def sums_of_sizes(x, places):
+    count = int(places.max()) + 1
+    front, back, both = x.shape[:1] + (count,), (count,) + x.shape[1:], x.shape + torch.Size((count,))
+    made = x.new_zeros(front), x.new_ones(back), torch.zeros(both)
+    return made, type(front), type(back), type(both), front[1], len(both), back == (count, 3)
+
+
 @whole((torch.eye(3),), (torch.zeros(3, 3),))
 def positions_as_tuple(x):
     return x[torch.nonzero(x, as_tuple=True)], torch.where(x > 0.5), torch.argwhere(x)

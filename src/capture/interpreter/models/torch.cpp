@@ -109,12 +109,24 @@ Value* asarray(Interpreter& in, CallArgs& args) {
   return tensor_from_data(in, args, "torch.asarray");
 }
 
-/// Values of torch made from literals: Size, device, finfo, iinfo.
+/// A torch.Size: of literals, or also of numbers that depend on data.
+Value* torch_size(Interpreter& in, CallArgs& args) {
+  auto is_known = [&](Value* value) { return static_cast<bool>(in.literal_of(value)); };
+  if (std::all_of(args.positional.begin(), args.positional.end(), is_known))
+    return call_literal(in, reinterpret_cast<PyObject*>(size_type()), args);
+  auto* made = in.arena.make<SequenceValue>(Kind::Tuple, size_type());
+  made->items = in.unpack(args.positional[0]);
+  for (Value* item : made->items)
+    if (in.type_of(item) != &PyLong_Type)
+      throw Break{BreakId::unknown_call, "torch.Size of something that is no integer"};
+  return made;
+}
+
+/// Values of torch made from literals: device, finfo, iinfo.
 template <const char* const& path>
 Value* torch_value(Interpreter& in, CallArgs& args) {
   return call_literal(in, known_object(path), args);
 }
-const char* const kSize = "torch.Size";
 const char* const kDevice = "torch.device";
 const char* const kFinfo = "torch.finfo";
 const char* const kIinfo = "torch.iinfo";
@@ -404,7 +416,7 @@ constexpr ModelRow kRows[] = {
     {"torch.Tensor", plain_tensor, 0, ModelRow::kAny},
     {"torch.as_tensor", as_tensor, 0, ModelRow::kAny, "*"},
     {"torch.asarray", asarray, 1, 1, "dtype device copy requires_grad"},
-    {"torch.Size", torch_value<kSize>, 0, ModelRow::kAny, "*"},
+    {"torch.Size", torch_size, 0, 1},
     {"torch.device", torch_value<kDevice>, 0, ModelRow::kAny, "*"},
     {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},
     {"torch.iinfo", torch_value<kIinfo>, 0, ModelRow::kAny, "*"},

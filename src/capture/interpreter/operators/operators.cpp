@@ -122,6 +122,25 @@ Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_pl
   return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
 }
 
+/// The sum of a torch.Size and a tuple, of which one holds numbers that depend on data. Null for others.
+Value* sum_of_sizes(Interpreter& in, Value* a, Value* b) {
+  PyTypeObject *left = in.type_of(a), *right = in.type_of(b);
+  auto is_size = [](const PyTypeObject* type) { return type == size_type(); };
+  auto fits = [&](PyTypeObject* type) { return is_size(type) || type == &PyTuple_Type; };
+  if (!fits(left) || !fits(right) || !(is_size(left) || is_size(right))) return nullptr;
+  std::vector<Value*> items = in.unpack(a), more = in.unpack(b);
+  items.insert(items.end(), more.begin(), more.end());
+  for (Value* item : items)
+    if (in.type_of(item) != &PyLong_Type) return nullptr;
+  // Which of the two classes it is of, versions of torch do not agree on.
+  auto empty = [](PyTypeObject* type) { return Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type))); };
+  Ref sum = Ref::steal(PyNumber_Add(empty(left).get(), empty(right).get()));
+  if (!sum) raise_current(in);
+  auto* made = in.arena.make<SequenceValue>(Kind::Tuple, Py_TYPE(sum.get()));
+  made->items = std::move(items);
+  return made;
+}
+
 Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
   const int plain = plain_form(op);
   SequenceValue *x = as_sequence(a), *y = as_sequence(b);
@@ -214,6 +233,8 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
     return merged;
   }
   Ref x = literal_of(a), y = literal_of(b);
+  if (plain_form(op) == kAdd && (!x || !y))
+    if (Value* sum = sum_of_sizes(*this, a, b)) return sum;
   if (!x || !y) throw Break{BreakId::unknown_object, std::string("operator ") + row.method};
   return result_or_raise(*this, function(x.get(), y.get()));
 }
