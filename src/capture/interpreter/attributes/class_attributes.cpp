@@ -4,7 +4,9 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/attributes/set_attributes.h"
+#include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/names.h"
@@ -74,22 +76,32 @@ PyObject* own_class_attribute(PyTypeObject* type, PyObject* name) {
   return found.get();
 }
 
+/// Whether code of the program's would have a say in what an attribute of the class is.
+bool asks_program(PyTypeObject* type, PyObject* name) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("__getattribute__"),
+                                    PyUnicode_InternFromString("__getattr__"), PyUnicode_InternFromString("__get__")};
+  PyObject* found = _PyType_Lookup(type, name);
+  return is_of_program(_PyType_Lookup(Py_TYPE(type), names[0])) ||
+         is_of_program(_PyType_Lookup(Py_TYPE(type), names[1])) ||
+         (found && is_of_program(_PyType_Lookup(Py_TYPE(found), names[2])));
+}
+
 }  // namespace
 
-Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
+Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   in.guard_class(type);
   PyTypeObject* meta = Py_TYPE(type);
   if (meta != &PyType_Type) in.guard_class(meta);
   Value* self = in.constant(reinterpret_cast<PyObject*>(type));
   PyObject* on_meta = _PyType_Lookup(meta, name);
-  if (PyType_IsSubtype(meta, enum_meta_type())) {
+  if (PyType_IsSubtype(meta, enum_meta_type()) && !asks_program(type, name)) {
     Ref member = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
     PyErr_Clear();
     if (member && (is_literal(member.get()) || Py_TYPE(member.get()) == type)) return in.constant(std::move(member));
   }
   if (on_meta && is_data_descriptor(on_meta)) {
     if (Py_TYPE(on_meta) == &PyProperty_Type) return in.bind_descriptor(on_meta, meta, self, name);
-    Ref found = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+    Ref found = Ref::steal(PyType_Type.tp_getattro(reinterpret_cast<PyObject*>(type), name));
     if (!found) {
       PyErr_Clear();
       return nullptr;
@@ -109,11 +121,29 @@ Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   }
   if (Value* written = written_class_attr(in, type, name)) return written;
   if (PyObject* on_class = _PyType_Lookup(type, name)) return in.bind_descriptor(on_class, type, nullptr, name);
-  if (on_meta) return in.bind_descriptor(on_meta, meta, self, name);
+  if (Value* written = written_class_attr(in, meta, name)) return written;
+  return on_meta ? in.bind_descriptor(on_meta, meta, self, name) : nullptr;
+}
+
+/// By the metaclass's `__getattribute__` and `__getattr__`, where it has such.
+static Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
-  PyObject* fallback = _PyType_Lookup(meta, getattr);
-  if (!fallback || !PyFunction_Check(fallback)) return nullptr;
-  return in.call(in.bind_descriptor(fallback, meta, self, getattr), arguments({in.constant(name)}));
+  PyTypeObject* meta = Py_TYPE(type);
+  if (meta == &PyType_Type) return plain_class_attr(in, type, name);
+  in.guard_class(meta);
+  auto ask = [&](PyObject* method, PyObject* which) {
+    Value* self = in.constant(reinterpret_cast<PyObject*>(type));
+    return in.call(in.bind_descriptor(method, meta, self, which), arguments({in.constant(name)}));
+  };
+  PyObject *reader = _PyType_Lookup(meta, getattribute), *fallback = _PyType_Lookup(meta, getattr);
+  const bool is_own = reader && PyFunction_Check(reader);
+  try {
+    if (Value* found = is_own ? ask(reader, getattribute) : plain_class_attr(in, type, name)) return found;
+  } catch (const Raise& raised) {
+    if (!fallback || !is_exception(in, raised.exception, PyExc_AttributeError)) throw;
+  }
+  return fallback && PyFunction_Check(fallback) ? ask(fallback, getattr) : nullptr;
 }
 
 /// What a program may have hung on a cached function or a member of an enumeration, and may change; null if nothing.
@@ -167,6 +197,7 @@ Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name) {
   while (i < n && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(super->type)) ++i;
   for (++i; i < n; ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    if (Value* written = written_on_class(in, base, name)) return written;
     PyObject* found = own_class_attribute(base, name);
     if (!found) continue;
     auto* self = as<ConstantValue>(super->self);

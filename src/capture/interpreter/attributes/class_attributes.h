@@ -7,7 +7,8 @@
 namespace stator::capture {
 
 Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name);
-Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
+/// An attribute of a class as `type.__getattribute__` finds it.
+Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
 Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name);
 
 }  // namespace stator::capture

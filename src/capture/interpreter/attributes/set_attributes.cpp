@@ -135,8 +135,9 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
   PyObject* present = _PyType_Lookup(type, name);
   bool plain = Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
                !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !_PyType_Lookup(Py_TYPE(type), name);
-  bool data = to->kind != Kind::Function && to->kind != Kind::Method && to->kind != Kind::Object &&
-              !(present && Py_TYPE(present)->tp_descr_get) && text_of(name).rfind("__", 0) != 0;
+  auto is_descriptor = [](PyTypeObject* of) { return of->tp_descr_get || of->tp_descr_set; };
+  bool data = to->kind != Kind::Object && !is_descriptor(in.type_of(to)) &&
+              !(present && is_descriptor(Py_TYPE(present))) && text_of(name).rfind("__", 0) != 0;
   if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
   for (const Source* root : in.sources().roots())
     if (root->kind == SourceKind::Pinned && root->object.get() == type->tp_dict)
@@ -149,14 +150,19 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
 
 }  // namespace
 
+Value* written_on_class(Interpreter& in, PyTypeObject* type, PyObject* name) {
+  auto found = in.classes_written.find(type);
+  if (found != in.classes_written.end())
+    for (auto& [key, value] : found->second)
+      if (PyUnicode_Compare(key, name) == 0) return value;
+  return nullptr;
+}
+
 Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   if (in.classes_written.empty()) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    auto found = in.classes_written.find(base);
-    if (found != in.classes_written.end())
-      for (auto& [key, value] : found->second)
-        if (PyUnicode_Compare(key, name) == 0) return value;
+    if (Value* written = written_on_class(in, base, name)) return written;
     if (base->tp_dict && PyDict_Contains(base->tp_dict, name) == 1) return nullptr;
   }
   return nullptr;
@@ -195,7 +201,7 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
   PyObject* on_class = _PyType_Lookup(object->type, name);
   if (!on_class || !is_data_descriptor(on_class)) {
     if (!has_dict(object)) {
-      if (!on_class) raise_no_attribute(in, object, name);
+      if (!on_class && !written_class_attr(in, object->type, name)) raise_no_attribute(in, object, name);
       in.raise(PyExc_AttributeError,
                "'" + std::string(object->type->tp_name) + "' object attribute '" + text_of(name) + "' is read-only");
     }

@@ -11,5 +11,7 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
 void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name);
 /// What the program wrote to a class or one of its bases, where the lookup finds it; null if nothing.
 Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
+/// As above, for that very class alone.
+Value* written_on_class(Interpreter& in, PyTypeObject* type, PyObject* name);
 
 }  // namespace stator::capture

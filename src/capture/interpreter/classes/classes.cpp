@@ -2,6 +2,7 @@
 #include "capture/interpreter/classes/classes.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/classes/abstract_classes.h"
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
@@ -91,14 +92,6 @@ bool is_of_kind(Interpreter& in, Value* value, PyObject* kind) {
          same(is_cuda.get() == Py_True ? "is_cuda" : "is_cpu", Py_True);
 }
 
-/// What stands for the program's `__subclasshook__` in a class that it made must not be called.
-void refuse_own_hook(Interpreter& in, PyTypeObject* cls) {
-  if (!in.prototypes.find(reinterpret_cast<PyObject*>(cls))) return;
-  static PyObject* const name = PyUnicode_InternFromString("__subclasshook__");
-  if (_PyType_Lookup(cls, name) != _PyType_Lookup(&PyBaseObject_Type, name))
-    throw Break{BreakId::unknown_call, "isinstance with a __subclasshook__ of a class that the program made"};
-}
-
 }  // namespace
 
 /// The class that an instance says it is of, where that is another one than it is; null if it says nothing.
@@ -122,6 +115,18 @@ static PyTypeObject* said_class(Interpreter& in, Value* value) {
   if (!cls) throw Break{BreakId::unknown_call, "isinstance of what says that it is of a class that is not known"};
   auto* found = reinterpret_cast<PyTypeObject*>(cls);
   return PyType_Check(cls) && found != type ? found : nullptr;
+}
+
+bool is_of_program(PyObject* method) {
+  static PyObject* const libraries = known_object("sys.stdlib_module_names");
+  if (!method) return false;
+  Ref inner = Ref::borrow(method);
+  if (Py_TYPE(method) == &PyClassMethod_Type) inner = Ref::steal(PyObject_GetAttrString(method, "__func__"));
+  if (!PyFunction_Check(inner.get())) return Py_TYPE(inner.get())->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  PyObject* module = PyDict_GetItemString(PyFunction_GET_GLOBALS(inner.get()), "__name__");
+  const std::string name = module && PyUnicode_Check(module) ? text_of(module) : "";
+  const Ref top = Ref::steal(PyUnicode_FromString(name.substr(0, name.find('.')).c_str()));
+  return text_of(top.get()) != "torch" && PySet_Contains(libraries, top.get()) != 1;
 }
 
 Ref known_classes(Interpreter& in, Value* value) {
@@ -159,10 +164,7 @@ bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
   }
   PyObject* check = PyType_Check(of) ? _PyType_Lookup(Py_TYPE(of), name) : nullptr;
   if (check == abc_check && check) {
-    refuse_own_hook(in, reinterpret_cast<PyTypeObject*>(of));
-    // Such classes answer from their registry, which has a counter.
-    in.guard(in.sources().pinned(of, reinterpret_cast<PyTypeObject*>(of)->tp_name), FactKind::AbcToken, nullptr,
-             abc_token());
+    return is_abstract_subclass(in, cls, reinterpret_cast<PyTypeObject*>(of));
   } else if (check && PyFunction_Check(check)) {
     Value* asked = in.constant(reinterpret_cast<PyObject*>(cls));
     return in.truth(in.call(type_method(in, in.constant(of), name), arguments({asked})));
@@ -205,18 +207,12 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   static PyTypeObject* const tensor_meta = reinterpret_cast<PyTypeObject*>(known_object("torch._C._TensorMeta"));
   if (has_plain_check(wanted) || Py_TYPE(wanted) == tensor_meta) return false;
   if (value->kind == Kind::Tensor && wanted == TorchTracer::parameter_type()) return false;
-  // Abstract base classes answer from their registry, which has a counter.
   static PyObject* const abc_check = known_object("abc.ABCMeta.__instancecheck__");
   static PyObject* const check_name = PyUnicode_InternFromString("__instancecheck__");
   if (_PyType_Lookup(Py_TYPE(wanted), check_name) == abc_check) {
-    refuse_own_hook(*this, wanted);
     PyTypeObject* said = said_class(*this, value);
-    int answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), cls);
-    if (answer == 0 && said) answer = PyObject_IsSubclass(reinterpret_cast<PyObject*>(said), cls);
-    if (answer < 0) throw Break{BreakId::raises, take_error_text()};
     guard_class(type);
-    guard(sources_->pinned(cls, wanted->tp_name), FactKind::AbcToken, nullptr, abc_token());
-    return answer;
+    return is_abstract_subclass(*this, type, wanted) || (said && is_abstract_subclass(*this, said, wanted));
   }
   if (Value* answer = metaclass_check(*this, wanted, "__instancecheck__", value)) return truth(answer);
   throw Break{BreakId::unknown_call, std::string("isinstance with ") + wanted->tp_name};

@@ -4,6 +4,8 @@
 
 namespace stator::capture {
 
+/// Whether a method found in a class is code of the program's, and neither C nor the standard library's or torch's.
+bool is_of_program(PyObject* method);
 /// type.__instancecheck__: no metaclass is asked.
 bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls);
 /// issubclass: metaclasses are asked. `of` is a class, what stands for classes, or a tuple of such.

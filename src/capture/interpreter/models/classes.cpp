@@ -153,6 +153,44 @@ void tell_names(Interpreter& in, Prototype& prototype) {
   }
 }
 
+/// What a library does with a class besides reading and writing its attributes by name.
+struct Reach {
+  bool gets = true;    // attributes through their descriptors
+  bool shows = false;  // what stands in it, as text
+};
+
+/// The class of the value that a field of a dataclass has by default; of what is no field: its own.
+PyTypeObject* default_type(PyObject* held) {
+  static PyObject* const field = known_object("dataclasses.Field");
+  if (reinterpret_cast<PyObject*>(Py_TYPE(held)) != field) return Py_TYPE(held);
+  Ref given = Ref::steal(PyObject_GetAttrString(held, "default"));
+  if (!given) PyErr_Clear();
+  return given ? Py_TYPE(given.get()) : Py_TYPE(held);
+}
+
+/// The library runs on the prototype, and once more on the class: no code of the program may have a part in that.
+void refuse_own_code(PyTypeObject* type, Reach reach = {}) {
+  static PyObject* const access[] = {PyUnicode_InternFromString("__getattribute__"),
+                                     PyUnicode_InternFromString("__getattr__"),
+                                     PyUnicode_InternFromString("__setattr__")};
+  static PyObject* const get = PyUnicode_InternFromString("__get__");
+  static PyObject* const show = PyUnicode_InternFromString("__repr__");
+  auto has_own = [](PyTypeObject* of, PyObject* name) { return is_of_program(_PyType_Lookup(of, name)); };
+  for (PyObject* name : access)
+    if (has_own(Py_TYPE(type), name)) refuse("a library changes a class whose metaclass has a say in attributes");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* names = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+    PyObject *key, *held;
+    for (Py_ssize_t position = 0; names && PyDict_Next(names, &position, &key, &held);) {
+      PyTypeObject* kind = Py_TYPE(held);
+      if (!(kind->tp_flags & Py_TPFLAGS_HEAPTYPE)) continue;
+      if (has_own(kind, access[0]) || has_own(kind, access[1]) || (reach.gets && has_own(kind, get)) ||
+          (reach.shows && (has_own(kind, show) || has_own(default_type(held), show))))
+        refuse("a library changes a class with parts that have a say in it");
+    }
+  }
+}
+
 /// `__init_subclass__` of the bases. That of `typing.Generic` notes the parameters of the class, on the class alone.
 void tell_bases(Interpreter& in, Prototype& prototype, const CallArgs& keywords) {
   static PyObject* const name = PyUnicode_InternFromString("__init_subclass__");
@@ -178,6 +216,7 @@ void tell_bases(Interpreter& in, Prototype& prototype, const CallArgs& keywords)
     Ref bound = Ref::steal(PyObject_GetAttr(generic, name));
     PyObject* function = bound && PyMethod_Check(bound.get()) ? PyMethod_GET_FUNCTION(bound.get()) : teller;
     if (!function) refuse("a generic class");
+    refuse_own_code(type);
     return change_prototype(in, prototype, Ref::borrow(function), keywords);
   }
   auto* super = in.arena.make<SuperValue>(type, type, in.constant(prototype.object));
@@ -207,6 +246,9 @@ Value* make_class(Interpreter& in, PyTypeObject* metaclass, CallArgs args) {
   Ref real = stand_in(in, bases);
   if (in.prototypes.find(reinterpret_cast<PyObject*>(metaclass)))
     refuse("a class of a metaclass that the program made");
+  static PyObject* const order = PyUnicode_InternFromString("mro");
+  if (_PyType_Lookup(metaclass, order) != _PyType_Lookup(&PyType_Type, order))
+    refuse("a class of a metaclass that orders its bases");
   if (most_derived(metaclass, real.get()) != metaclass) refuse("a class with another metaclass than that of its bases");
   CellValue* cell = nullptr;
   bool has_module = false;
@@ -266,19 +308,34 @@ CallArgs behind_first(const CallArgs& args) {
 
 /// Calls that only change the class which they are given.
 template <const char* const& kPath>
-Value* change(Interpreter& in, CallArgs& args) {
+Value* change_within(Interpreter& in, CallArgs& args, Reach reach) {
   Prototype* prototype = first_prototype(in, args);
   if (!prototype) return nullptr;
+  refuse_own_code(prototype->object.as<PyTypeObject>(), reach);
   change_prototype(in, *prototype, Ref::borrow(known_object(kPath)), behind_first(args));
   return args.positional[0];
+}
+template <const char* const& kPath>
+Value* change(Interpreter& in, CallArgs& args) {
+  return change_within<kPath>(in, args, {});
 }
 constexpr const char* kAbcInit = "_abc._abc_init";
 constexpr const char* kTotalOrdering = "functools.total_ordering";
 constexpr const char* kUpdateAbstract = "abc.update_abstractmethods";
 constexpr const char* kProcess = "dataclasses._process_class";
 
+bool has_abstract_base(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i)
+    if (reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, i))->tp_flags & Py_TPFLAGS_IS_ABSTRACT)
+      return true;
+  return false;
+}
 Value* abc_init(Interpreter& in, CallArgs& args) {
-  if (!change<kAbcInit>(in, args)) refuse(kAbcInit);
+  // Attributes are read where a base wants them to be there.
+  Prototype* made = first_prototype(in, args);
+  if (!made) refuse(kAbcInit);
+  const bool wants = has_abstract_base(made->object.as<PyTypeObject>());
+  change_within<kAbcInit>(in, args, {.gets = wants});
   return in.none();
 }
 Value* process_dataclass(Interpreter& in, CallArgs& args) {
@@ -286,7 +343,8 @@ Value* process_dataclass(Interpreter& in, CallArgs& args) {
   constexpr size_t kSlots = 9;
   Value* slots = argument(args, kSlots, "slots");
   if (first_prototype(in, args) && slots && in.truth(slots)) refuse("a dataclass with slots");
-  return change<kProcess>(in, args);
+  // The text of the class is made of the values that its fields have by default.
+  return change_within<kProcess>(in, args, {.shows = true});
 }
 
 Value* set_on_class(Interpreter& in, CallArgs& args) {

@@ -290,8 +290,10 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
 
 std::string name_of(PyObject* callable) {
   LaterError interrupted;  // signal handlers run while text is made
+  // A class is not asked by way of its metaclass, which may be the program's.
+  getattrofunc read = PyType_Check(callable) ? PyType_Type.tp_getattro : PyObject_GetAttr;
   auto asked = [&](const char* attribute) {
-    Ref found = Ref::steal(PyObject_GetAttrString(callable, attribute));
+    Ref key = Ref::steal(PyUnicode_InternFromString(attribute)), found = Ref::steal(read(callable, key.get()));
     if (!found && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
     interrupted.take();
     return found;

@@ -1,5 +1,6 @@
 // Methods of object and type.
 #include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/attributes/class_attributes.h"
 #include "capture/interpreter/attributes/set_attributes.h"
 #include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/exceptions.h"
@@ -32,6 +33,8 @@ Value* delete_attribute(Interpreter& in, CallArgs& args) {
 Value* get_attribute(Interpreter& in, CallArgs& args) {
   PyObject* name = attribute_name(in, args.positional[1]);
   auto* object = as<ObjectValue>(args.positional[0]);
+  if (!object && PyType_IsSubtype(in.type_of(args.positional[0]), &PyType_Type))
+    throw Break{BreakId::unknown_call, "object.__getattribute__ of a class"};
   if (!object) return in.get_attr(args.positional[0], name);
   if (Value* found = generic_attr(in, object, name)) return found;
   raise_no_attribute(in, object, name);
@@ -60,6 +63,11 @@ PyTypeObject* made_class(Interpreter& in, CallArgs& args) {
   PyObject* cls = in.constant_of(args.positional[0]);
   if (!cls || !PyType_Check(cls)) throw Break{BreakId::unknown_call, "__new__ of something that is no class"};
   return reinterpret_cast<PyTypeObject*>(cls);
+}
+Value* get_class_attribute(Interpreter& in, CallArgs& args) {
+  PyObject* name = attribute_name(in, args.positional[1]);
+  if (Value* found = plain_class_attr(in, made_class(in, args), name)) return found;
+  raise_no_attribute(in, args.positional[0], name);
 }
 Value* make(Interpreter& in, CallArgs& args) { return new_instance(in, made_class(in, args)); }
 Value* make_object(Interpreter& in, CallArgs& args) {
@@ -133,6 +141,7 @@ constexpr ModelRow kRows[] = {
     {"builtins.object.__setattr__", set_attribute, 3, 3},
     {"builtins.object.__delattr__", delete_attribute, 2, 2},
     {"builtins.object.__getattribute__", get_attribute, 2, 2},
+    {"builtins.type.__getattribute__", get_class_attribute, 2, 2},
     {"types.ModuleType.__getattribute__", get_attribute, 2, 2},
     {"builtins.property.__init__", property_init, 1, 5, "fget fset fdel doc"},
     {"builtins.object.__init__", init, 1, ModelRow::kAny, "*"},
