@@ -11,7 +11,17 @@ from .errors import InvalidOption, InvalidTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STANCES = ("default", "eager_then_compile", "force_eager", "eager_on_recompile", "fail_on_recompile")
+STANCES = _C.stances()
+
+
+T = TypeVar("T")
+
+
+def _left(before: list[T]) -> T:
+    """What held before the block that is left now."""
+    if not before:
+        raise AssertionError("left a block that was never entered")
+    return before.pop()
 
 
 class set_stance:
@@ -36,14 +46,14 @@ class set_stance:
             self._before.append(_C.set_stance(self.stance))
 
     def __exit__(self, *exc: object) -> None:
-        _C.set_stance(self._before.pop())
+        self._is_set = False
+        _C.set_stance(_left(self._before))
 
     def __call__(self, fn: F) -> F:
         if not callable(fn):
             raise InvalidTarget(f"{type(fn).__name__} cannot be called: {fn!r}", hint="decorate a function")
         if self._is_set:
-            self._is_set = False
-            _C.set_stance(self._before.pop())
+            self.__exit__()
         stance = self.stance
 
         @functools.wraps(fn)
@@ -75,7 +85,7 @@ class error_on_graph_break:
         _C.set_break_policy(self._is_error)
 
     def __exit__(self, *exc: object) -> None:
-        _C.set_break_policy(self._before.pop())
+        _C.set_break_policy(_left(self._before))
 
     def __call__(self, fn: F) -> F:
         if not callable(fn):

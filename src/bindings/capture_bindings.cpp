@@ -269,6 +269,7 @@ PyMethodDef methods[] = {
     {"leave_block", leave_block_of, METH_NOARGS, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},
     {"set_stance", set_stance_to, METH_O, nullptr},
+    {"stances", [](PyObject*, PyObject*) { return stance_names(); }, METH_NOARGS, nullptr},
     {"break_policy", get_break_policy, METH_NOARGS, nullptr},
     {"set_break_policy", set_break_policy, METH_O, nullptr},
     {"set_skipped_files", set_skipped_files, METH_O, nullptr},

@@ -23,6 +23,8 @@ constexpr StanceRow kStances[] = {
     {"eager_on_recompile", RunMode::RunOnly},
     {"fail_on_recompile", RunMode::FailOnMiss},
 };
+// Only torch has it: its first run is for another compiler's choice of sizes.
+constexpr const char* kPeersDefault = "aot_eager_then_compile";
 
 Stance own = Stance::Default;
 
@@ -30,50 +32,65 @@ std::optional<Stance> stance_of(PyObject* name) {
   if (PyUnicode_Check(name))
     for (size_t i = 0; i < std::size(kStances); ++i)
       if (PyUnicode_CompareWithASCIIString(name, kStances[i].name) == 0) return static_cast<Stance>(i);
-  // Its first run is for another compiler's choice of sizes.
-  if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "aot_eager_then_compile") == 0)
-    return Stance::Default;
   PyErr_Format(PyExc_RuntimeError, "there is no stance %R", name);
   return {};
 }
 
-/// A dict that is looked into again only when it has changed.
+/// Owns a dict, and knows whether it is as it was when last looked into, by one comparison.
 class WatchedDict {
  public:
-  bool changed(PyObject* dict) {
-    const uint64_t tag = stator_dict_tag(dict);
-    return std::exchange(tag_, tag) != tag || tag == 0;
+  void watch(PyObject* dict) {
+    Py_XSETREF(dict_, Py_XNewRef(dict));
+    place_ = dict ? stator_dict_tag_place(dict) : nullptr;
+    tag_ = 0;
   }
+  PyObject* get() const { return dict_; }
+  bool is_same() const { return place_ && *place_ == tag_; }
+  void note() { tag_ = place_ ? *place_ : 0; }
 
  private:
-  uint64_t tag_ = 0;
+  PyObject* dict_ = nullptr;
+  const StatorWord* place_ = nullptr;
+  StatorWord tag_ = 0;
 };
 
-/// Torch keeps its own as a variable of a module, which is not imported for this.
-std::optional<Stance> torch_stance() {
-  static PyObject* const module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
-  static PyObject* const variable = PyUnicode_InternFromString("_stance");
-  static WatchedDict modules, globals;
-  static PyObject* dict = nullptr;  // of the module; owned
-  static Stance known = Stance::Default;
-  if (PyObject* loaded = PyImport_GetModuleDict(); modules.changed(loaded)) {
-    PyObject* module = stator_dict_get_str(loaded, module_name);
-    Py_XSETREF(dict, Py_XNewRef(module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr));
-    globals = {};
-  }
-  if (!dict) return Stance::Default;
-  if (!globals.changed(dict)) return known;
-  known = Stance::Default;
-  PyObject* stance = stator_dict_get_str(dict, variable);
-  Ref name = stance ? Ref::steal(PyObject_GetAttrString(stance, "stance")) : Ref();
-  PyErr_Clear();
-  if (!name) return known;
-  std::optional<Stance> found = stance_of(name.get());
-  if (!found) globals = {};
-  return found ? known = *found : found;
-}
+/// Torch keeps its own stance as a variable of a module, which is not imported for this. Whether it stands as it did is
+/// asked on each call.
+struct TorchStance {
+  WatchedDict modules, globals;  // globals: of that module, if it is there
+  Stance known = Stance::Default;
 
-std::optional<Stance> stance_now() { return own != Stance::Default ? own : torch_stance(); }
+  bool is_known() const { return modules.is_same() && (!globals.get() || globals.is_same()); }
+
+  std::optional<Stance> look() {
+    static PyObject* const module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
+    static PyObject* const variable = PyUnicode_InternFromString("_stance");
+    if (!modules.get()) modules.watch(PyImport_GetModuleDict());
+    PyObject* module = stator_dict_get_str(modules.get(), module_name);
+    PyObject* dict = module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
+    if (dict != globals.get()) globals.watch(dict);
+    known = Stance::Default;
+    PyObject* stance = dict ? stator_dict_get_str(dict, variable) : nullptr;
+    Ref name = stance ? Ref::steal(PyObject_GetAttrString(stance, "stance")) : Ref();
+    PyErr_Clear();
+    const bool is_peers =
+        name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name.get(), kPeersDefault) == 0;
+    if (name && !is_peers) {
+      std::optional<Stance> found = stance_of(name.get());
+      if (!found) return {};
+      known = *found;
+    }
+    modules.note();
+    globals.note();
+    return known;
+  }
+};
+TorchStance of_torch;
+
+std::optional<Stance> stance_now() {
+  if (own != Stance::Default) return own;
+  return of_torch.is_known() ? of_torch.known : of_torch.look();
+}
 
 }  // namespace
 
@@ -82,11 +99,16 @@ int set_stance(PyObject* name) {
   return wanted ? static_cast<int>(std::exchange(own, *wanted)) : -1;
 }
 
+PyObject* stance_names() {
+  PyObject* names = PyTuple_New(std::size(kStances));
+  for (size_t i = 0; names && i < std::size(kStances); ++i)
+    PyTuple_SET_ITEM(names, static_cast<Py_ssize_t>(i), PyUnicode_InternFromString(kStances[i].name));
+  return names;
+}
+
 PyObject* stance_name(Stance stance) {
-  static PyObject* names[std::size(kStances)];
-  auto index = static_cast<size_t>(stance);
-  if (!names[index]) names[index] = PyUnicode_InternFromString(kStances[index].name);
-  return names[index];
+  static PyObject* const names = stance_names();
+  return PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(stance));
 }
 
 std::optional<RunMode> mode_now() {

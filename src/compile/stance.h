@@ -14,6 +14,8 @@ enum class Stance : uint8_t { Default, EagerThenCompile, ForceEager, EagerOnReco
 
 /// Sets Stator's own, by its name; -1 with a Python error set if there is none of that name. Gives the earlier one.
 int set_stance(PyObject* name);
+/// The names that there are, in a new tuple.
+PyObject* stance_names();
 /// The name of a stance; borrowed.
 PyObject* stance_name(Stance stance);
 
