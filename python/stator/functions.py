@@ -211,6 +211,11 @@ _MOST_ELEMENTS = 1 << 16
 _PLAIN = (type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.Size, torch.layout)
 
 
+def silent() -> Any:
+    """Warnings of a trial are nobody's."""
+    return warnings.catch_warnings(action="ignore")
+
+
 def stand_in(value: Any) -> Any:
     """The same with small zeros in place of tensors; a LookupError where it holds something that has no such form: a
     number that depends on data, a generator of random numbers, a large tensor."""

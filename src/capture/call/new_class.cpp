@@ -13,17 +13,6 @@ bool is_told(PyTypeObject* type) {
   return found && Py_TYPE(found) != &PyMethodDescr_Type;
 }
 
-/// Whether a base has an `__init_subclass__` other than that of `object`.
-bool tells_bases(PyObject* bases) {
-  static PyObject* const name = PyUnicode_InternFromString("__init_subclass__");
-  static PyObject* const plain = _PyType_Lookup(&PyBaseObject_Type, name);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
-    PyObject* base = PyTuple_GET_ITEM(bases, i);
-    if (PyType_Check(base) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), name) != plain) return true;
-  }
-  return false;
-}
-
 bool has_dict(PyTypeObject* type) { return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT); }
 
 /// A class whose `__init_subclass__` does nothing, laid out as classes with a `__dict__` are, or as `object` is.
@@ -48,6 +37,16 @@ Ref behind_silence(PyObject* bases) {
 }
 
 }  // namespace
+
+bool tells_bases(PyObject* bases) {
+  static PyObject* const name = PyUnicode_InternFromString("__init_subclass__");
+  static PyObject* const plain = _PyType_Lookup(&PyBaseObject_Type, name);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(bases, i);
+    if (PyType_Check(base) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), name) != plain) return true;
+  }
+  return false;
+}
 
 Ref new_class(PyTypeObject* metaclass, PyObject* name, PyObject* bases, PyObject* names) {
   // What wants to be told its name is put in its place when the class is there.

@@ -276,15 +276,60 @@ def test_an_exception_of_the_program_is_its_own(how, x, K):
         stator.reset()
 
 
-def test_an_error_that_the_program_handles_is_no_way_out(x, K):
-    def fn(a):
+def test_an_error_that_the_program_handles(x, K):
+    def known(a):
         try:
             return torch.add(a, a, alpha="much")
-        except TypeError:
+        except TypeError as error:
+            return a + len(str(error))
+
+    assert torch.equal(stator.compile(known, backend=K, fullgraph=True)(x), known(x))
+
+    def in_words_of_its_own(a):
+        try:
+            return a @ torch.ones(7)
+        except RuntimeError:
             return a
 
+    assert stator.compile(in_words_of_its_own, backend=K)(x) is x
     with pytest.raises(stator.Unsupported):
-        stator.compile(fn, backend=K, fullgraph=True)(x)
+        stator.compile(in_words_of_its_own, backend=K, fullgraph=True)(x)
+
+
+def test_a_trial_is_silent(x):
+    def fn(a):
+        try:
+            return a["key"]
+        except (TypeError, IndexError) as error:
+            return a, str(error)
+
+    def warned(call):
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("always")
+            call(x)
+        return len(shown)
+
+    assert warned(stator.compile(fn)) <= warned(fn)
+
+
+def test_blocks_that_were_never_entered(x, K):
+    compiled = stator.compile(told, backend=K)
+    stance = stator.set_stance("force_eager")
+    stance.__exit__()
+    assert compiled(x)[0] == 2
+    with stance:
+        assert compiled(x)[0] == 0
+    for block in (stance, stator.error_on_graph_break(True)):
+        with pytest.raises(AssertionError, match="never entered"):
+            block.__exit__()
+    assert compiled(x)[0] == 2
+
+
+def test_names_of_stances():
+    for name in stator._C.stances():
+        stator.set_stance(name)
+    with pytest.raises(stator.InvalidOption, match="bogus"):
+        stator.set_stance("bogus")
 
 
 def test_an_operator_of_the_users_is_not_tried(x):

@@ -428,11 +428,33 @@ Value* Interpreter::get_attr(Value* value, PyObject* name) {
   raise_no_attribute(*this, value, name);
 }
 
+/// What the language says of an instance without such a method, where it says the same wherever that is asked for.
+static void raise_without(Interpreter& in, Value* object, PyObject* method) {
+  struct Row {
+    const char *method, *words;
+  };
+  static constexpr Row kRows[] = {
+      {"__call__", "is not callable"},
+      {"__getitem__", "is not subscriptable"},
+      {"__setitem__", "does not support item assignment"},
+      {"__delitem__", "doesn't support item deletion"},
+      {"__enter__", "does not support the context manager protocol"},
+      {"__exit__", "does not support the context manager protocol (missed __exit__ method)"},
+  };
+  PyTypeObject* type = in.type_of(object);
+  if (PyType_IsSubtype(type, &PyType_Type)) return;
+  for (const Row& row : kRows)
+    if (PyUnicode_CompareWithASCIIString(method, row.method) == 0)
+      in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object " + row.words);
+}
+
 Value* type_method(Interpreter& in, Value* object, PyObject* name) {
   PyTypeObject* type = in.type_of(object);
   in.guard_class(type);
   PyObject* found = _PyType_Lookup(type, name);
-  // Each instruction has words of its own for it.
+  if (!found) raise_without(in, object, name);
+  if (found == Py_None && PyUnicode_CompareWithASCIIString(name, "__iter__") == 0)
+    in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not iterable");
   if (!found) throw Break{BreakId::raises, "a '" + std::string(type->tp_name) + "' object has no " + text_of(name)};
   return in.bind_descriptor(found, type, object, name);
 }

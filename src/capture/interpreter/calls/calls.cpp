@@ -67,7 +67,11 @@ Value* keyword_default(Interpreter& in, FunctionValue* function, PyObject* name)
     if (!has_one && !is_given && function->function)
       throw Break{BreakId::raises, name_of(function->function.get()) + "() is called with wrong arguments"};
   }
-  raise_unbound(in, code, default_count(in, function), keyword_defaults, args);
+  static PyObject* const qualified = PyUnicode_InternFromString("__qualname__");
+  Ref name = in.literal_of(in.get_attr(function, qualified));
+  if (!name || !PyUnicode_Check(name.get()))
+    throw Break{BreakId::raises, "a function that is called with wrong arguments"};
+  raise_unbound(in, code, name.get(), default_count(in, function), keyword_defaults, args);
 }
 
 void bind(Interpreter& in, FunctionValue* function, const pycompat::Code& code, CallArgs& args, Frame& frame) {
@@ -268,6 +272,8 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
       }
     }
   }
+  if (!PyCallable_Check(callable))
+    in.raise(PyExc_TypeError, std::string("'") + Py_TYPE(callable)->tp_name + "' object is not callable");
   throw Break{BreakId::unknown_call, name_of(callable)};
 }
 

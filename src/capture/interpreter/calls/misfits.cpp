@@ -43,7 +43,7 @@ void raise_misfit(Interpreter& in, PyObject* method, const CallArgs& args) {
   PyErr_Clear();
 }
 
-void raise_unbound(Interpreter& in, const pycompat::Code& code, size_t defaults,
+void raise_unbound(Interpreter& in, const pycompat::Code& code, PyObject* qualified_name, size_t defaults,
                    const std::vector<PyObject*>& keyword_defaults, const CallArgs& args) {
   // A function with the same parameters and names that does nothing.
   static PyObject* const nothing = [] {
@@ -58,7 +58,7 @@ void raise_unbound(Interpreter& in, const pycompat::Code& code, size_t defaults,
   Ref shape = Ref::steal(Py_BuildValue("{sisisisnsisOsOsO}", "co_argcount", code.argcount, "co_posonlyargcount",
                                        code.posonlyargcount, "co_kwonlyargcount", code.kwonlyargcount, "co_nlocals",
                                        total, "co_flags", flags, "co_varnames", names.get(), "co_name",
-                                       code.code->co_name, "co_qualname", code.code->co_qualname));
+                                       code.code->co_name, "co_qualname", qualified_name));
   Ref scope = Ref::steal(PyDict_New());
   Ref alike = Ref::steal(PyObject_Call(replace.get(), none.get(), shape.get()));
   Ref function = alike ? Ref::steal(PyFunction_New(alike.get(), scope.get())) : Ref();

@@ -11,7 +11,7 @@ namespace stator::capture {
 void raise_misfit(Interpreter& in, PyObject* method, const CallArgs& args);
 /// Raises what binding the arguments to the function's parameters gives; it is known to fail. `defaults`: how many
 /// positional parameters have one; `keyword_defaults`: names of the keyword-only ones that have.
-[[noreturn]] void raise_unbound(Interpreter& in, const pycompat::Code& code, size_t defaults,
+[[noreturn]] void raise_unbound(Interpreter& in, const pycompat::Code& code, PyObject* qualified_name, size_t defaults,
                                 const std::vector<PyObject*>& keyword_defaults, const CallArgs& args);
 
 }  // namespace stator::capture

@@ -176,7 +176,8 @@ bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
 
 bool Interpreter::is_instance(Value* value, Value* classes) {
   Nesting nesting;
-  if (classes->kind == Kind::List) throw Break{BreakId::raises, "isinstance() with a list"};
+  static constexpr const char* kNoClass = "isinstance() arg 2 must be a type, a tuple of types, or a union";
+  if (classes->kind == Kind::List) raise(PyExc_TypeError, kNoClass);
   if (auto* sequence = as_sequence(classes)) {
     for (size_t i = 0; i < sequence->items.size(); ++i)
       if (is_instance(value, item(sequence, i))) return true;
@@ -192,6 +193,7 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   PyTypeObject* type = type_of(value);
   if (!PyType_Check(cls)) {
     Ref part = class_part(cls);
+    if (!part && static_cast<ConstantValue*>(classes)->literal) raise(PyExc_TypeError, kNoClass);
     if (!part || (is_union(cls) && !are_classes(part.get())))
       throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
     if (is_union(cls)) return is_instance(value, constant(std::move(part)));

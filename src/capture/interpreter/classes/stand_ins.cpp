@@ -298,7 +298,8 @@ Prototype& make_by_statement(Interpreter& in, Ref metaclass, const Statement& st
   }
   const Ref bases = stand_in(in, statement.bases);
   Ref made = new_class(metaclass.as<PyTypeObject>(), in.constant_of(statement.name), bases.get(), names.get());
-  if (!made) throw Break{BreakId::raises, take_error_text()};
+  if (!made && tells_bases(bases.get())) throw Break{BreakId::raises, take_error_text()};
+  if (!made) raise_current(in);
   auto* type = made.as<PyTypeObject>();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i)
     forget_subclass(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, i)), type);

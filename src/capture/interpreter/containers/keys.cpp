@@ -52,8 +52,11 @@ Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
       return key_hash(in, tuple, exact);
     throw Break{BreakId::unknown_object, std::string("the hash of a ") + object->type->tp_name};
   }
-  PyObject* number = in.constant_of(in.call(in.bind_descriptor(found, object->type, object, kHashName), {}));
-  if (!number || !PyLong_Check(number)) throw Break{BreakId::raises, "__hash__ gave no int"};
+  Value* given = in.call(in.bind_descriptor(found, object->type, object, kHashName), {});
+  if (!PyType_IsSubtype(in.type_of(given), &PyLong_Type))
+    in.raise(PyExc_TypeError, "__hash__ method should return an integer");
+  PyObject* number = in.constant_of(given);
+  if (!number) throw Break{BreakId::unknown_object, "a hash that is not known"};
   // An int that fits is the hash as it is; only a larger one is folded as ints are.
   Py_ssize_t hash = PyLong_AsSsize_t(number);
   if (hash == -1 && PyErr_Occurred()) {

@@ -40,18 +40,13 @@ Value* model_issubclass(Interpreter& in, CallArgs& args) {
   in.guard_class(cls.as<PyTypeObject>());
   return in.boolean(is_subclass(in, cls.as<PyTypeObject>(), of.get()));
 }
-Value* model_callable(Interpreter& in, CallArgs& args) {
-  Value* value = args.positional[0];
-  if (value->kind == Kind::Function || value->kind == Kind::Method) return in.boolean(true);
-  if (value->kind == Kind::Constant) return in.boolean(PyCallable_Check(in.constant_of(value)));
-  PyTypeObject* type = in.type_of(value);
-  in.guard_class(type);
-  return in.boolean(type->tp_call != nullptr);
-}
+Value* model_callable(Interpreter& in, CallArgs& args) { return in.boolean(is_callable(in, args.positional[0])); }
 
 Ref attribute_name(Interpreter& in, Value* value) {
   PyObject* name = in.constant_of(value);
-  if (!name || !PyUnicode_Check(name)) throw Break{BreakId::raises, "attribute name must be string"};
+  if (!name) throw Break{BreakId::unknown_object, "a name of an attribute that is not known"};
+  if (!PyUnicode_Check(name))
+    in.raise(PyExc_TypeError, std::string("attribute name must be string, not '") + Py_TYPE(name)->tp_name + "'");
   Ref interned = Ref::borrow(name);
   PyObject* raw = interned.release();
   PyUnicode_InternInPlace(&raw);
@@ -89,7 +84,7 @@ Value* model_delattr(Interpreter& in, CallArgs& args) {
 
 Value* model_iter(Interpreter& in, CallArgs& args) {
   if (args.positional.size() == 2) {
-    if (!in.truth(model_callable(in, args))) throw Break{BreakId::raises, "iter(v, w): v must be callable"};
+    if (!is_callable(in, args.positional[0])) in.raise(PyExc_TypeError, "iter(v, w): v must be callable");
     return in.arena.make<CallIterator>(args.positional[0], args.positional[1]);
   }
   return in.iterate(args.positional[0]);
@@ -136,7 +131,8 @@ Value* model_sum(Interpreter& in, CallArgs& args) {
   Value* start = argument(args, 1, "start");
   Value* total = start ? start : in.integer(0);
   PyObject* first = start && start->kind == Kind::Constant ? in.constant_of(start) : nullptr;
-  if (first && (PyUnicode_Check(first) || PyBytes_Check(first))) throw Break{BreakId::raises, "sum() of strings"};
+  if (first && PyUnicode_Check(first)) in.raise(PyExc_TypeError, "sum() can't sum strings [use ''.join(seq) instead]");
+  if (first && PyBytes_Check(first)) in.raise(PyExc_TypeError, "sum() can't sum bytes [use b''.join(seq) instead]");
   Value* iterator = in.iterate(args.positional[0]);
   size_t count = 0;
   auto next = [&] {
@@ -161,7 +157,9 @@ Value* model_sum(Interpreter& in, CallArgs& args) {
 Value* extreme(Interpreter& in, CallArgs& args, int op, const char* name) {
   bool several = args.positional.size() > 1;
   Value *key = args.keyword("key"), *fallback = args.keyword("default");
-  if (several && fallback) throw Break{BreakId::raises, "a default with several arguments"};
+  if (several && fallback)
+    in.raise(PyExc_TypeError, std::string("Cannot specify a default for ") + (op == Py_GT ? "max" : "min") +
+                                  "() with multiple positional arguments");
   if (key && in.is_same(key, in.none())) key = nullptr;
   // An item is asked for after the one before it was ranked.
   Value* iterator = in.iterate(several ? in.tuple(args.positional) : args.positional[0]);

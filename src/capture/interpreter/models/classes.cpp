@@ -2,6 +2,7 @@
 // the descriptors that stand in them.
 #include "capture/interpreter/classes/classes.h"
 #include "capture/guards/literals.h"
+#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/classes/stand_ins.h"
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/exceptions.h"
@@ -36,20 +37,24 @@ Ref base_object(Interpreter& in, Value* base) {
 }
 
 /// Bases that are classes, in place of those given.
-Ref resolved(const std::vector<Ref>& given) {
+Ref resolved(Interpreter& in, const std::vector<Ref>& given) {
   static PyObject* const resolve = known_object("types.resolve_bases");
   Ref bases = tuple_of(given);
   Ref made = Ref::steal(PyObject_CallOneArg(resolve, bases.get()));
-  if (!made) throw Break{BreakId::raises, take_error_text()};
+  if (!made) raise_current(in);
   return made;
 }
 
 /// The metaclass that has the say, by CPython's rule.
-PyTypeObject* most_derived(PyTypeObject* metaclass, PyObject* bases) {
+PyTypeObject* most_derived(Interpreter& in, PyTypeObject* metaclass, PyObject* bases) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
     PyTypeObject* other = Py_TYPE(PyTuple_GET_ITEM(bases, i));
     if (PyType_IsSubtype(metaclass, other)) continue;
-    if (!PyType_IsSubtype(other, metaclass)) throw Break{BreakId::raises, "metaclass conflict"};
+    if (!PyType_IsSubtype(other, metaclass))
+      in.raise(
+          PyExc_TypeError,
+          "metaclass conflict: the metaclass of a derived class must be a (non-strict) subclass of the metaclasses "
+          "of all its bases");
     metaclass = other;
   }
   return metaclass;
@@ -93,7 +98,7 @@ Value* build_class(Interpreter& in, CallArgs& args) {
   }
   std::vector<Ref> given;
   for (size_t i = 2; i < args.positional.size(); ++i) given.push_back(base_object(in, args.positional[i]));
-  Ref real = resolved(given);
+  Ref real = resolved(in, given);
   SequenceValue* bases = in.tuple({});
   bool is_resolved = PyTuple_GET_SIZE(real.get()) != static_cast<Py_ssize_t>(given.size());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(real.get()); ++i) {
@@ -103,7 +108,7 @@ Value* build_class(Interpreter& in, CallArgs& args) {
     bases->items.push_back(in.constant(base));
   }
   if (!metaclass) metaclass = PyTuple_GET_SIZE(real.get()) ? Py_TYPE(PyTuple_GET_ITEM(real.get(), 0)) : &PyType_Type;
-  metaclass = most_derived(metaclass, real.get());
+  metaclass = most_derived(in, metaclass, real.get());
   in.guard_class(metaclass);
   DictValue* names = prepare(in, metaclass, name, bases, keywords);
   auto* cell = as<CellValue>(in.run_class_body(body, names));
@@ -206,7 +211,10 @@ void tell_bases(Interpreter& in, Prototype& prototype, const CallArgs& keywords)
     if (own && own != plain) tellers.push_back(base);
   }
   if (tellers.empty()) {
-    if (!keywords.keywords.empty()) throw Break{BreakId::raises, "a class statement with keywords that nobody takes"};
+    if (!keywords.keywords.empty()) {
+      Ref name = Ref::steal(PyType_GetQualName(type));
+      in.raise(PyExc_TypeError, text_of(name.get()) + ".__init_subclass__() takes no keyword arguments");
+    }
     return;
   }
   if (tellers[0] == generic) {
@@ -249,7 +257,8 @@ Value* make_class(Interpreter& in, PyTypeObject* metaclass, CallArgs args) {
   static PyObject* const order = PyUnicode_InternFromString("mro");
   if (_PyType_Lookup(metaclass, order) != _PyType_Lookup(&PyType_Type, order))
     refuse("a class of a metaclass that orders its bases");
-  if (most_derived(metaclass, real.get()) != metaclass) refuse("a class with another metaclass than that of its bases");
+  if (most_derived(in, metaclass, real.get()) != metaclass)
+    refuse("a class with another metaclass than that of its bases");
   CellValue* cell = nullptr;
   bool has_module = false;
   for (auto& [key, value] : mapping_items(in, names)) {
@@ -288,7 +297,7 @@ Value* type_new(Interpreter& in, CallArgs& args) {
 Value* type_call(Interpreter& in, CallArgs& args) {
   if (args.positional.size() == 1 && args.keywords.empty())
     return in.constant(reinterpret_cast<PyObject*>(in.type_of(args.positional[0])));
-  if (args.positional.size() != 3) throw Break{BreakId::raises, "type() takes 1 or 3 arguments"};
+  if (args.positional.size() != 3) in.raise(PyExc_TypeError, "type() takes 1 or 3 arguments");
   return make_class(in, &PyType_Type, args);
 }
 

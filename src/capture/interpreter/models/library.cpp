@@ -15,6 +15,7 @@ namespace {
 Value* partial(Interpreter& in, CallArgs& args) {
   auto* made = in.arena.make<ObjectValue>(partial_type());
   Value* function = args.positional[0];
+  if (!is_callable(in, function)) in.raise(PyExc_TypeError, "the first argument must be callable");
   static PyObject* const func = PyUnicode_InternFromString("func");
   static PyObject* const bound = PyUnicode_InternFromString("args");
   static PyObject* const keywords = PyUnicode_InternFromString("keywords");

@@ -288,6 +288,14 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
   return index;
 }
 
+bool is_callable(Interpreter& in, Value* value) {
+  if (value->kind == Kind::Function || value->kind == Kind::Method) return true;
+  if (value->kind == Kind::Constant) return PyCallable_Check(in.constant_of(value));
+  PyTypeObject* type = in.type_of(value);
+  in.guard_class(type);
+  return type->tp_call != nullptr;
+}
+
 std::string name_of(PyObject* callable) {
   LaterError interrupted;  // signal handlers run while text is made
   // A class is not asked by way of its metaclass, which may be the program's.

@@ -44,6 +44,7 @@ bool is_overridable(PyObject* callable);
 
 // ---- what models share
 
+bool is_callable(Interpreter& in, Value* value);
 /// A positional argument, or null.
 inline Value* at_or_null(const CallArgs& args, size_t index) {
   return index < args.positional.size() ? args.positional[index] : nullptr;

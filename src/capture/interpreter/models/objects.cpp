@@ -13,7 +13,9 @@ namespace {
 
 PyObject* attribute_name(Interpreter& in, Value* value) {
   PyObject* name = in.constant_of(value);
-  if (!name || !PyUnicode_Check(name)) throw Break{BreakId::raises, "attribute name must be string"};
+  if (!name) throw Break{BreakId::unknown_object, "a name of an attribute that is not known"};
+  if (!PyUnicode_Check(name))
+    in.raise(PyExc_TypeError, std::string("attribute name must be string, not '") + Py_TYPE(name)->tp_name + "'");
   return name;
 }
 ObjectValue* self_of(CallArgs& args, const char* method) {
@@ -56,7 +58,8 @@ bool has_own_new(PyTypeObject* type) { return has_own(type, "__new__", "builtins
 Value* init(Interpreter& in, CallArgs& args) {
   PyTypeObject* type = in.type_of(args.positional[0]);
   if (args.count() > 1 && (has_own_init(type) || !has_own_new(type)))
-    throw Break{BreakId::raises, "object.__init__() takes exactly one argument"};
+    in.raise(PyExc_TypeError, (has_own_init(type) ? "object" : std::string(type->tp_name)) +
+                                  ".__init__() takes exactly one argument (the instance to initialize)");
   return in.none();
 }
 PyTypeObject* made_class(Interpreter& in, CallArgs& args) {
@@ -73,7 +76,9 @@ Value* make(Interpreter& in, CallArgs& args) { return new_instance(in, made_clas
 Value* make_object(Interpreter& in, CallArgs& args) {
   PyTypeObject* type = made_class(in, args);
   if (args.count() > 1 && (has_own_new(type) || !has_own_init(type)))
-    throw Break{BreakId::raises, "object.__new__() takes exactly one argument"};
+    in.raise(PyExc_TypeError, has_own_new(type)
+                                  ? "object.__new__() takes exactly one argument (the type to instantiate)"
+                                  : std::string(type->tp_name) + "() takes no arguments");
   return new_instance(in, type);
 }
 /// BaseException.__new__ keeps its arguments.

@@ -77,8 +77,16 @@ SequenceValue* made_with(Interpreter& in, Value* self, DictValue** keywords = nu
   return as_sequence(getter->base);
 }
 
+const char* const kItemGetter = "operator.itemgetter";
+const char* const kAttrGetter = "operator.attrgetter";
+const char* const kMethodCaller = "operator.methodcaller";
 template <const char* const& path>
 Value* make_getter(Interpreter& in, CallArgs& args) {
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    const bool is_name = path == kAttrGetter || (path == kMethodCaller && i == 0);
+    if (is_name && !PyType_IsSubtype(in.type_of(args.positional[i]), &PyUnicode_Type))
+      in.raise(PyExc_TypeError, std::string(path == kAttrGetter ? "attribute" : "method") + " name must be a string");
+  }
   auto* made = in.arena.make<ObjectValue>(class_of(path));
   made->base = in.tuple(args.positional);
   if (!args.keywords.empty()) {
@@ -87,9 +95,6 @@ Value* make_getter(Interpreter& in, CallArgs& args) {
   }
   return made;
 }
-const char* const kItemGetter = "operator.itemgetter";
-const char* const kAttrGetter = "operator.attrgetter";
-const char* const kMethodCaller = "operator.methodcaller";
 
 Value* collect(Interpreter& in, std::vector<Value*> found) {
   return found.size() == 1 ? found[0] : in.tuple(std::move(found));

@@ -115,6 +115,8 @@ Value* model_default_dict(Interpreter& in, CallArgs& args) {
   auto* dict = in.arena.make<DictValue>(default_dict_type());
   if (!args.positional.empty() && !in.is_same(args.positional[0], in.none()))
     dict->default_factory = args.positional[0];
+  if (dict->default_factory && !is_callable(in, dict->default_factory))
+    in.raise(PyExc_TypeError, "first argument must be callable or None");
   fill_dict(in, dict, args, 1);
   return dict;
 }
@@ -157,7 +159,7 @@ Value* model_super(Interpreter& in, CallArgs& args) {
                      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(as_class), reinterpret_cast<PyTypeObject*>(type));
   if (is_subclass) start = reinterpret_cast<PyTypeObject*>(as_class);
   if (!PyType_IsSubtype(start, reinterpret_cast<PyTypeObject*>(type)) && !is_subclass)
-    throw Break{BreakId::raises, "super(type, obj): obj must be an instance or subtype of type"};
+    in.raise(PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
   return in.arena.make<SuperValue>(reinterpret_cast<PyTypeObject*>(type), start, self);
 }
 
@@ -192,7 +194,7 @@ Value* model_reversed(Interpreter& in, CallArgs& args) {
   if (found && found != Py_None) return in.call(type_method(in, value, name), {});
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
   if (found || in.dict_part(value) || !_PyType_Lookup(type, getitem))
-    throw Break{BreakId::raises, "reversed() of what has no order"};
+    in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not reversible");
   return in.arena.make<ItemIterator>(value, *in.length_of(value) - 1, -1, &PyReversed_Type);
 }
 

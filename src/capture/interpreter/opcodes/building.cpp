@@ -57,7 +57,9 @@ void on_list_append(Interpreter& in, Frame& f, const Instr& i) {
   as_sequence(list)->items.push_back(item);
 }
 void on_list_extend(Interpreter& in, Frame& f, const Instr& i) {
-  Value* more = unpackable(in, f.pop());
+  Value* more = f.pop();
+  if (!is_iterable(in, more))
+    in.raise(PyExc_TypeError, std::string("Value after * must be an iterable, not ") + in.type_of(more)->tp_name);
   auto items = unpack_hinted(in, more);
   Value* list = in.list_part(f.top(i.arg));
   in.mutated(list);
@@ -89,8 +91,11 @@ void on_map_add(Interpreter& in, Frame& f, const Instr& i) {
   in.dict_set(as<DictValue>(dict), key, value);
 }
 static void merge_into(Interpreter& in, DictValue* to, Value* from, bool refuse_doubles) {
-  if (from->kind != Kind::Dict && (from->kind != Kind::Object || !has_keys(in, from)))
-    throw Break{BreakId::raises, "** of what is no mapping"};
+  if (from->kind != Kind::Dict && (from->kind != Kind::Object || !has_keys(in, from))) {
+    // Of arguments the words name the function.
+    if (refuse_doubles) throw Break{BreakId::raises, "** of what is no mapping"};
+    in.raise(PyExc_TypeError, std::string("'") + in.type_of(from)->tp_name + "' object is not a mapping");
+  }
   for (auto& [key, value] : mapping_items(in, from)) {
     if (refuse_doubles && in.dict_get(to, key)) throw Break{BreakId::raises, "a keyword argument is given twice"};
     in.dict_set(to, key, value);

@@ -37,7 +37,10 @@ void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
       if (!name || !PyUnicode_Check(name)) in.raise(PyExc_TypeError, "keywords must be strings");
       args.keywords.emplace_back(Ref::borrow(name), value);
     }
-  args.positional = unpack_hinted(in, unpackable(in, f.pop()));
+  Value* spread = f.pop();
+  // The words name the function.
+  if (!is_iterable(in, spread)) throw Break{BreakId::raises, "* of what cannot be iterated"};
+  args.positional = unpack_hinted(in, spread);
   Value* callee = f.pop();
   f.pop();  // NULL
   in.continuation = Continuation::Push;

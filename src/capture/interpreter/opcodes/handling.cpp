@@ -50,7 +50,7 @@ void on_reraise(Interpreter&, Frame& f, const Instr&) { raise_again(f.pop()); }
 void on_raise_varargs(Interpreter& in, Frame& f, const Instr& i) {
   if (i.arg == 0) {
     Value* handled = handled_exception(f);
-    if (!handled) throw Break{BreakId::raises, "raise without an exception"};
+    if (!handled && !visible_exception(in)) in.raise(PyExc_RuntimeError, "No active exception to reraise");
     raise_again(handled);
   }
   Value* cause = i.arg == 2 ? f.pop() : nullptr;

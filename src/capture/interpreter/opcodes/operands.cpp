@@ -9,10 +9,14 @@ std::vector<Value*> pop_many(Frame& f, int count) {
   return items;
 }
 
-Value* unpackable(Interpreter& in, Value* value) {
+bool is_iterable(Interpreter& in, Value* value) {
   PyTypeObject* type = in.type_of(value);
-  if (!type->tp_iter && !(type->tp_as_sequence && type->tp_as_sequence->sq_item))
-    throw Break{BreakId::raises, std::string("a ") + type->tp_name + " is unpacked"};
+  return type->tp_iter || (type->tp_as_sequence && type->tp_as_sequence->sq_item);
+}
+
+Value* unpackable(Interpreter& in, Value* value) {
+  if (!is_iterable(in, value))
+    in.raise(PyExc_TypeError, std::string("cannot unpack non-iterable ") + in.type_of(value)->tp_name + " object");
   return value;
 }
 

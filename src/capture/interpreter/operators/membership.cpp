@@ -43,6 +43,9 @@ bool Interpreter::contains(Value* container, Value* item) {
     PyObject* object = constant_of(container);
     if (!key && PyFrozenSet_CheckExact(object))
       return set_has(*this, set_from(*this, container, &PyFrozenSet_Type), item);
+    if (!key && PyUnicode_Check(object) && !PyType_IsSubtype(type_of(item), &PyUnicode_Type))
+      raise(PyExc_TypeError,
+            std::string("'in <string>' requires string as left operand, not ") + type_of(item)->tp_name);
     if (!key && (PyUnicode_Check(object) || PyBytes_Check(object)))
       throw Break{BreakId::raises, std::string("an instance in a ") + Py_TYPE(object)->tp_name};
     if (key && static_cast<ConstantValue*>(container)->literal) {

@@ -58,6 +58,18 @@ constexpr UnaryRow kUnary[] = {
 };
 const UnaryRow& unary_row(pycompat::Op op) { return *std::ranges::find(kUnary, op, &UnaryRow::op); }
 
+/// What `+` and `*` say where one side is a sequence that has no use for the other.
+void raise_for_sequence(Interpreter& in, int op, Value* a, Value* b) {
+  PyTypeObject *left = in.type_of(a), *right = in.type_of(b);
+  const std::string of = left->tp_name, other = right->tp_name;
+  const bool joins = left == &PyTuple_Type || left == &PyUnicode_Type || (left == &PyList_Type && !is_in_place(op));
+  if (plain_form(op) == kAdd && joins)
+    in.raise(PyExc_TypeError, "can only concatenate " + of + " (not \"" + other + "\") to " + of);
+  auto repeats = [](PyTypeObject* type) { return type->tp_as_sequence && type->tp_as_sequence->sq_repeat; };
+  if (plain_form(op) == kMultiply && (repeats(left) || repeats(right)))
+    in.raise(PyExc_TypeError, "can't multiply sequence by non-int of type '" + (repeats(left) ? other : of) + "'");
+}
+
 Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
   const int plain = plain_form(op);
   const BinaryRow& row = kBinary[plain];
@@ -90,6 +102,7 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
   for (const char* method : {in_place, row.method})
     if ((result = ask_sequence(a, method, b))) return result;
   if ((result = ask_sequence(b, row.reflected, a))) return result;
+  raise_for_sequence(in, op, a, b);
   // They have words of their own for it.
   for (Value* value : {a, b})
     if (in.type_of(value)->tp_as_sequence && in.type_of(value)->tp_as_sequence->sq_concat)
@@ -101,6 +114,9 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
 
 Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_place) {
   PyObject* count = in.constant_of(times);
+  if (count && !PyType_Check(count) && !PyIndex_Check(count))
+    in.raise(PyExc_TypeError,
+             std::string("can't multiply sequence by non-int of type '") + Py_TYPE(count)->tp_name + "'");
   if (!count || !PyLong_Check(count))
     throw Break{BreakId::unknown_object, "a sequence times something else than an int"};
   const Py_ssize_t n = PyNumber_AsSsize_t(count, PyExc_OverflowError);

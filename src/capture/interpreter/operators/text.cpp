@@ -23,7 +23,13 @@ Ref text_of(Interpreter& in, Value* value, int conversion);
 
 Ref str_result(Interpreter& in, Value* result, const char* method) {
   PyObject* text = in.constant_of(result);
-  if (!text || !PyUnicode_Check(text)) throw Break{BreakId::raises, std::string(method) + " gave no string"};
+  const std::string given = in.type_of(result)->tp_name;
+  if (!text && PyType_IsSubtype(in.type_of(result), &PyUnicode_Type))
+    throw Break{BreakId::unknown_object, std::string(method) + " gave a text that is not known"};
+  if (!text || !PyUnicode_Check(text))
+    in.raise(PyExc_TypeError, method == std::string_view("__format__")
+                                  ? "__format__ must return a str, not " + given
+                                  : method + (" returned non-string (type " + given + ")"));
   return Ref::borrow(text);
 }
 
@@ -66,7 +72,8 @@ Ref object_text(Interpreter& in, ObjectValue* object, int conversion) {
   in.guard_class(object->type);
   PyObject* found = _PyType_Lookup(object->type, names[conversion]);
   if (found && PyFunction_Check(found))
-    return str_result(in, in.call(in.bind_descriptor(found, object->type, object, names[conversion]), {}), "__str__");
+    return str_result(in, in.call(in.bind_descriptor(found, object->type, object, names[conversion]), {}),
+                      PyUnicode_AsUTF8(names[conversion]));
   if (conversion == kStr && found == object_str) return object_text(in, object, kRepr);
   if (Ref text = inherited_text(in, object, found)) return text;
   // One from outside is another one on the next call.
@@ -184,7 +191,10 @@ Value* object_format(Interpreter& in, ObjectValue* object, Value* spec) {
   PyObject* found = _PyType_Lookup(object->type, name);
   PyObject* text = spec ? in.constant_of(spec) : empty;
   if (found == plain) {
-    if (!text || PyUnicode_GET_LENGTH(text) != 0) throw Break{BreakId::raises, "a format for a class that has none"};
+    if (!text) unknown_text(in, object);
+    if (PyUnicode_GET_LENGTH(text) != 0)
+      in.raise(PyExc_TypeError,
+               std::string("unsupported format string passed to ") + object->type->tp_name + ".__format__");
     return in.constant(text_of(in, object, kStr));
   }
   if (!found || !PyFunction_Check(found)) unknown_text(in, object);

@@ -247,14 +247,7 @@ Value* Interpreter::apply(std::span<Value* const> values, const char* what, cons
       objects.push_back(owned.back().get());
     }
     if (question) return question->run(call, objects.data(), what);
-    try {
-      return torch_result([&] { return call(objects.data()); }, what);
-    } catch (const Break& broke) {
-      if (broke.id != BreakId::torch_refused || what == kOperator || in_transform || torch.wants_number_as_tensor() ||
-          !raises_on_zeros(objects, call))
-        throw;
-      throw Break{BreakId::torch_error, broke.detail};
-    }
+    return tried_result(*this, objects, what, call);
   };
   return question ? make() : with_numbers(make);
 }

@@ -4,6 +4,7 @@
 #include "capture/interpreter/torch/number_subscripts.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/trial.h"
 
 namespace stator::capture {
 namespace {
@@ -56,8 +57,8 @@ Value* tensor_item(Interpreter& in, TensorValue* tensor, Value* key) {
     return in.apply(both, "subscript", [](PyObject* const* x) { return PyObject_GetItem(x[0], x[1]); });
   if (Value* view = subscript_by_numbers(in, tensor, key)) return view;
   Ref index = tensor_key(in, key);
-  PyObject* fake = in.fake_of(tensor);
-  return in.torch_result([&] { return PyObject_GetItem(fake, index.get()); }, "subscript");
+  PyObject* const objects[] = {in.fake_of(tensor), index.get()};
+  return tried_result(in, objects, "subscript", [](PyObject* const* x) { return PyObject_GetItem(x[0], x[1]); });
 }
 
 void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to) {

@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "core/tracer/tracer.h"
 
@@ -20,9 +21,8 @@ class Unrecorded {
   c10::impl::ExcludeDispatchKeyGuard no_fakes_;
 };
 
-}  // namespace
-
-bool raises_on_zeros(std::span<PyObject* const> objects, const TorchCall& call) {
+/// What the call raises for zeros; null where it raises nothing, or cannot be tried.
+Ref error_on_zeros(std::span<PyObject* const> objects, const TorchCall& call) {
   static PyObject* const stand_in = known_object("stator.functions.stand_in");
   Unrecorded scope;
   std::vector<Ref> owned;
@@ -31,17 +31,54 @@ bool raises_on_zeros(std::span<PyObject* const> objects, const TorchCall& call) 
     owned.push_back(Ref::steal(PyObject_CallOneArg(stand_in, object)));
     if (!owned.back()) {
       PyErr_Clear();
-      return false;
+      return {};
     }
     zeros.push_back(owned.back().get());
   }
+  Ref silent = Ref::steal(PyObject_CallNoArgs(known_object("stator.functions.silent")));
+  if (!silent || !Ref::steal(PyObject_CallMethod(silent.get(), "__enter__", nullptr))) {
+    PyErr_Clear();
+    return {};
+  }
   Ref random = Ref::steal(PyObject_CallNoArgs(known_object("torch.get_rng_state")));
   Ref made = Ref::steal(call(zeros.data()));
-  const bool raised = !made && !PyErr_ExceptionMatches(PyExc_NotImplementedError);
+  Ref raised;
+  if (!made && !PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    raised = Ref::steal(value);
+  }
   PyErr_Clear();
   Ref restored = random ? Ref::steal(PyObject_CallOneArg(known_object("torch.set_rng_state"), random.get())) : Ref();
   PyErr_Clear();
+  Ref left = Ref::steal(PyObject_CallMethod(silent.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
+  PyErr_Clear();
   return raised;
+}
+
+}  // namespace
+
+Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const char* what, const TorchCall& call) {
+  try {
+    return in.torch_result([&] { return call(objects.data()); }, what);
+  } catch (const Break& broke) {
+    const bool is_error = broke.id == BreakId::torch_error;
+    if ((!is_error && broke.id != BreakId::torch_refused) || what == kOperator || in.in_transform ||
+        in.torch.wants_number_as_tensor())
+      throw;
+    const std::string failure = in.torch.failure();
+    Ref error = error_on_zeros(objects, call);
+    if (!error) throw;
+    auto set = [&] { PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get()); };
+    set();
+    // A refusal may have to do with data.
+    if (take_error_text() != failure || !is_error) throw Break{BreakId::torch_error, broke.detail};
+    set();
+    raise_current(in);
+  }
 }
 
 }  // namespace stator::capture

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 
 import stator
-
 from tests.python.parity.corpus.registry import f, program
 
 log = []
