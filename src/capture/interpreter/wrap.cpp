@@ -2,6 +2,7 @@
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/attributes/set_attributes.h"
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/iteration/outside_iterators.h"
@@ -101,8 +102,7 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   if (type == &PyDictProxy_Type) {
     // It shows one mapping as long as it lives.
     PyObject* mapping = pycompat::proxied_mapping(object);
-    for (auto& [written, unused] : classes_written)
-      if (written->tp_dict == mapping) throw Break{BreakId::mutation, "a class that was written to is looked through"};
+    refuse_written_class(*this, mapping);
     guard(source, FactKind::Identity, object);
     auto* proxy = arena.make<ObjectValue>(type);
     proxy->object = Ref::borrow(object);

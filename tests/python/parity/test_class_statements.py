@@ -92,3 +92,47 @@ def test_a_program_that_is_dropped_dies():
     del program, base
     gc.collect()
     assert watched() is None
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda made: "held" in vars(made),
+        lambda made: sorted(made.__dict__)[0],
+    ],
+)
+def test_a_class_that_was_looked_through_dies(look):
+    refs = []
+
+    def make(a):
+        class Made:
+            held: int = 3
+
+            def get(self):
+                return self.held
+
+        refs.append(weakref.ref(Made))
+        stator.graph_break()
+        return a * 2, look(Made)
+
+    compiled = stator.compile(make)
+    for _ in range(3):
+        assert compiled(x)[1] == make(x)[1]
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 6
+
+
+def test_names_of_a_class_behind_a_break():
+    class Outer:
+        held = 1
+
+    def fn(a, how):
+        names = vars(Outer)
+        stator.graph_break()
+        return a + 1, names["held"], names is vars(Outer), type(names), Outer.__dict__ == names, how in names
+
+    compiled = stator.compile(fn)
+    for how in ("held", "other", "held"):
+        assert repr(compiled(x, how)) == repr(fn(x, how))
+    Outer.other = 2
+    assert repr(compiled(x, "other")) == repr(fn(x, "other"))

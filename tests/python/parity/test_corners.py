@@ -80,7 +80,7 @@ class Other:
     pass
 
 
-@programs((x,), breaks="raises")
+@programs((x,))
 def super_of_something_else(a):
     class Known(Other):
         def method(self):
@@ -236,7 +236,7 @@ class Lengthy:
         return 3
 
 
-@programs((x,), breaks="raises")
+@programs((x,))
 def calls_that_built_in_functions_refuse(a):
     texts = []
     for use in (lambda: reversed(Lengthy()), lambda: iter(3, 4), lambda: sum([b"a"], b"")):

@@ -10,6 +10,7 @@
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/names.h"
+#include "capture/pycompat/objects.h"
 
 namespace stator::capture {
 namespace {
@@ -113,6 +114,14 @@ Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
       unknown_attribute(type, name, "of a class that was changed");
     if (is_literal(found.get()) || is_known_by_identity(found.get())) return in.constant(std::move(found));
     if (PyTuple_CheckExact(found.get())) return in.wrap_result(found.get());
+    // A new one each time: what it shows is the class's own, and lives as long as that.
+    if (Py_TYPE(found.get()) == &PyDictProxy_Type && !prototype) {
+      PyObject* names = pycompat::proxied_mapping(found.get());
+      auto* proxy = in.arena.make<ObjectValue>(&PyDictProxy_Type);
+      refuse_written_class(in, names);
+      proxy->base = in.wrap(names, in.sources().pinned(names, text_of(name).c_str()));
+      return proxy;
+    }
     if (prototype) in.prototypes.own(found);
     // Proxies and annotations belong to the class, whose version is guarded.
     if (Py_TYPE(found.get()) == &PyDictProxy_Type || PyDict_CheckExact(found.get()))

@@ -150,6 +150,11 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
 
 }  // namespace
 
+void refuse_written_class(Interpreter& in, PyObject* names) {
+  for (auto& [written, unused] : in.classes_written)
+    if (written->tp_dict == names) throw Break{BreakId::mutation, "a class that was written to is looked through"};
+}
+
 Value* written_on_class(Interpreter& in, PyTypeObject* type, PyObject* name) {
   auto found = in.classes_written.find(type);
   if (found != in.classes_written.end())

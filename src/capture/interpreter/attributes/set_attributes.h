@@ -14,4 +14,7 @@ Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name);
 /// As above, for that very class alone.
 Value* written_on_class(Interpreter& in, PyTypeObject* type, PyObject* name);
 
+/// Breaks where these are the names of a class that was written to: they do not tell of it yet.
+void refuse_written_class(Interpreter& in, PyObject* names);
+
 }  // namespace stator::capture

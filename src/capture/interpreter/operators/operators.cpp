@@ -58,15 +58,19 @@ constexpr UnaryRow kUnary[] = {
 };
 const UnaryRow& unary_row(pycompat::Op op) { return *std::ranges::find(kUnary, op, &UnaryRow::op); }
 
-/// What `+` and `*` say where one side is a sequence that has no use for the other.
+/// What `+` and `*` say where one side is a sequence that has no use for the other, as far as that is known here.
 void raise_for_sequence(Interpreter& in, int op, Value* a, Value* b) {
   PyTypeObject *left = in.type_of(a), *right = in.type_of(b);
   const std::string of = left->tp_name, other = right->tp_name;
   const bool joins = left == &PyTuple_Type || left == &PyUnicode_Type || (left == &PyList_Type && !is_in_place(op));
-  if (plain_form(op) == kAdd && joins)
+  if (plain_form(op) == kAdd && joins && !PyType_IsSubtype(right, left))
     in.raise(PyExc_TypeError, "can only concatenate " + of + " (not \"" + other + "\") to " + of);
   auto repeats = [](PyTypeObject* type) { return type->tp_as_sequence && type->tp_as_sequence->sq_repeat; };
-  if (plain_form(op) == kMultiply && (repeats(left) || repeats(right)))
+  auto counts = [](PyTypeObject* type) { return type->tp_as_number && type->tp_as_number->nb_index; };
+  if (plain_form(op) != kMultiply || counts(left) || counts(right)) return;
+  // The in-place form asks the right one only where the left one is of no class of the program's.
+  const bool asks_right = !is_in_place(op) || !left->tp_as_sequence;
+  if (repeats(left) || (asks_right && repeats(right)))
     in.raise(PyExc_TypeError, "can't multiply sequence by non-int of type '" + (repeats(left) ? other : of) + "'");
 }
 
@@ -103,7 +107,7 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
     if ((result = ask_sequence(a, method, b))) return result;
   if ((result = ask_sequence(b, row.reflected, a))) return result;
   raise_for_sequence(in, op, a, b);
-  // They have words of their own for it.
+  // Others have words of their own for it.
   for (Value* value : {a, b})
     if (in.type_of(value)->tp_as_sequence && in.type_of(value)->tp_as_sequence->sq_concat)
       throw Break{BreakId::raises, "unsupported operand types"};
@@ -114,7 +118,8 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
 
 Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_place) {
   PyObject* count = in.constant_of(times);
-  if (count && !PyType_Check(count) && !PyIndex_Check(count))
+  const bool is_sequence = count && Py_TYPE(count)->tp_as_sequence && Py_TYPE(count)->tp_as_sequence->sq_repeat;
+  if (count && !PyType_Check(count) && !PyIndex_Check(count) && !is_sequence)
     in.raise(PyExc_TypeError,
              std::string("can't multiply sequence by non-int of type '") + Py_TYPE(count)->tp_name + "'");
   if (!count || !PyLong_Check(count))
