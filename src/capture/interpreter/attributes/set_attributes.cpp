@@ -3,6 +3,7 @@
 
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/attributes/function_attributes.h"
+#include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/classes/stand_ins.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
@@ -36,9 +37,18 @@ bool call_property(Interpreter& in, PyObject* property, const char* part, std::v
   return true;
 }
 
-[[noreturn]] void refused_property(Interpreter& in, ObjectValue* object, PyObject* name, const char* what) {
-  in.raise(PyExc_AttributeError,
-           "property '" + text_of(name) + "' of '" + object->type->tp_name + "' object has no " + what);
+/// A property without the function that it is asked for. It tells so itself, in words that name it and the class.
+[[noreturn]] void refused_property(Interpreter& in, ObjectValue* object, PyObject* property, PyObject* value) {
+  static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
+  Ref instance = object->object;
+  if (!instance && native_base(object->type) == &PyBaseObject_Type && !_PyType_Lookup(object->type, finalizer)) {
+    Ref none = Ref::steal(PyTuple_New(0));
+    instance = Ref::steal(PyBaseObject_Type.tp_new(object->type, none.get(), nullptr));
+    PyErr_Clear();
+  }
+  if (!instance || PyProperty_Type.tp_descr_set(property, instance.get(), value) == 0)
+    throw Break{BreakId::raises, "a property that cannot be written"};
+  raise_current(in);
 }
 
 /// Whether instances have a place for an attribute that their class does not describe.
@@ -214,7 +224,7 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
   }
   PyTypeObject* kind = Py_TYPE(on_class);
   if (kind == &PyProperty_Type) {
-    if (!call_property(in, on_class, "fset", {object, to})) refused_property(in, object, name, "setter");
+    if (!call_property(in, on_class, "fset", {object, to})) refused_property(in, object, on_class, Py_None);
   } else if (is_exception_class(object->type) && (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)) {
     if (!set_exception_field(in, object, name, to))
       throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of an exception"};
@@ -252,7 +262,7 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   PyObject* on_class = _PyType_Lookup(object->type, name);
   if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class) != &PyMemberDescr_Type) {
     if (Py_TYPE(on_class) == &PyProperty_Type) {
-      if (!call_property(in, on_class, "fdel", {object})) refused_property(in, object, name, "deleter");
+      if (!call_property(in, on_class, "fdel", {object})) refused_property(in, object, on_class, nullptr);
     } else if (!call_descriptor(in, on_class, "__delete__", {object})) {
       throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "' through a descriptor"};
     }

@@ -327,3 +327,23 @@ def a_metaclass_is_written_to(x, n):
         pass
 
     return x * Made.extra, hasattr(Made(), "extra"), list(log)
+
+
+@program((f(2), 1), (f(2), 2), (f(2), 2))
+def properties_that_refuse(x, n):
+    class Made:
+        fixed = property(lambda self: n)
+        other = fixed
+
+    Made.late = property(lambda self: n)
+    made, found = Made(), []
+    for name in ("fixed", "other", "late"):
+        try:
+            setattr(made, name, 3)
+        except AttributeError as error:
+            found.append(str(error))
+        try:
+            delattr(made, name)
+        except AttributeError as error:
+            found.append(str(error))
+    return x * made.late, found
