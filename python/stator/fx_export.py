@@ -83,6 +83,21 @@ def plain_number(number: torch.Tensor | float) -> Any:
     return number.item() if isinstance(number, torch.Tensor) else number
 
 
+def set_data(tensor: torch.Tensor, data: torch.Tensor) -> None:
+    """`tensor.data = data`. Who traces a graph by way of a mode follows `set_`, and nothing else that does it."""
+    if torch._C._len_torch_dispatch_stack() == 0:
+        tensor.data = data
+        return
+    with torch.no_grad():
+        tensor.set_(data)
+
+
+has_side_effect(set_data)
+
+# Operators that are exported as something else than themselves.
+_FORMS = {torch.ops.aten.set_data.default: set_data}
+
+
 def export_graph(graph: _C.Graph) -> ExportedGraphModule:
     return _Exporter(graph).run()
 
@@ -123,7 +138,7 @@ class _Exporter:
             first = next((v for v in results if isinstance(v, _C.Value)), None) if len(results) == 1 else None
             node = self.graph.create_node(
                 "call_function",
-                target,
+                _FORMS.get(target, target),
                 tuple(self.operand(arg, declared[i].name in numbers) for i, arg in enumerate(args)),
                 {key: self.operand(value, key in numbers) for key, value in kwargs.items()},
                 name=None if first is None or first in self.env else re.sub(r"\W", "_", self.names[first]),

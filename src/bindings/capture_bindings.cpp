@@ -11,6 +11,7 @@
 #include "capture/guards/break_policy.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/known_types.h"
+#include "capture/pycompat/hidden.h"
 #include "compile/compiled_function.h"
 #include "compile/debug_folder.h"
 #include "compile/frame_compiler.h"
@@ -250,6 +251,16 @@ PyObject* call_unrecorded(PyObject*, PyObject* callable) {
   return result;
 }
 
+/// A function of functools.lru_cache on a tuple of positional and a dict of named arguments; what else is given is what
+/// its body would give.
+PyObject* call_cached_function(PyObject*, PyObject* args) {
+  PyObject *function, *positional, *keywords, *result = nullptr;
+  if (!PyArg_ParseTuple(args, "OO!O!|O", &function, &PyTuple_Type, &positional, &PyDict_Type, &keywords, &result))
+    return nullptr;
+  if (!result) return PyObject_Call(function, positional, keywords);
+  return stator_fill_cache(function, result, positional, keywords);
+}
+
 PyMethodDef methods[] = {
     {"set_error_types", set_error_types, METH_VARARGS, nullptr},
     {"reset", reset, METH_NOARGS, nullptr},
@@ -264,6 +275,7 @@ PyMethodDef methods[] = {
     {"set_capture_log", set_log, METH_O, nullptr},
     {"set_failure_recorder", set_recorder, METH_O, nullptr},
     {"set_debug_folder", set_folder_opener, METH_O, nullptr},
+    {"call_cached", call_cached_function, METH_VARARGS, nullptr},
     {"set_backward_caller", set_backward_caller, METH_O, nullptr},
     {"enter_block", enter_block_of, METH_O, nullptr},
     {"leave_block", leave_block_of, METH_NOARGS, nullptr},

@@ -325,6 +325,7 @@ std::shared_ptr<Entry> compile_frame(const Start& place, const CompileRequest& r
     if (request.compiler) quiet.reset();
     plan->graph = request.compiler ? backend_call(w.graph, example_inputs, request) : make_native_runner(w.graph);
     if (!plan->graph) return nullptr;
+    plan->graph->refuses_warnings = w.interpreter->torch.recorded_silently;
     if (exported && !Ref::steal(PyObject_CallOneArg(request.guards->exported.get(), exported.get()))) return nullptr;
   }
   drop_fakes(*w.graph);

@@ -19,6 +19,8 @@ class GraphRunner {
   /// False with a Python error set when an operator raised; `undone` then says whether it left no trace.
   virtual bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const = 0;
   size_t output_count() const { return outputs_; }
+  /// A run that would give a warning fails instead, if it can be undone.
+  bool refuses_warnings = false;
 
  private:
   size_t outputs_;

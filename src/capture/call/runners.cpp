@@ -1,6 +1,7 @@
 #include "capture/call/runners.h"
 
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -22,10 +23,24 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+/// Keeps warnings, to be given later or not at all.
+class KeptWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override { kept_.push_back(warning); }
+  bool empty() const { return kept_.empty(); }
+  void give() const {
+    for (const c10::Warning& warning : kept_) c10::warn(warning);
+  }
+
+ private:
+  std::vector<c10::Warning> kept_;
+};
+
 class NativeRunner final : public GraphRunner {
  public:
   explicit NativeRunner(std::shared_ptr<const graph::Graph> graph)
       : GraphRunner(graph->outputs.size()),
+        nodes_(static_cast<uint32_t>(graph->nodes.size())),
         rewind_(*graph),
         executable_(backend::compile_reference(std::move(graph))) {}
 
@@ -38,11 +53,19 @@ class NativeRunner final : public GraphRunner {
     {
       WithoutGil released;
       backend::Rewind::Saved saved = rewind_.save(inputs);
+      KeptWarnings kept;
       try {
+        std::optional<c10::WarningUtils::WarningHandlerGuard> silent;
+        if (refuses_warnings) silent.emplace(&kept);
         results = executable_->run(std::move(inputs));
       } catch (...) {
         undone = rewind_.restore(saved, backend::failed_node());
         throw;
+      }
+      if (!kept.empty()) {
+        undone = rewind_.restore(saved, nodes_);
+        TORCH_CHECK(!undone, "a warning where the program has changed what becomes of warnings");
+        kept.give();
       }
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -54,6 +77,7 @@ class NativeRunner final : public GraphRunner {
   }
 
  private:
+  uint32_t nodes_;
   backend::Rewind rewind_;
   std::unique_ptr<backend::Executable> executable_;
 };

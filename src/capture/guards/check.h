@@ -88,7 +88,7 @@ inline bool run_checks(Check* check, Check* end, CheckRun& run) {
 }
 
 /// Tables by kind have this many rows.
-inline constexpr size_t kLoadKinds = static_cast<size_t>(SourceKind::FunctionMode) + 1;
+inline constexpr size_t kLoadKinds = static_cast<size_t>(SourceKind::Cached) + 1;
 inline constexpr size_t kFactKinds = 0
 #define STATOR_GUARD(name, invariant) +1
 #include "capture/values/guard_kinds.def"

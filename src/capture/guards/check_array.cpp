@@ -80,6 +80,7 @@ struct CheckArray::Builder {
       case SourceKind::Attribute:
       case SourceKind::CellContents:
       case SourceKind::Gradient:
+      case SourceKind::Cached:
         return true;
       case SourceKind::DictItem:
         return !has_fact(s->parent, FactKind::Keys);
@@ -128,7 +129,8 @@ struct CheckArray::Builder {
     check.from = s->parent ? s->parent->slot : 0;
     check.count = s->index;
     check.object = s->key.get();
-    if (s->key) check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+    if (s->key && s->kind != SourceKind::Cached)
+      check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
     if (s->kind == SourceKind::InstanceDict && has_known_identity(s->parent)) {
       if (PyObject** place = _PyObject_GetDictPtr(s->parent->object.get())) {
         check.fn = load_placed_dict;
@@ -206,7 +208,10 @@ struct CheckArray::Builder {
 
   /// Literals stay strong; what can be watched is watched; the rest (no weak references, no cycles) stays strong.
   void watch(Ref& object) {
-    if (object && !is_literal(object.get()) && array.watch(object.get())) object = Ref();
+    if (!object || is_literal(object.get())) return;
+    // The class keeps the descriptors of its fields; that it is unchanged is guarded too.
+    auto* owner = reinterpret_cast<PyObject*>(class_of_field(object.get()));
+    if (array.watch(owner ? owner : object.get())) object = Ref();
   }
 
   void release(Source* s) {

@@ -6,6 +6,7 @@
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/evaluation.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/hidden.h"
 #include "capture/pycompat/objects.h"
 
 namespace stator::capture {
@@ -114,7 +115,7 @@ int load_bound_self(Check& c, CheckRun& run) {
 int load_gradient(Check& c, CheckRun& run) { return (run.slots[c.slot] = gradient_of(run.slots[c.from])) ? 1 : 0; }
 
 int load_referent(Check& c, CheckRun& run) {
-  if (!PyWeakref_CheckRefExact(run.slots[c.from])) return 0;
+  if (!PyWeakref_CheckRefExact(run.slots[c.from]) && !PyWeakref_CheckProxy(run.slots[c.from])) return 0;
   run.slots[c.slot] = PyWeakref_GET_OBJECT(run.slots[c.from]);
   return 1;
 }
@@ -163,6 +164,21 @@ int load_iterated(Check& c, CheckRun& run) {
   return 1;
 }
 int load_function_mode(Check& c, CheckRun& run) { return (run.slots[c.slot] = function_mode_at(c.count)) ? 1 : 0; }
+
+int load_proxied(Check& c, CheckRun& run) {
+  PyObject* proxy = run.slots[c.from];
+  return Py_TYPE(proxy) == &PyDictProxy_Type && (run.slots[c.slot] = pycompat::proxied_mapping(proxy)) ? 1 : 0;
+}
+
+// The class of the parent is guarded.
+int load_thread_dict(Check& c, CheckRun& run) {
+  return (run.slots[c.slot] = stator_thread_dict(run.slots[c.from])) ? 1 : 0;
+}
+
+int load_cached(Check& c, CheckRun& run) {
+  run.slots[c.slot] = stator_cached(run.slots[c.from], c.object);
+  return run.slots[c.slot] ? 1 : 0;
+}
 
 int load_type(Check& c, CheckRun& run) {
   run.slots[c.slot] = reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.from]));
@@ -309,6 +325,22 @@ int check_exhausted(Check& c, CheckRun& run) {
 
 int check_abc_token(Check& c, CheckRun&) { return abc_token() == static_cast<int64_t>(c.number); }
 
+int check_not_cached(Check& c, CheckRun& run) {
+  return !stator_cached(run.slots[c.slot], c.object);
+}
+
+/// C functions that look at the state of a process or thread.
+Ref ask(PyObject* function, PyObject* arguments) {
+  Ref answer = Ref::steal(arguments ? PyObject_CallObject(function, arguments) : PyObject_CallNoArgs(function));
+  PyErr_Clear();
+  return answer;
+}
+
+int check_answers(Check& c, CheckRun& run) {
+  Ref answer = ask(run.slots[c.slot], c.extra);
+  return answer && literal_equal(answer.get(), c.object);
+}
+
 // ---- readable forms
 
 std::string expected_object(const Fact& fact) { return short_repr(fact.object.get()); }
@@ -367,6 +399,13 @@ std::string describe_exhausted(const Fact& fact) { return "has " + std::to_strin
 std::string saw_exhausted(const Fact&, PyObject*) { return "more"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
 
+std::string describe_not_cached(const Fact& fact) { return "keeps nothing for " + expected_object(fact); }
+std::string describe_answers(const Fact& fact) { return "gives " + expected_object(fact); }
+std::string saw_answer(const Fact& fact, PyObject* object) {
+  Ref answer = object ? ask(object, fact.extra.get()) : Ref();
+  return answer ? short_repr(answer.get()) : "an error";
+}
+
 constexpr FactRow kFacts[] = {
     /* Identity */ {check_identity, describe_identity, saw_object},
     /* Equals */ {check_equals, describe_equals, saw_object},
@@ -394,6 +433,8 @@ constexpr FactRow kFacts[] = {
     /* Distinct */ {check_distinct, describe_distinct, saw_object},
     /* Exhausted */ {check_exhausted, describe_exhausted, saw_exhausted},
     /* AbcToken */ {check_abc_token, describe_abc, saw_object},
+    /* NotCached */ {check_not_cached, describe_not_cached, saw_type},
+    /* Answers */ {check_answers, describe_answers, saw_answer},
 };
 
 constexpr bool kInvariant[] = {
@@ -426,6 +467,9 @@ constexpr CheckFn kLoads[] = {
     /* Asked */ load_asked,
     /* Iterated */ load_iterated,
     /* FunctionMode */ load_function_mode,
+    /* Proxied */ load_proxied,
+    /* ThreadDict */ load_thread_dict,
+    /* Cached */ load_cached,
 };
 static_assert(std::size(kLoads) == kLoadKinds);
 

@@ -27,6 +27,12 @@ int64_t abc_token();
 /// What decides, besides the elements and their order, where a set puts new ones.
 int64_t set_layout(PyObject* set);
 
+/// The class that the descriptor of a field or slot of a class belongs to; null for anything else.
+inline PyTypeObject* class_of_field(PyObject* object) {
+  const bool is_one = Py_TYPE(object) == &PyGetSetDescr_Type || Py_TYPE(object) == &PyMemberDescr_Type;
+  return is_one ? reinterpret_cast<PyDescrObject*>(object)->d_type : nullptr;
+}
+
 /// repr cut to a readable length; never raises. Where the repr would be code of the program: what kind of object it is.
 std::string short_repr(PyObject* object);
 

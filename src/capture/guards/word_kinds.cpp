@@ -262,6 +262,9 @@ constexpr WordsFn kLoads[] = {
     /* Asked */ no_words,
     /* Iterated */ no_words,
     /* FunctionMode */ no_words,
+    /* Proxied */ no_words,
+    /* ThreadDict */ no_words,
+    /* Cached */ late_words,
 };
 
 constexpr WordsFn kFacts[] = {
@@ -291,6 +294,8 @@ constexpr WordsFn kFacts[] = {
     /* Distinct */ distinct_words,
     /* Exhausted */ no_words,
     /* AbcToken */ abc_token_words,
+    /* NotCached */ no_words,
+    /* Answers */ no_words,
 };
 static_assert(std::size(kLoads) == kLoadKinds && std::size(kFacts) == kFactKinds);
 

@@ -189,6 +189,8 @@ class Interpreter {
   DictValue* dict();
   /// The value of an outside object. Mutable objects and tensors are one value however they are reached.
   Value* wrap(PyObject* object, Source* source);
+  /// Whether a value stands for this outside object.
+  bool has_seen(PyObject* object) const { return by_object_.contains(object); }
   /// A value for an object that torch or a pure function returned during capture.
   Value* wrap_result(PyObject* object);
 
@@ -345,6 +347,15 @@ class Interpreter {
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, Value*>>> globals_written;
   /// Data that the program wrote to classes, newest first.
   std::unordered_map<PyTypeObject*, std::vector<std::pair<PyObject*, Value*>>> classes_written;
+  /// What the program put into caches of functools.
+  struct CacheFill {
+    PyObject* function;
+    Ref key;
+    Value* result;
+  };
+  std::vector<CacheFill> cache_fills;
+  /// Weak references that the program made, by what they refer to: there is one for all who ask.
+  std::unordered_map<const Value*, ObjectValue*> weak_references;
   /// Classes and descriptors that the program made, and what stands for its values in them.
   Prototypes prototypes;
   std::vector<GeneratorValue*> generators;            // all that the program made

@@ -60,6 +60,23 @@ static bool is_per_call(const Source* source) {
   }
 }
 
+/// Descriptors that the language makes out of functions: nobody can watch whether one lives, and a guard that held it
+/// would hold its class. What such a thing does, its parts do.
+static bool guard_parts(Interpreter& in, PyObject* object, Source* source) {
+  static const std::vector<const char*> property = {"fget", "fset", "fdel"}, wrapper = {"__func__"};
+  PyTypeObject* type = Py_TYPE(object);
+  const bool is_wrapper = type == &PyStaticMethod_Type || type == &PyClassMethod_Type;
+  if (source->kind == SourceKind::Pinned || (type != &PyProperty_Type && !is_wrapper)) return false;
+  in.guard_type(source, type);
+  for (const char* name : is_wrapper ? wrapper : property) {
+    Ref key = Ref::steal(PyUnicode_InternFromString(name));
+    Ref part = Ref::steal(PyObject_GenericGetAttr(object, key.get()));
+    in.guard(in.sources().child(source, SourceKind::Attribute, kClassField, key.get(), part.get()), FactKind::Identity,
+             part.get());
+  }
+  return true;
+}
+
 Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
   auto from_outside = [&](auto* value) {
@@ -100,13 +117,12 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   }
 
   if (type == &PyDictProxy_Type) {
-    // It shows one mapping as long as it lives.
     PyObject* mapping = pycompat::proxied_mapping(object);
     refuse_written_class(*this, mapping);
-    guard(source, FactKind::Identity, object);
+    guard_type(source, type);
     auto* proxy = arena.make<ObjectValue>(type);
     proxy->object = Ref::borrow(object);
-    proxy->base = wrap(mapping, sources_->pinned(mapping, source->describe().c_str()));
+    proxy->base = wrap(mapping, sources_->child(source, SourceKind::Proxied, 0, nullptr, mapping));
     return from_outside(proxy);
   }
 
@@ -144,7 +160,9 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   }
 
   if (is_known_by_identity(object)) {
-    guard(source, FactKind::Identity, object);
+    if (!guard_parts(*this, object, source)) guard(source, FactKind::Identity, object);
+    // The class keeps a field's descriptor, as long as it is what it is.
+    if (PyTypeObject* owner = class_of_field(object)) guard_class(owner);
     auto* known = arena.make<ConstantValue>(Ref::borrow(object), false);
     known->guarded = true;
     return from_outside(known);

@@ -73,6 +73,7 @@ Source* SourceTree::child(Source* parent, SourceKind kind, int32_t index, PyObje
 void SourceTree::add_fact(Source* source, Fact fact) {
   for (const Fact& known : source->facts)
     if (known.kind == fact.kind && known.number == fact.number && known.other == fact.other &&
+        known.extra.get() == fact.extra.get() &&
         (known.object.get() == fact.object.get() || same_key(known.object.get(), fact.object.get())))
       return;
   source->facts.push_back(std::move(fact));
@@ -123,7 +124,8 @@ std::string Source::describe() const {
     case SourceKind::InstanceDict:
       return parent->describe();
     case SourceKind::DictItem:
-      if (parent->kind == SourceKind::InstanceDict) return parent->describe() + "." + shown_key(false);
+      if (parent->kind == SourceKind::InstanceDict || parent->kind == SourceKind::ThreadDict)
+        return parent->describe() + "." + shown_key(false);
       if (parent->kind == SourceKind::Pinned) return shown_key(false);
       if (std::string member = describe_member(this); !member.empty()) return member;
       return parent->describe() + "[" + shown_key(true) + "]";
@@ -162,6 +164,11 @@ std::string Source::describe() const {
       return parent->describe() + ".iterated";
     case SourceKind::FunctionMode:
       return "<torch-function mode " + std::to_string(index) + ">";
+    case SourceKind::Proxied:
+    case SourceKind::ThreadDict:
+      return parent->describe();
+    case SourceKind::Cached:
+      return parent->describe() + ".cached[" + shown_key(true) + "]";
   }
   return "?";
 }

@@ -35,6 +35,9 @@ enum class SourceKind : uint8_t {
   Asked,          // iterator `index` of those that the parent enumerate or zip asks
   Iterated,       // the list or dict that the parent iterator goes over
   FunctionMode,   // the thread's torch-function mode number `index`, from the outermost
+  Proxied,        // the mapping that the parent mappingproxy shows
+  ThreadDict,     // attributes of the parent threading.local in the thread that runs
+  Cached,         // what the parent, a function of functools.lru_cache, keeps under `key`
 };
 
 /// `index` of an Attribute source: an attribute of the instance itself, or a field that its class describes.

@@ -121,6 +121,7 @@ struct DictValue final : Value {
   PyTypeObject* type;  // dict, OrderedDict or defaultdict
   Ref outside;
   Value* default_factory = nullptr;
+  DictValue* own = nullptr;  // attributes that the program gave to an OrderedDict
   bool mutated = false;
   bool is_globals = false;  // globals of a module: what is stored there goes the way of global names
   explicit DictValue(PyTypeObject* t) : Value(kKind), type(t) {}

@@ -249,3 +249,27 @@ def test_numbers_out_of_tensors_in_a_graph_that_was_looked_into():
             assert torch.equal(mine, theirs)
             if isinstance(expected, tuple):
                 assert [type(e) for e in expected] == [type(g) for g in given]
+
+
+def _through_modes(gm, example_inputs):
+    from functorch.compile import nop
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    return aot_module_simplified(gm, example_inputs, fw_compiler=nop)
+
+
+@pytest.mark.parametrize("backend", [_through_modes, "eager"])
+def test_data_of_another_shape(backend):
+    def give(a, b):
+        before = a[:1] + 0
+        a.data = b.t()
+        return before, a * 2
+
+    def run(fn):
+        a, b = torch.arange(6.0).reshape(2, 3), torch.arange(8.0).reshape(2, 4)
+        results = fn(a, b)
+        return results, a.shape, a.stride(), a.tolist(), a.data_ptr() == b.data_ptr()
+
+    expected, seen = run(give), run(stator.compile(give, backend=backend, fullgraph=True))
+    assert seen[1:] == expected[1:]
+    assert all(torch.equal(x, y) for x, y in zip(seen[0], expected[0], strict=True))

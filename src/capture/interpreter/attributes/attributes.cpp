@@ -4,6 +4,7 @@
 #include "capture/interpreter/attributes/class_attributes.h"
 #include "capture/interpreter/attributes/function_attributes.h"
 #include "capture/interpreter/attributes/set_attributes.h"
+#include "capture/interpreter/attributes/thread_locals.h"
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/exceptions.h"
@@ -12,6 +13,7 @@
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/interpreter/weak_references.h"
 #include "capture/pycompat/facts.h"
 
 #include <structmember.h>
@@ -74,13 +76,22 @@ bool is_attribute_error(Interpreter& in, const Raise& raised) {
   return is_exception(in, raised.exception, PyExc_AttributeError);
 }
 
+/// Whether a class's `__getattribute__` is the ordinary lookup, by whatever class in C it is shown.
+bool is_ordinary(PyObject* reader) {
+  return reader && Py_TYPE(reader) == &PyWrapperDescr_Type &&
+         reinterpret_cast<PyWrapperDescrObject*>(reader)->d_wrapped ==
+             reinterpret_cast<void*>(PyObject_GenericGetAttr);
+}
+
 /// `__getattribute__` of the class, or the ordinary lookup.
 Value* ordinary_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  static PyObject* const object_getattribute = known_object("builtins.object.__getattribute__");
   PyTypeObject* type = object->type;
   PyObject* reader = _PyType_Lookup(type, getattribute);
-  if (reader == object_getattribute || type->tp_getattro == PyObject_GenericGetAttr)
+  static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
+  const bool is_local = opens_thread_dict(in, object, reader);
+  if (is_local && PyUnicode_Compare(name, dict_name) == 0) return object->own;
+  if (is_local || is_ordinary(reader) || type->tp_getattro == PyObject_GenericGetAttr)
     return generic_attr(in, object, name);
   if (!PyFunction_Check(reader)) unknown_attribute(type, name, "its class has its own __getattribute__");
   return in.call(in.bind_descriptor(reader, type, object, getattribute), arguments({in.constant(name)}));
@@ -167,11 +178,7 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
   static PyObject* const shown = PyUnicode_InternFromString("mapping");
-  if (auto* view = as<ViewValue>(value); view && PyUnicode_Compare(name, shown) == 0) {
-    auto* proxy = in.arena.make<ObjectValue>(&PyDictProxy_Type);
-    proxy->base = view->dict;
-    return proxy;
-  }
+  if (auto* view = as<ViewValue>(value); view && PyUnicode_Compare(name, shown) == 0) return make_proxy(in, view->dict);
   if (value->kind == Kind::Opaque && !(on_class && model_of(on_class)))
     unknown_attribute(type, name, "of an object that is made when the plan ends");
   if (auto* dict = as<DictValue>(value);
@@ -197,7 +204,9 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
     PyErr_Clear();
     if (at && PyLong_CheckExact(at.get())) return in.item(sequence, PyLong_AsSize_t(at.get()));
   }
-  // An OrderedDict may have attributes. (To write one is left to the program.)
+  // An OrderedDict may have attributes.
+  if (auto* dict = as<DictValue>(value); dict && dict->own)
+    if (Value* written = in.dict_get(dict->own, in.constant(name))) return written;
   if (value->source && type->tp_dictoffset != 0 && !(on_class && is_data_descriptor(on_class)))
     if (Value* own = held_attribute(in, value->source->object.get(), value->source, name)) return own;
   if (!on_class) return nullptr;
@@ -380,6 +389,7 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
 }
 
 Value* Interpreter::find_attr(Value* value, PyObject* name) {
+  value = unproxied(*this, value);
   switch (value->kind) {
     case Kind::Tensor:
       return tensor_attribute(*this, static_cast<TensorValue*>(value), name);

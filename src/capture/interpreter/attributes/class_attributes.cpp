@@ -5,6 +5,7 @@
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/attributes/set_attributes.h"
 #include "capture/interpreter/classes/classes.h"
+#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
@@ -114,18 +115,17 @@ Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
       unknown_attribute(type, name, "of a class that was changed");
     if (is_literal(found.get()) || is_known_by_identity(found.get())) return in.constant(std::move(found));
     if (PyTuple_CheckExact(found.get())) return in.wrap_result(found.get());
-    // A new one each time: what it shows is the class's own, and lives as long as that.
-    if (Py_TYPE(found.get()) == &PyDictProxy_Type && !prototype) {
-      PyObject* names = pycompat::proxied_mapping(found.get());
-      auto* proxy = in.arena.make<ObjectValue>(&PyDictProxy_Type);
-      refuse_written_class(in, names);
-      proxy->base = in.wrap(names, in.sources().pinned(names, text_of(name).c_str()));
-      return proxy;
+    // Names and annotations belong to the class, whose version is guarded; a proxy of the names is made for each reader.
+    const bool is_proxy = Py_TYPE(found.get()) == &PyDictProxy_Type;
+    if (is_proxy) {
+      found = Ref::borrow(pycompat::proxied_mapping(found.get()));
+      refuse_written_class(in, found.get());
     }
     if (prototype) in.prototypes.own(found);
-    // Proxies and annotations belong to the class, whose version is guarded.
-    if (Py_TYPE(found.get()) == &PyDictProxy_Type || PyDict_CheckExact(found.get()))
-      return in.wrap(found.get(), in.sources().pinned(found.get(), text_of(name).c_str()));
+    if (PyDict_CheckExact(found.get())) {
+      Value* dict = in.wrap(found.get(), in.sources().pinned(found.get(), text_of(name).c_str()));
+      return is_proxy ? make_proxy(in, dict) : dict;
+    }
     unknown_attribute(type, name, "an attribute of the class object itself");
   }
   if (Value* written = written_class_attr(in, type, name)) return written;

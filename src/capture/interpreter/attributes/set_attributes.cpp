@@ -3,6 +3,7 @@
 
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/attributes/function_attributes.h"
+#include "capture/interpreter/attributes/thread_locals.h"
 #include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/classes/stand_ins.h"
 #include "capture/interpreter/exceptions.h"
@@ -10,6 +11,7 @@
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/names.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/interpreter/weak_references.h"
 #include "capture/pycompat/facts.h"
 
 #include <structmember.h>
@@ -53,6 +55,7 @@ bool call_property(Interpreter& in, PyObject* property, const char* part, std::v
 
 /// Whether instances have a place for an attribute that their class does not describe.
 bool has_dict(ObjectValue* object) {
+  if (object->object && object->own) return true;
   if (object->object) return _PyObject_GetDictPtr(object->object.get()) || object->type->tp_dictoffset;
   return object->type->tp_dictoffset != 0 || (object->type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
@@ -106,6 +109,19 @@ bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, 
   return *in.length_of(in.wrap(hooks, in.sources().pinned(hooks, "_global_module_registration_hooks"))) == 0;
 }
 
+/// An attribute of an OrderedDict; false where its class has another say.
+bool set_dict_attr(Interpreter& in, DictValue* dict, PyObject* name, Value* to) {
+  if (dict->type != ordered_dict_type() || _PyType_Lookup(dict->type, name)) return false;
+  in.refuse_frozen(dict);
+  ConstantValue* key = in.constant(name);
+  if (!dict->own) dict->own = in.dict();
+  if (dict->outside && !in.dict_get(dict->own, key)) in.let_go(held_now(dict->outside.get(), name).get());
+  in.dict_set(dict->own, key, to);
+  ++in.mutations;
+  if (dict->outside) in.effects.push_back({EffectKind::SetAttr, dict, key, to});
+  return true;
+}
+
 enum class Stored : uint8_t { Member, Plain, No };
 
 /// What nn.Module.__setattr__ does on an outside module in most cases: a buffer is stored, or a submodule that stands
@@ -149,9 +165,7 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
   bool data = to->kind != Kind::Object && !is_descriptor(in.type_of(to)) &&
               !(present && is_descriptor(Py_TYPE(present))) && text_of(name).rfind("__", 0) != 0;
   if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
-  for (const Source* root : in.sources().roots())
-    if (root->kind == SourceKind::Pinned && root->object.get() == type->tp_dict)
-      throw Break{BreakId::mutation, "a class that was looked through is written to"};
+  if (in.has_seen(type->tp_dict)) throw Break{BreakId::mutation, "a class that was looked through is written to"};
   ConstantValue* key = in.constant(name);
   auto& written = in.classes_written[type];
   written.insert(written.begin(), {key->object.get(), to});
@@ -186,6 +200,7 @@ Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
 void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
   static PyObject* const module_setattr = known_object("torch.nn.Module.__setattr__");
+  value = unproxied(*this, value);
   if (auto* function = as<FunctionValue>(value)) return set_function_attr(*this, function, name, to);
   if (auto* tensor = as<TensorValue>(value)) return set_tensor_attribute(*this, tensor, name, to);
   if (auto* constant = as<ConstantValue>(value);
@@ -193,6 +208,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
     return store_global(*this, PyModule_GetDict(constant_of(constant)), name, to);
   if (auto* constant = as<ConstantValue>(value); constant && PyType_Check(constant->object.get()))
     return set_class_attr(*this, reinterpret_cast<PyTypeObject*>(constant_of(constant)), name, to);
+  if (auto* dict = as<DictValue>(value); dict && set_dict_attr(*this, dict, name, to)) return;
   auto* object = as<ObjectValue>(value);
   if (!object)
     throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
@@ -203,7 +219,8 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   if (stored == Stored::Member) return;
   if (stored == Stored::No) {
     static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
-    if (writer == object_setattr) return plain_set_attr(*this, object, name, to);
+    if (writer == object_setattr || opens_thread_dict(*this, object, writer))
+      return plain_set_attr(*this, object, name, to);
     if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
     call(bind_descriptor(writer, object->type, object, setattr), arguments({constant(name), to}));
     return;
@@ -240,6 +257,7 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
 void Interpreter::del_attr(Value* value, PyObject* name) {
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
   static PyObject* const module_delattr = known_object("torch.nn.Module.__delattr__");
+  value = unproxied(*this, value);
   auto* object = as<ObjectValue>(value);
   auto* known = as<ConstantValue>(value);
   Prototype* prototype = known ? prototypes.find(known->object.get()) : nullptr;
@@ -251,7 +269,8 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
   PyObject* deleter = _PyType_Lookup(object->type, delattr);
   if (object->type->tp_setattro == PyObject_GenericSetAttr) return plain_del_attr(*this, object, name);
   static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
-  if (deleter == object_delattr) return plain_del_attr(*this, object, name);
+  if (deleter == object_delattr || opens_thread_dict(*this, object, deleter))
+    return plain_del_attr(*this, object, name);
   if (!PyFunction_Check(deleter) || (deleter == module_delattr && object->object))
     throw Break{BreakId::mutation, "a class with its own __delattr__"};
   call(bind_descriptor(deleter, object->type, object, delattr), arguments({constant(name)}));

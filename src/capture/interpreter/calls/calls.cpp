@@ -3,6 +3,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/calls/allowed.h"
+#include "capture/interpreter/calls/cached_functions.h"
 #include "capture/interpreter/calls/known_code.h"
 #include "capture/interpreter/calls/misfits.h"
 #include "capture/interpreter/calls/slots.h"
@@ -15,6 +16,7 @@
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/interpreter/weak_references.h"
 #include "capture/pycompat/objects.h"
 
 namespace stator::capture {
@@ -142,25 +144,6 @@ Value* call_partial(Interpreter& in, ObjectValue* partial, CallArgs args) {
   return in.call(part(func), std::move(all));
 }
 
-/// functools.lru_cache: a literal result is found by running the body, and the plan makes the call for the cache's
-/// sake. Any other result is one object for all calls, which only the cache has.
-Value* call_cached(Interpreter& in, ConstantValue* callee, CallArgs args) {
-  Ref wrapped = Ref::steal(PyObject_GetAttrString(callee->object.get(), "__wrapped__"));
-  size_t nodes = in.torch.node_count(), effects = in.effects.size(), mutations = in.mutations;
-  Value* result = in.call(in.wrap(wrapped.get(), in.sources().pinned(wrapped.get(), "__wrapped__")), args);
-  bool quiet = in.torch.node_count() == nodes && in.mutations == mutations;
-  // Calls of cached functions inside it are made by its own call.
-  for (size_t i = effects; i < in.effects.size(); ++i) {
-    auto* target = as<ConstantValue>(in.effects[i].target);
-    quiet = quiet && target && Py_TYPE(target->object.get()) == lru_cache_type();
-  }
-  if (!quiet || result->kind != Kind::Constant || !args.keywords.empty())
-    throw Break{BreakId::unknown_call, "a cached function: " + name_of(wrapped.get())};
-  in.effects.resize(effects);
-  in.replay_method(callee, "__call__", args.positional);
-  return result;
-}
-
 /// torch.jit.script keeps the Python function that it read: that is what runs. Where a script would turn an int into a
 /// float the two differ.
 Value* call_scripted(Interpreter& in, ObjectValue* scripted, CallArgs args) {
@@ -211,6 +194,18 @@ Value* call_alias(Interpreter& in, PyObject* alias, CallArgs args) {
   return made;
 }
 
+/// A question about the process or thread: the answer is a literal, and holds where a guard gets the same.
+Value* ask_again(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  LiteralArgs given = literal_args(in, args);
+  if (!given.positional || given.keywords) throw Break{BreakId::unknown_call, name_of(callable)};
+  Ref answer = Ref::steal(PyObject_CallObject(callable, given.positional.get()));
+  if (!answer) raise_current(in);
+  if (!is_literal(answer.get())) throw Break{BreakId::unknown_call, name_of(callable) + " gives no literal"};
+  in.sources().add_fact(in.sources().pinned(callable, name_of(callable).c_str()),
+                        Fact{FactKind::Answers, answer, given.positional, 0, in.user_line()});
+  return in.constant(std::move(answer));
+}
+
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
   if (may_be_overridden(in, args) && is_overridable(callable) && is_overridden(in, args))
@@ -243,6 +238,8 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
     }
     case CallableKind::Pure:
       return call_literal(in, callable, args);
+    case CallableKind::Asked:
+      return ask_again(in, callable, args);
     case CallableKind::Unknown:
       break;
   }
@@ -310,6 +307,7 @@ static Value* substitute_of(Interpreter& in, Value* callee) {
 Value* Interpreter::call(Value* callee, CallArgs args) {
   // Only a call whose result is the instruction's own is handed on; every other call stands below unknown code.
   Continuation how = std::exchange(continuation, Continuation::Opaque);
+  callee = unproxied(*this, callee);
   // A break in the substitute is one of the call, which is then that of the original.
   if (Value* substitute = substitute_of(*this, callee)) return call(substitute, std::move(args));
   switch (callee->kind) {

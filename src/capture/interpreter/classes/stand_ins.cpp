@@ -314,9 +314,12 @@ Prototype& make_by_statement(Interpreter& in, Ref metaclass, const Statement& st
 
 void change_prototype(Interpreter& in, Prototype& prototype, Ref callable, const CallArgs& rest) {
   auto* type = prototype.object.as<PyTypeObject>();
-  for (const Source* root : in.sources().roots())
-    if (root->kind == SourceKind::Pinned && root->object.get() == type->tp_dict)
-      throw Break{BreakId::mutation, "a class that was looked through is changed"};
+  // What was known of its names is looked up anew.
+  if (auto* names = in.has_seen(type->tp_dict) ? as<DictValue>(in.wrap(type->tp_dict, nullptr)) : nullptr) {
+    names->entries.clear();
+    names->index.clear();
+    names->live = 0;
+  }
   refresh_stand_ins(in, type);
   Objects given = held_by(type);
   std::vector<Ref> before;

@@ -4,6 +4,7 @@
 #include "capture/interpreter/containers/merging.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/names.h"
+#include "capture/interpreter/weak_references.h"
 
 namespace stator::capture {
 namespace {
@@ -168,7 +169,8 @@ Value* dict_take(Interpreter& in, DictValue* dict, Value* key) {
 DictValue* Interpreter::dict_part(Value* value) {
   if (auto* dict = as<DictValue>(value)) return dict;
   if (auto* object = as<ObjectValue>(value)) {
-    if (object->type == &PyDictProxy_Type) return nullptr;  // what it shows is no part of it
+    // What they show, or refer to, is no part of them.
+    if (object->type == &PyDictProxy_Type || is_made_weak(object)) return nullptr;
     if (!object->base && object->object && PyDict_Check(object->object.get())) {
       // The instance's own dict storage, read like a dict.
       auto* dict = arena.make<DictValue>(PyODict_Check(object->object.get()) ? &PyODict_Type : &PyDict_Type);
@@ -210,6 +212,12 @@ Value* missing_item(Interpreter& in, DictValue* dict, Value* key) {
   in.dict_set(dict, key, made);
   in.mutated(dict);
   return made;
+}
+
+Value* make_proxy(Interpreter& in, Value* mapping) {
+  auto* proxy = in.arena.make<ObjectValue>(&PyDictProxy_Type);
+  proxy->base = mapping;
+  return proxy;
 }
 
 }  // namespace stator::capture

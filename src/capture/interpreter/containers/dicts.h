@@ -22,5 +22,7 @@ bool has_keys(Interpreter& in, Value* mapping);
 Value* default_factory(Interpreter& in, DictValue* dict);
 /// What a missing key of a defaultdict gives: its factory's value, stored.
 Value* missing_item(Interpreter& in, DictValue* dict, Value* key);
+/// types.MappingProxyType(mapping).
+Value* make_proxy(Interpreter& in, Value* mapping);
 
 }  // namespace stator::capture

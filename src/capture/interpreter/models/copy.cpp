@@ -92,6 +92,7 @@ class Copier {
 
   /// Attributes of the instance would go along.
   bool is_bare(Value* value) {
+    if (auto* dict = as<DictValue>(value); dict && dict->own) return false;
     if (!value->source || in_.type_of(value)->tp_dictoffset == 0) return true;
     if (!stator_is_bare(value->source->object.get())) return false;
     in_.guard(value->source, FactKind::Bare);

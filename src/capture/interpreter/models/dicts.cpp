@@ -4,6 +4,7 @@
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/merging.h"
+#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
@@ -58,11 +59,22 @@ template <ViewValue::Part part>
 Value* view(Interpreter& in, CallArgs& args) {
   return in.arena.make<ViewValue>(self_of(in, args), part);
 }
+/// What an OrderedDict raises for a key that it takes out or moves: the key is given as if it were the arguments.
+[[noreturn]] void raise_loose_key_error(Interpreter& in, Value* key) {
+  std::vector<Value*> args = {key};
+  PyTypeObject* type = in.type_of(key);
+  if (PyType_IsSubtype(type, &PyTuple_Type)) args = in.unpack(key);
+  if (type == Py_TYPE(Py_None)) args.clear();
+  if (is_exception_class(type)) throw Break{BreakId::raises, "an exception as a key that is not there"};
+  raise_exception(in, make_exception(in, reinterpret_cast<PyTypeObject*>(PyExc_KeyError), std::move(args)), nullptr);
+}
+
 Value* pop(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
   Value* found = dict_take(in, dict, args.positional[1]);
   if (!found) {
     if (Value* fallback = argument(args, 2, "default")) return fallback;
+    if (dict->type == &PyODict_Type) raise_loose_key_error(in, args.positional[1]);
     raise_key_error(in, args.positional[1]);
   }
   in.mutated(dict);
@@ -125,7 +137,7 @@ Value* move_to_end(Interpreter& in, CallArgs& args) {
   DictValue* dict = self_of(in, args);
   Value *key = args.positional[1], *last = argument(args, 2, "last");
   Value* found = in.dict_get(dict, key);
-  if (!found) raise_key_error(in, key);
+  if (!found) raise_loose_key_error(in, key);
   if (!last || in.truth(last)) {
     in.dict_delete(dict, key);
     in.dict_set(dict, key, found);
@@ -174,7 +186,7 @@ Value* set_default_in_order(Interpreter& in, CallArgs& args) {
 }
 template <auto model>
 Value* fill_in_order(Interpreter& in, CallArgs& args) {
-  refuse_overridden(in, args.positional[0], &PyODict_Type, {"__setitem__"});
+  if (args.count() > 1) refuse_overridden(in, args.positional[0], &PyODict_Type, {"__setitem__"});
   return model(in, args);
 }
 template <int op>
@@ -222,13 +234,11 @@ Value* shown_by(CallArgs& args) {
   return mapping;
 }
 
-Value* make_proxy(Interpreter& in, CallArgs& args) {
+Value* proxy_of(Interpreter& in, CallArgs& args) {
   Value* mapping = argument(args, 0, "mapping");
   if (mapping->kind != Kind::Dict && !in.dict_part(mapping))
     throw Break{BreakId::unknown_call, std::string("a mappingproxy of a ") + in.type_of(mapping)->tp_name};
-  auto* proxy = in.arena.make<ObjectValue>(&PyDictProxy_Type);
-  proxy->base = mapping;
-  return proxy;
+  return make_proxy(in, mapping);
 }
 
 constexpr char kGet[] = "get", kAskKeys[] = "keys", kAskValues[] = "values", kAskItems[] = "items", kCopy[] = "copy",
@@ -305,7 +315,7 @@ constexpr ModelRow kRows[] = {
     {"_collections._count_elements", count_elements, 2, 2},
     {"collections.defaultdict.copy", copy, 1, 1},
     {"collections.defaultdict.__copy__", copy, 1, 1},
-    {"types.MappingProxyType", make_proxy, 1, 1, "mapping"},
+    {"types.MappingProxyType", proxy_of, 1, 1, "mapping"},
     {"types.MappingProxyType.get", ask<kGet>, 2, 3},
     {"types.MappingProxyType.keys", ask<kAskKeys>, 1, 1},
     {"types.MappingProxyType.values", ask<kAskValues>, 1, 1},

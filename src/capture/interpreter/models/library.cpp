@@ -5,8 +5,6 @@
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
-#include "capture/interpreter/plan/dropped.h"
-#include "capture/interpreter/torch/hooks.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -103,21 +101,6 @@ Value* current_exception(Interpreter& in, CallArgs&) {
   return handled ? handled : in.none();
 }
 
-/// What a weak reference from outside refers to; whether it is gone is looked at again on each call.
-Value* referent(Interpreter& in, CallArgs& args) {
-  auto* reference = as<ObjectValue>(args.positional[0]);
-  if (!reference || !reference->object || args.count() != 1 || !PyWeakref_CheckRefExact(reference->object.get()))
-    throw Break{BreakId::unknown_call, "a weak reference"};
-  PyObject* object = PyWeakref_GET_OBJECT(reference->object.get());
-  // The frame keeps its variables until the plan has run, also those that the program dropped on the way.
-  if (in.is_variable(object)) throw Break{BreakId::unknown_call, "a weak reference to what a variable holds"};
-  if (PyDict_Check(object) && has_deferred_hooks(in))
-    throw Break{BreakId::unknown_call, "a weak reference to what may be the hooks of a tensor"};
-  if (may_have_dropped(in, object))
-    throw Break{BreakId::unknown_call, "a weak reference to what the program may have dropped"};
-  return in.wrap(object, in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
-}
-
 /// Each call of the program makes a class; this one stands for them all in the capture.
 Value* named_tuple(Interpreter& in, CallArgs& args) {
   LiteralArgs given = literal_args(in, args, true);
@@ -136,7 +119,6 @@ constexpr ModelRow kRows[] = {
     {"collections.namedtuple", named_tuple, 2, 2, "rename defaults module"},
     {"typing.cast", second, 2, 2},
     {"inspect.signature", signature, 1, 1},
-    {"weakref.ReferenceType.__call__", referent, 1, 1},
     {"sys.exc_info", exc_info, 0, 0},
     {"traceback.clear_frames", clear_frames, 1, 1},
     {"sys.exception", current_exception, 0, 0},

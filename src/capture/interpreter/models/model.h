@@ -31,13 +31,14 @@ Value* call_model(Interpreter& in, const ModelRow& row, CallArgs& args);
 #define STATOR_MODEL_TABLES(table)                                                                             \
   table(builtin_function) table(builtin_type) table(list) table(dict) table(set) table(deque) table(object)    \
       table(iterator) table(itertools) table(operator) table(library) table(copy) table(torch) table(autograd) \
-          table(transform) table(control) table(array) table(descriptor) table(overrides) table(class)
+          table(transform) table(control) table(array) table(descriptor) table(overrides) table(class) table(weak) table(warning)
 #define STATOR_MODEL_TABLE(name) std::span<const ModelRow> name##_models();
 STATOR_MODEL_TABLES(STATOR_MODEL_TABLE)
 #undef STATOR_MODEL_TABLE
 
 /// How a C callable without a model may be called. `Transform`: like `Torch`, and it may open or close a level.
-enum class CallableKind : uint8_t { Unknown, Torch, Pure, Ambient, Transform };
+/// `Asked`: it tells of the process or thread, and a guard asks it again.
+enum class CallableKind : uint8_t { Unknown, Torch, Pure, Ambient, Transform, Asked };
 CallableKind kind_of_callable(PyObject* callable);
 /// Whether it is a binding of torch's that a `__torch_function__` can override.
 bool is_overridable(PyObject* callable);

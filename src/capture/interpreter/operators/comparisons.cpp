@@ -12,6 +12,7 @@
 #include "capture/interpreter/operators/varying_numbers.h"
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/weak_references.h"
 
 namespace stator::capture {
 namespace {
@@ -73,6 +74,8 @@ Value* compare_strangers(Interpreter& in, int op, Value* a, Value* b) {
 
 bool Interpreter::is_same(Value* a, Value* b) {
   if (a == b) return true;
+  // An object has one weak reference for all who ask.
+  if (is_weak(a) && is_weak(b)) throw Break{BreakId::unknown_object, "identity of weak references"};
   if ((a->kind == Kind::Tuple || b->kind == Kind::Tuple) && is_empty_tuple(*this, a) && is_empty_tuple(*this, b))
     return true;
   auto singleton = [](Value* v) {
@@ -92,6 +95,9 @@ bool Interpreter::is_same(Value* a, Value* b) {
       return false;
     }
     PyObject *p = constant_of(a), *q = constant_of(b);
+    // Those of which only the parts are guarded.
+    for (ConstantValue* known : {x, y})
+      if (known->source && !known->literal) guard(known->source, FactKind::Identity, known->object.get());
     if (singleton(a) || singleton(b) || !x->literal || !y->literal) return p == q;
     if (!literal_equal(p, q)) return false;
     if (p == q && !x->source && !y->source) return true;

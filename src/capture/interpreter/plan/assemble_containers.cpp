@@ -27,13 +27,22 @@ int32_t Assembler::emit_dict(DictValue* dict) {
   if (dict->type == default_dict_type()) step.a = emit(default_factory(in_, dict));
   if (!cyclic_.count(dict)) {
     step.items = dict_items(dict);
-    return add(std::move(step));
+    const int32_t made = known_[dict] = add(std::move(step));
+    set_own(made, dict->own);
+    return made;
   }
   int32_t made = known_[dict] = add(std::move(step));
+  set_own(made, dict->own);
   Step filling{StepKind::FillDict, made};
   filling.items = dict_items(dict);
   add(std::move(filling));
   return made;
+}
+
+void Assembler::set_own(int32_t owner, const DictValue* attributes) {
+  if (!attributes) return;
+  for (auto& [key, value] : attributes->entries)
+    add({StepKind::SetAttribute, owner, emit(value), Ref::borrow(in_.constant_of(key))});
 }
 
 std::vector<int32_t> Assembler::dict_items(DictValue* dict) {

@@ -4,6 +4,7 @@
 #include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/plan/assembler.h"
+#include "capture/interpreter/weak_references.h"
 
 namespace stator::capture {
 namespace {
@@ -69,6 +70,12 @@ void Assembler::set_class(Step& step, PyTypeObject* type) {
 int32_t Assembler::emit_bare(ObjectValue* object) {
   auto type = Ref::borrow(reinterpret_cast<PyObject*>(object->type));
   if (object->step) throw StopEarlier{object->step, BreakId::reconstruct, "a block that changes a thread's state"};
+  if (is_made_weak(object)) {
+    const bool is_proxy = object->type != &_PyWeakref_RefType;
+    Step step{StepKind::Call, 0, -1, Ref::borrow(known_object(is_proxy ? "_weakref.proxy" : "_weakref.ref"))};
+    step.items = {emit(object->base)};
+    return add(std::move(step));
+  }
   PyTypeObject* native = native_base(object->type);
   static auto* const base_exception = reinterpret_cast<PyTypeObject*>(PyExc_BaseException);
   bool is_exception = is_exception_class(object->type);

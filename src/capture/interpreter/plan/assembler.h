@@ -58,6 +58,8 @@ class Assembler {
   // ---- containers, iterators, functions
   int32_t emit_sequence(SequenceValue* sequence);
   int32_t emit_dict(DictValue* dict);
+  /// Attributes of an OrderedDict that was made; null: none.
+  void set_own(int32_t owner, const DictValue* attributes);
   /// Keys and values in turn.
   std::vector<int32_t> dict_items(DictValue* dict);
   int32_t emit_set(SetValue* set);

@@ -69,6 +69,8 @@ bool may_have_dropped(const Interpreter& in, PyObject* object) {
       if (PyObject* before = PyDict_GetItemWithError(dict, name); before && search.finds_in(before)) return true;
   for (const Effect& effect : in.effects) {
     const Source* source = effect.target ? effect.target->source : nullptr;
+    // What is changed itself stays where it is.
+    if (source && source->object.get() == object) continue;
     if (source && (!source->object || search.finds_in(source->object.get()))) return true;
   }
   const std::unordered_set<PyObject*> held = held_variables(in);

@@ -5,11 +5,13 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "capture/call/python_node.h"
 #include "capture/interpreter/known_types.h"
 #include "capture/interpreter/torch/tracer_impl.h"
+#include "capture/interpreter/torch/warning_filters.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/graph.h"
@@ -67,6 +69,9 @@ Ref TorchTracer::in_scope(Scope&& scope, void* call, PyObject* (*run)(void*)) {
 }
 
 Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
+  std::optional<WarningsAsErrors> silent;
+  if (refuses_warnings) silent.emplace();
+  recorded_silently = recorded_silently || refuses_warnings;
   return in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
 }
 

@@ -74,6 +74,11 @@ class TorchTracer {
   /// The last failure was one of a number in a tensor's place: the call takes `number_fake`.
   bool wants_number_as_tensor() const;
 
+  /// While set, a call that warns fails.
+  bool refuses_warnings = false;
+  /// Whether something was recorded while that was so.
+  bool recorded_silently = false;
+
   /// Why the last call gave null; cleared by the next.
   const std::string& failure() const { return failure_; }
   /// The last failure was a poisoned fake (data asked for) or a refused operator, not an ordinary error.

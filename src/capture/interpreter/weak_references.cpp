@@ -1,0 +1,71 @@
+#include "capture/interpreter/weak_references.h"
+
+#include "capture/interpreter/plan/dropped.h"
+#include "capture/interpreter/reach.h"
+#include "capture/interpreter/torch/hooks.h"
+
+namespace stator::capture {
+namespace {
+
+bool is_proxy(const ObjectValue* object) {
+  return object->type == &_PyWeakref_ProxyType || object->type == &_PyWeakref_CallableProxyType;
+}
+
+/// Whether something that the frames of the program hold keeps it alive.
+bool is_held(const Interpreter& in, const Value* value) {
+  Reach reach;
+  for (const Frame* frame = in.frame; frame; frame = frame->caller) reach.add(*frame);
+  reach.close();
+  return reach.has(value) || (value->source && reach.has(value->source));
+}
+
+/// Breaks unless the outside object is sure to be there, though the program may have dropped things.
+void check_outside(const Interpreter& in, PyObject* object) {
+  // The frame keeps its variables until the plan has run, also those that the program dropped on the way.
+  if (in.is_variable(object)) refuse_weak(" to what a variable holds");
+  if (PyDict_Check(object) && has_deferred_hooks(in)) refuse_weak(" to what may be the hooks of a tensor");
+  if (may_have_dropped(in, object)) refuse_weak(" to what the program may have dropped");
+}
+
+}  // namespace
+
+void refuse_weak(const char* what) { throw Break{BreakId::unknown_call, std::string("a weak reference") + what}; }
+
+bool is_weak(Value* value) {
+  auto* object = as<ObjectValue>(value);
+  return object && (object->type == &_PyWeakref_RefType || is_proxy(object));
+}
+
+bool is_made_weak(const ObjectValue* object) {
+  return !object->object && (object->type == &_PyWeakref_RefType || is_proxy(object));
+}
+
+Value* made_referent(const Interpreter& in, Value* referent) {
+  // What is known by identity lives as long as its guards.
+  if (referent->kind == Kind::Constant || is_held(in, referent)) return referent;
+  if (!referent->source || !referent->source->object) refuse_weak(" to what the program may have dropped");
+  check_outside(in, referent->source->object.get());
+  return referent;
+}
+
+Value* outside_referent(Interpreter& in, ObjectValue* reference) {
+  PyObject* object = PyWeakref_GET_OBJECT(reference->object.get());
+  Source* source = in.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object);
+  if (in.has_seen(object)) {
+    Value* known = in.wrap(object, source);
+    if (is_held(in, known)) return known;
+  }
+  check_outside(in, object);
+  return in.wrap(object, source);
+}
+
+Value* unproxied(Interpreter& in, Value* value) {
+  auto* object = as<ObjectValue>(value);
+  if (!object || !is_proxy(object)) return value;
+  if (!object->object) return made_referent(in, object->base);
+  if (PyWeakref_GET_OBJECT(object->object.get()) == Py_None)
+    throw Break{BreakId::raises, "a proxy of an object that is gone"};
+  return outside_referent(in, object);
+}
+
+}  // namespace stator::capture
