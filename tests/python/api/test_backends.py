@@ -255,7 +255,7 @@ def _through_modes(gm, example_inputs):
     from functorch.compile import nop
     from torch._functorch.aot_autograd import aot_module_simplified
 
-    return aot_module_simplified(gm, example_inputs, fw_compiler=nop)
+    return aot_module_simplified(gm, example_inputs, fw_compiler=nop, keep_inference_input_mutations=True)
 
 
 @pytest.mark.parametrize("backend", [_through_modes, "eager"])

@@ -1,5 +1,7 @@
 """raise, try, except, else, finally, causes and contexts, errors of Python and of torch."""
 
+import collections
+import dataclasses
 import unittest
 
 import torch
@@ -367,3 +369,22 @@ def fields_of_a_traceback(x):
     except ValueError as error:
         trace = error.__traceback__
     return x + 1, trace.tb_next is None, trace.tb_lineno > 0, hasattr(trace, "tb_frame")
+
+
+Point = collections.namedtuple("Point", "a b")
+
+
+@dataclasses.dataclass
+class Measured:
+    size: int
+
+
+@program(f(3), f(3))
+def wrong_arguments_of_what_the_library_made(x):
+    seen = []
+    for make in (lambda: Point(1), lambda: Measured(), lambda: Measured(1, 2)):
+        try:
+            make()
+        except TypeError as error:
+            seen.append(str(error))
+    return x + 1, seen
