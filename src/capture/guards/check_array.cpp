@@ -129,8 +129,7 @@ struct CheckArray::Builder {
     check.from = s->parent ? s->parent->slot : 0;
     check.count = s->index;
     check.object = s->key.get();
-    if (s->key && s->kind != SourceKind::Cached)
-      check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
+    if (s->key && s->kind != SourceKind::Cached) check.number = static_cast<uint64_t>(PyObject_Hash(s->key.get()));
     if (s->kind == SourceKind::InstanceDict && has_known_identity(s->parent)) {
       if (PyObject** place = _PyObject_GetDictPtr(s->parent->object.get())) {
         check.fn = load_placed_dict;

@@ -325,9 +325,7 @@ int check_exhausted(Check& c, CheckRun& run) {
 
 int check_abc_token(Check& c, CheckRun&) { return abc_token() == static_cast<int64_t>(c.number); }
 
-int check_not_cached(Check& c, CheckRun& run) {
-  return !stator_cached(run.slots[c.slot], c.object);
-}
+int check_not_cached(Check& c, CheckRun& run) { return !stator_cached(run.slots[c.slot], c.object); }
 
 /// C functions that look at the state of a process or thread.
 Ref ask(PyObject* function, PyObject* arguments) {

@@ -3,8 +3,7 @@
 // ---- functools.lru_cache: the same in 3.11 and 3.12; checked against a cache that is filled for it
 
 typedef struct Link {
-  PyObject_HEAD
-  struct Link *prev, *next;
+  PyObject_HEAD struct Link *prev, *next;
   Py_hash_t hash;
   PyObject *key, *result;
 } Link;

@@ -299,7 +299,7 @@ def attributes_of_an_ordered_dict(a, given):
     return a * scale, callable(given.keys), [vars(copied) for copied in (copy.copy(given), copy.deepcopy(given))]
 
 
-@programs((x,), breaks="mutation")
+@programs((x,), (x + 1,))
 def attributes_that_a_dict_is_given(a):
     made = collections.OrderedDict(key=1)
     made.tags = collections.OrderedDict()

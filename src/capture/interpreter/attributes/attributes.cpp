@@ -79,8 +79,7 @@ bool is_attribute_error(Interpreter& in, const Raise& raised) {
 /// Whether a class's `__getattribute__` is the ordinary lookup, by whatever class in C it is shown.
 bool is_ordinary(PyObject* reader) {
   return reader && Py_TYPE(reader) == &PyWrapperDescr_Type &&
-         reinterpret_cast<PyWrapperDescrObject*>(reader)->d_wrapped ==
-             reinterpret_cast<void*>(PyObject_GenericGetAttr);
+         reinterpret_cast<PyWrapperDescrObject*>(reader)->d_wrapped == reinterpret_cast<void*>(PyObject_GenericGetAttr);
 }
 
 /// `__getattribute__` of the class, or the ordinary lookup.

@@ -115,7 +115,8 @@ Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
       unknown_attribute(type, name, "of a class that was changed");
     if (is_literal(found.get()) || is_known_by_identity(found.get())) return in.constant(std::move(found));
     if (PyTuple_CheckExact(found.get())) return in.wrap_result(found.get());
-    // Names and annotations belong to the class, whose version is guarded; a proxy of the names is made for each reader.
+    // Names and annotations belong to the class, whose version is guarded; a proxy of the names is made for each
+    // reader.
     const bool is_proxy = Py_TYPE(found.get()) == &PyDictProxy_Type;
     if (is_proxy) {
       found = Ref::borrow(pycompat::proxied_mapping(found.get()));

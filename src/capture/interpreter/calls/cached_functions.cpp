@@ -41,7 +41,8 @@ class CachedCall {
   void make_key() {
     std::vector<Ref> owned;
     for (Value* value : args_.positional) owned.push_back(part_of_key(value));
-    Ref names = args_.keywords.empty() ? Ref() : Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args_.keywords.size())));
+    Ref names =
+        args_.keywords.empty() ? Ref() : Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args_.keywords.size())));
     for (size_t i = 0; i < args_.keywords.size(); ++i) {
       PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Ref(args_.keywords[i].first).release());
       owned.push_back(part_of_key(args_.keywords[i].second));
@@ -49,8 +50,8 @@ class CachedCall {
     std::vector<PyObject*> objects;
     for (const Ref& part : owned) objects.push_back(part.get());
     if (std::find(objects.begin(), objects.end(), nullptr) != objects.end()) return;
-    key_ = Ref::steal(
-        stator_cache_key(function_, objects.data(), static_cast<Py_ssize_t>(objects.size()), names.get()));
+    key_ =
+        Ref::steal(stator_cache_key(function_, objects.data(), static_cast<Py_ssize_t>(objects.size()), names.get()));
     // What cannot be hashed is the program's mistake.
     if (key_ && PyObject_Hash(key_.get()) == -1) key_ = Ref();
     PyErr_Clear();

@@ -117,8 +117,6 @@ constexpr KindRow kKinds[] = {
     {"torch.get_num_interop_threads", CallableKind::Asked},
     {"gc.isenabled", CallableKind::Asked},
     {"gc.get_threshold", CallableKind::Asked},
-    {"posix.getpid", CallableKind::Asked},
-    {"posix.getcwd", CallableKind::Asked},
     {"sys.getrecursionlimit", CallableKind::Asked},
     {"_thread.get_ident", CallableKind::Asked},
     {"_thread.get_native_id", CallableKind::Asked},

@@ -19,7 +19,8 @@ PyTypeObject* proxy_type(bool is_callable) {
 
 Value* make_weak(Interpreter& in, const CallArgs& args, bool is_proxy) {
   Value* of = args.positional[0];
-  if (Value* callback = at_or_null(args, 1); callback && !in.is_same(callback, in.none())) refuse_weak(" with a callback");
+  if (Value* callback = at_or_null(args, 1); callback && !in.is_same(callback, in.none()))
+    refuse_weak(" with a callback");
   const bool is_plain = of->kind == Kind::Object || of->kind == Kind::Function || of->kind == Kind::Constant ||
                         (!is_proxy && (of->kind == Kind::Tensor || of->kind == Kind::Dict));
   if (!is_plain || in.type_of(of) == &PyModule_Type) refuse_weak(" to such an object");
