@@ -3,6 +3,7 @@
 import collections
 import itertools
 
+import numpy as np
 import pytest
 import torch
 
@@ -236,3 +237,62 @@ def test_words_about_membership(container):
 
     x = torch.ones(2)
     assert_same(stator.compile(fn)(x, container), fn(x, container))
+
+
+class Told(list):
+    def __iter__(self):
+        asked.append("iter")
+        return super().__iter__()
+
+    def __len__(self):
+        asked.append("len")
+        return super().__len__()
+
+
+class OwnIndex(int):
+    def __index__(self):
+        asked.append("index")
+        return 0
+
+
+asked = []
+one = OwnIndex(1)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "list(Told([1]))",
+        "tuple(Told([1]))",
+        "sorted(Told([2, 1]))",
+        "[*Told([1])]",
+        "(lambda *a: a)(*Told([1]))",
+        "[1].extend(Told([2]))",
+        "sum(Told([1]))",
+        "set(Told([1]))",
+        "[1, 2, 3][one]",
+        "(1, 2, 3)[one]",
+        "[1, 2].pop(one)",
+        "[1, 2].insert(one, 5)",
+        "list(range(one))",
+        "{1: 2}.get(np.int64(1))",
+        "{1: 2}[np.int64(1)]",
+        "np.int64(1) in {1: 2}",
+        "1.5 in {np.float64(1.5): 3}",
+        "{1.5: 2}.get(np.float64(1.5))",
+        "{True: 1}.get(np.int64(1))",
+        "{np.bool_(True): 1}.get(1)",
+        "len({1, np.int64(1)})",
+        "{1} & {np.int64(1)}",
+    ],
+)
+def test_numbers_and_lists_of_other_classes(expression):
+    scope = {"np": np, "Told": Told, "one": one}
+    exec(f"def fn(x):\n    y = x + 1\n    return y, {expression}\n", scope)
+    fn = scope["fn"]
+    compiled = stator.compile(fn)
+    for _ in range(2):
+        asked.clear()
+        expected = repr(fn(torch.ones(2))), list(asked)
+        asked.clear()
+        assert (repr(compiled(torch.ones(2))), asked) == expected

@@ -206,7 +206,8 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
     if (!is_literal(a) || !is_literal(b)) return a == b;
     Ref equal = Ref::steal(PyObject_RichCompare(a, b, Py_EQ));  // 1 == 1.0 == True as keys
     if (!equal) raise_current(in);
-    return equal.get() == Py_True || same_though_unequal(in, known, asked);
+    // What numbers of NumPy give is true, but not True.
+    return PyObject_IsTrue(equal.get()) == 1 || same_though_unequal(in, known, asked);
   }
   if (is_identity_key(in, known) && is_identity_key(in, asked)) return in.is_same(known, asked);
   if (known->kind == Kind::Tensor || asked->kind == Kind::Tensor) return false;

@@ -309,10 +309,13 @@ Value* Interpreter::next(Value* iterator) {
 Value* hinted_iterator(Interpreter& in, Value* iterable) {
   auto* tensor = as<TensorValue>(iterable);
   bool is_seen = tensor && is_asked(in, tensor, "__len__");
-  bool is_instance = iterable->kind == Kind::Object && !in.list_part(iterable) && !in.dict_part(iterable);
-  if (!is_seen && !is_instance) return nullptr;
   static PyObject* const names[] = {PyUnicode_InternFromString("__len__"),
                                     PyUnicode_InternFromString("__length_hint__")};
+  PyObject* length = iterable->kind == Kind::Object ? _PyType_Lookup(in.type_of(iterable), names[0]) : nullptr;
+  const bool tells_length = length && PyFunction_Check(length);
+  bool is_instance =
+      iterable->kind == Kind::Object && (tells_length || (!in.list_part(iterable) && !in.dict_part(iterable)));
+  if (!is_seen && !is_instance) return nullptr;
   Value* iterator = in.iterate(iterable);
   for (PyObject* name : names) {
     PyObject* found = _PyType_Lookup(in.type_of(iterable), name);

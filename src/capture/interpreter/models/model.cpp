@@ -292,6 +292,9 @@ CallArgs arguments(std::vector<Value*> positional) {
 
 Py_ssize_t index_of(Interpreter& in, Value* value) {
   static PyObject* const name = PyUnicode_InternFromString("__index__");
+  // An int of any class is its own index, whatever the class says.
+  if (value->kind == Kind::Object && PyType_IsSubtype(in.type_of(value), &PyLong_Type))
+    throw Break{BreakId::unknown_object, "an int of another class as an index"};
   if (value->kind == Kind::Object && _PyType_Lookup(in.type_of(value), name))
     value = in.call(type_method(in, value, name), {});
   if (is_number(value)) needs_number("as an index");
