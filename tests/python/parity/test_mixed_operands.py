@@ -296,3 +296,18 @@ def test_numbers_and_lists_of_other_classes(expression):
         expected = repr(fn(torch.ones(2))), list(asked)
         asked.clear()
         assert (repr(compiled(torch.ones(2))), asked) == expected
+
+
+def test_an_iterator_behind_a_break_is_asked_for_once():
+    def fn(x):
+        pairs = zip(Told([1, 2]), iter(Told([3, 4])))
+        first = next(pairs)
+        stator.graph_break()
+        return x + 1, first, list(pairs)
+
+    compiled = stator.compile(fn)
+    for _ in range(2):
+        asked.clear()
+        expected = repr(fn(torch.ones(2))), list(asked)
+        asked.clear()
+        assert (repr(compiled(torch.ones(2))), asked) == expected

@@ -158,7 +158,10 @@ Rebuild SequenceIterator::rebuild(Interpreter& in) {
     Value* none_left = sequence->kind == Kind::List ? in.list({}) : in.tuple({});
     return {iter_function(), {none_left}, {}, 1};
   }
-  return {iter_function(), {sequence}, {}, index};
+  // Not by way of `iter`: a subclass may have an `__iter__` of its own, which gave this one.
+  static PyObject* const of_list = known_object("builtins.list.__iter__");
+  static PyObject* const of_tuple = known_object("builtins.tuple.__iter__");
+  return {sequence->kind == Kind::List ? of_list : of_tuple, {sequence}, {}, index};
 }
 Rebuild LiteralIterator::rebuild(Interpreter&) { return {iter_function(), {over}, {}, taken}; }
 Rebuild ListedIterator::rebuild(Interpreter&) {
