@@ -181,7 +181,9 @@ Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
   from_outside(instance);
   // An instance and its own dict are one, whichever of them comes first.
   PyObject* own = nullptr;
-  if (stator_instance_dict(object, &own) == kStatorDictObject && own) {
+  if (stator_instance_dict(object, &own) == kStatorDictObject && own && own != object) {
+    if (!PyDict_CheckExact(own))
+      throw Break{BreakId::unknown_object, "an instance whose __dict__ is a " + std::string(Py_TYPE(own)->tp_name)};
     auto known = by_object_.find(own);
     if (known != by_object_.end()) {
       guard_same(sources_->child(source, SourceKind::InstanceDict, 0, nullptr, own), known->second->source, true);
@@ -347,6 +349,13 @@ Ref Interpreter::literal_of(Value* value) {
   }
 }
 
+/// The class of what a function makes when it is bound.
+static PyTypeObject* type_of_method(Value* function) {
+  auto* native = as<ConstantValue>(function);
+  if (!native) return &PyMethod_Type;
+  return Py_TYPE(native->object.get()) == &PyWrapperDescr_Type ? pycompat::method_wrapper_type() : &PyCFunction_Type;
+}
+
 PyTypeObject* Interpreter::type_of(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
@@ -375,7 +384,7 @@ PyTypeObject* Interpreter::type_of(Value* value) {
     case Kind::Function:
       return &PyFunction_Type;
     case Kind::Method:
-      return as<ConstantValue>(static_cast<MethodValue*>(value)->function) ? &PyCFunction_Type : &PyMethod_Type;
+      return type_of_method(static_cast<MethodValue*>(value)->function);
     case Kind::Object:
       return static_cast<ObjectValue*>(value)->type;
     case Kind::Number:

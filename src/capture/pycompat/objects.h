@@ -45,7 +45,8 @@ inline PyObject* proxied_mapping(PyObject* proxy) {
 }
 
 /// A slot of an object, bound: `[].__len__`.
-inline bool is_method_wrapper(PyObject* object) { return Py_TYPE(object) == &_PyMethodWrapper_Type; }
+inline PyTypeObject* method_wrapper_type() { return &_PyMethodWrapper_Type; }
+inline bool is_method_wrapper(PyObject* object) { return Py_TYPE(object) == method_wrapper_type(); }
 
 /// Whether a class pattern with one positional sub-pattern matches the subject itself, as those of int and str do.
 inline bool matches_self(const PyTypeObject* type) { return (type->tp_flags & _Py_TPFLAGS_MATCH_SELF) != 0; }

@@ -248,7 +248,9 @@ Value* instance_dict(Interpreter& in, ObjectValue* object) {
     PyObject** slot = _PyObject_GetDictPtr(object->object.get());
     if (slot && !*slot) Ref::steal(PyObject_GenericGetDict(object->object.get(), nullptr));
     if (!slot || !*slot) unknown_attribute(object->type, PyUnicode_InternFromString("__dict__"), "there is none");
-    adopt_dict(in, object, as<DictValue>(in.wrap(*slot, instance_dict_source(in, object->source, *slot))));
+    Value* shown = in.wrap(*slot, instance_dict_source(in, object->source, *slot));
+    if (shown == object) return object;
+    adopt_dict(in, object, as<DictValue>(shown));
   }
   return object->own;
 }
@@ -387,6 +389,18 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
   unknown_attribute(owner, name, "a descriptor of a kind that is not modelled");
 }
 
+/// What the class of bound methods has comes first; all else is the function's.
+static Value* method_attr(Interpreter& in, MethodValue* method, PyObject* name) {
+  auto is = [&](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; };
+  PyTypeObject* type = in.type_of(method);
+  if (is("__self__")) return method->self;
+  if (is("__func__") && type == &PyMethod_Type) return method->function;
+  if (is("__class__")) return in.constant(reinterpret_cast<PyObject*>(type));
+  PyObject* on_class = _PyType_Lookup(type, name);
+  if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), method);
+  return in.find_attr(method->function, name);
+}
+
 Value* Interpreter::find_attr(Value* value, PyObject* name) {
   value = unproxied(*this, value);
   switch (value->kind) {
@@ -402,13 +416,8 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
       return function_attr(*this, static_cast<FunctionValue*>(value), name);
     case Kind::Super:
       return super_attr(*this, static_cast<SuperValue*>(value), name);
-    case Kind::Method: {
-      auto* method = static_cast<MethodValue*>(value);
-      std::string text = text_of(name);
-      if (text == "__self__") return method->self;
-      if (text == "__func__") return method->function;
-      return find_attr(method->function, name);
-    }
+    case Kind::Method:
+      return method_attr(*this, static_cast<MethodValue*>(value), name);
     case Kind::Null:
     case Kind::Cell:
       throw Break{BreakId::unknown_attribute, text_of(name)};

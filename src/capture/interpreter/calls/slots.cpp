@@ -107,14 +107,25 @@ bool is_built_in(const Value* value) {
   }
 }
 
+/// Functions and methods, of either language: to ask for their `__call__` is to call them.
+bool is_plain_callable(const Value* value) {
+  const PyObject* constant = value->kind == Kind::Constant ? static_cast<const ConstantValue*>(value)->object.get() : nullptr;
+  return value->kind == Kind::Function || value->kind == Kind::Method || (constant && !PyType_Check(constant));
+}
+
 }  // namespace
 
 Value* call_slot(Interpreter& in, PyObject* callable, CallArgs& args) {
-  if (Py_TYPE(callable) != &PyWrapperDescr_Type || args.positional.empty() || !args.keywords.empty()) return nullptr;
+  if (Py_TYPE(callable) != &PyWrapperDescr_Type || args.positional.empty()) return nullptr;
   Value* self = args.positional[0];
   auto* wrapper = reinterpret_cast<PyWrapperDescrObject*>(callable);
   // The language would ask the value's own class.
-  if (!is_built_in(self) || _PyType_Lookup(in.type_of(self), PyDescr_NAME(wrapper)) != callable) return nullptr;
+  if (_PyType_Lookup(in.type_of(self), PyDescr_NAME(wrapper)) != callable) return nullptr;
+  if (std::strcmp(wrapper->d_base->name, "__call__") == 0 && is_plain_callable(self)) {
+    args.positional.erase(args.positional.begin());
+    return in.call(self, std::move(args));
+  }
+  if (!is_built_in(self) || !args.keywords.empty()) return nullptr;
   for (const SlotRow& row : kRows)
     if (std::strcmp(row.name, wrapper->d_base->name) == 0 && row.arguments == args.positional.size())
       return row.model(in, args);

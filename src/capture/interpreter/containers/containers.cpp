@@ -36,7 +36,17 @@ SequenceValue* Interpreter::list_part(Value* value) {
   return nullptr;
 }
 
+/// Whether it is a dict that is its own `__dict__`: then items are attributes.
+static bool is_own_dict(PyObject* object) {
+  PyObject* own = nullptr;
+  return object && !PyDict_CheckExact(object) && stator_instance_dict(object, &own) == kStatorDictObject && own == object;
+}
+
 void Interpreter::refuse_frozen(const Value* value) const {
+  const auto* object = value->kind == Kind::Object ? static_cast<const ObjectValue*>(value) : nullptr;
+  const auto* dict = value->kind == Kind::Dict ? static_cast<const DictValue*>(value) : nullptr;
+  if (PyObject* outside = object ? object->object.get() : dict ? dict->outside.get() : nullptr; is_own_dict(outside))
+    throw Break{BreakId::mutation, "a dict that is its own __dict__"};
   if (frozen_values && arena.is_among_first(value, *frozen_values))
     throw Break{BreakId::mutation, "a change in a part that may run any number of times"};
 }

@@ -44,13 +44,17 @@ void Interpreter::realise(DictValue* dict) {
     return;
   }
   PyObject* object = dict->outside.get();
-  Ref keys = Ref::steal(PyTuple_New(PyDict_GET_SIZE(object)));
   // By iteration and not by table, since an OrderedDict keeps an order of its own.
   Ref iterator = Ref::steal(PyDict_Check(object) && PyODict_Check(object) ? PyODict_Type.tp_iter(object)
                                                                           : PyDict_Type.tp_iter(object));
-  Py_ssize_t i = 0;
-  while (PyObject* key = PyIter_Next(iterator.get())) {
-    PyTuple_SET_ITEM(keys.get(), i++, key);
+  Ref keys = Ref::steal(PySequence_Tuple(iterator.get()));
+  // Written to as a plain dict, as by an instance that has it as its `__dict__`, one has items outside of that order.
+  if (!keys || PyTuple_GET_SIZE(keys.get()) != PyDict_GET_SIZE(object)) {
+    PyErr_Clear();
+    throw Break{BreakId::unknown_object, "an OrderedDict with items that are not in its order"};
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
     Value* known_key = outside_element(*this, key);
     dict->index.emplace(key_hash(*this, known_key), dict->entries.size());
     dict->entries.push_back({known_key, nullptr});
