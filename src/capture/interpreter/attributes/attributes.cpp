@@ -76,12 +76,6 @@ bool is_attribute_error(Interpreter& in, const Raise& raised) {
   return is_exception(in, raised.exception, PyExc_AttributeError);
 }
 
-/// Whether a class's `__getattribute__` is the ordinary lookup, by whatever class in C it is shown.
-bool is_ordinary(PyObject* reader) {
-  return reader && Py_TYPE(reader) == &PyWrapperDescr_Type &&
-         reinterpret_cast<PyWrapperDescrObject*>(reader)->d_wrapped == reinterpret_cast<void*>(PyObject_GenericGetAttr);
-}
-
 /// `__getattribute__` of the class, or the ordinary lookup.
 Value* ordinary_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
@@ -90,7 +84,7 @@ Value* ordinary_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   const bool is_local = opens_thread_dict(in, object, reader);
   if (is_local && PyUnicode_Compare(name, dict_name) == 0) return object->own;
-  if (is_local || is_ordinary(reader) || type->tp_getattro == PyObject_GenericGetAttr)
+  if (is_local || wraps(reader, PyObject_GenericGetAttr) || type->tp_getattro == PyObject_GenericGetAttr)
     return generic_attr(in, object, name);
   if (!PyFunction_Check(reader)) unknown_attribute(type, name, "its class has its own __getattribute__");
   return in.call(in.bind_descriptor(reader, type, object, getattribute), arguments({in.constant(name)}));
@@ -108,7 +102,7 @@ Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     if (!is_attribute_error(in, raised)) throw;
   }
   if (fallback == module_getattr) return module_member(in, object, name);
-  if (!PyFunction_Check(fallback)) unknown_attribute(object->type, name, "its __getattr__ is no Python function");
+  if (!is_accessor(fallback)) unknown_attribute(object->type, name, "its __getattr__ is no function");
   return in.call(in.bind_descriptor(fallback, object->type, object, getattr), arguments({in.constant(name)}));
 }
 

@@ -24,6 +24,18 @@ Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name, DictV
 /// The source of an instance's `__dict__`.
 Source* instance_dict_source(Interpreter& in, Source* owner, PyObject* dict);
 
+/// Whether it is a special method that built-in classes share, such as the ordinary lookup of attributes: each class
+/// that names it has a wrapper of its own round the same C function.
+template <class F>
+bool wraps(PyObject* method, F* function) {
+  return Py_TYPE(method) == &PyWrapperDescr_Type &&
+         reinterpret_cast<PyWrapperDescrObject*>(method)->d_wrapped == reinterpret_cast<void*>(function);
+}
+/// Whether a class may have it as one of the methods that read and write attributes: a function, or a method of a
+/// built-in class under another name.
+inline bool is_accessor(PyObject* method) {
+  return PyFunction_Check(method) || Py_TYPE(method) == &PyMethodDescr_Type || Py_TYPE(method) == &PyWrapperDescr_Type;
+}
 inline bool is_data_descriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
 std::string text_of(PyObject* name);
 [[noreturn]] void raise_no_attribute(Interpreter& in, Value* value, PyObject* name);

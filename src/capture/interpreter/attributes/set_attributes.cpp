@@ -218,10 +218,9 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   if (writer == module_setattr && object->object) stored = store_member(*this, object, name, to);
   if (stored == Stored::Member) return;
   if (stored == Stored::No) {
-    static PyObject* const object_setattr = known_object("builtins.object.__setattr__");
-    if (writer == object_setattr || opens_thread_dict(*this, object, writer))
+    if (wraps(writer, PyObject_GenericSetAttr) || opens_thread_dict(*this, object, writer))
       return plain_set_attr(*this, object, name, to);
-    if (!PyFunction_Check(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
+    if (!is_accessor(writer)) throw Break{BreakId::mutation, "a class with its own __setattr__"};
     call(bind_descriptor(writer, object->type, object, setattr), arguments({constant(name), to}));
     return;
   }
@@ -268,10 +267,9 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
   guard_class(object->type);
   PyObject* deleter = _PyType_Lookup(object->type, delattr);
   if (object->type->tp_setattro == PyObject_GenericSetAttr) return plain_del_attr(*this, object, name);
-  static PyObject* const object_delattr = known_object("builtins.object.__delattr__");
-  if (deleter == object_delattr || opens_thread_dict(*this, object, deleter))
+  if (wraps(deleter, PyObject_GenericSetAttr) || opens_thread_dict(*this, object, deleter))
     return plain_del_attr(*this, object, name);
-  if (!PyFunction_Check(deleter) || (deleter == module_delattr && object->object))
+  if (!is_accessor(deleter) || (deleter == module_delattr && object->object))
     throw Break{BreakId::mutation, "a class with its own __delattr__"};
   call(bind_descriptor(deleter, object->type, object, delattr), arguments({constant(name)}));
 }

@@ -206,6 +206,11 @@ Value* ask_again(Interpreter& in, PyObject* callable, const CallArgs& args) {
   return in.constant(std::move(answer));
 }
 
+/// A function or method of a built-in class, which is what it is for good.
+bool is_native_callable(PyObject* object) {
+  return PyCFunction_Check(object) || Py_TYPE(object) == &PyMethodDescr_Type || Py_TYPE(object) == &PyWrapperDescr_Type;
+}
+
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Continuation how) {
   PyObject* callable = in.constant_of(callee);
   if (may_be_overridden(in, args) && is_overridable(callable) && is_overridden(in, args))
@@ -262,8 +267,9 @@ Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, Cont
     if (self && !PyModule_Check(self)) {
       Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
       PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
-      if (descriptor && (model_of(descriptor) || kind_of_callable(descriptor) != CallableKind::Unknown) &&
-          is_literal(self)) {
+      const bool is_known =
+          descriptor && (model_of(descriptor) || kind_of_callable(descriptor) != CallableKind::Unknown);
+      if ((is_known && is_literal(self)) || (descriptor && is_native_callable(self))) {
         args.positional.insert(args.positional.begin(), in.constant(self));
         return in.call(in.constant(descriptor), std::move(args));
       }

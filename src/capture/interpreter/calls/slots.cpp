@@ -109,7 +109,8 @@ bool is_built_in(const Value* value) {
 
 /// Functions and methods, of either language: to ask for their `__call__` is to call them.
 bool is_plain_callable(const Value* value) {
-  const PyObject* constant = value->kind == Kind::Constant ? static_cast<const ConstantValue*>(value)->object.get() : nullptr;
+  const PyObject* constant =
+      value->kind == Kind::Constant ? static_cast<const ConstantValue*>(value)->object.get() : nullptr;
   return value->kind == Kind::Function || value->kind == Kind::Method || (constant && !PyType_Check(constant));
 }
 

@@ -39,7 +39,8 @@ SequenceValue* Interpreter::list_part(Value* value) {
 /// Whether it is a dict that is its own `__dict__`: then items are attributes.
 static bool is_own_dict(PyObject* object) {
   PyObject* own = nullptr;
-  return object && !PyDict_CheckExact(object) && stator_instance_dict(object, &own) == kStatorDictObject && own == object;
+  return object && !PyDict_CheckExact(object) && stator_instance_dict(object, &own) == kStatorDictObject &&
+         own == object;
 }
 
 void Interpreter::refuse_frozen(const Value* value) const {
