@@ -1,5 +1,9 @@
 """Attributes by other ways: dicts whose items are attributes, methods of methods, descriptors bound by hand."""
 
+import collections
+import operator
+import types
+
 import torch
 
 from tests.python.parity.corpus.registry import call, f, program
@@ -144,3 +148,103 @@ def methods_of_methods(x):
         (Counter.more.__call__(one, 1), (lambda *args, **kwargs: (args, kwargs)).__call__(1, b=2), x + 1),
         ([].append.__class__.__name__, (3).__add__.__class__.__name__, "a".join.__self__),
     )
+
+
+@program(f(3), f(2))
+def attributes_by_name(x):
+    options = options_of(Careful)
+    for name, value in {"a": 1, "b": x}.items():
+        setattr(options, name, value)
+    found = [getattr(options, name, None) for name in ("a", "b", "c")]
+    return found, operator.attrgetter("inner.k", "a")(options), options.b * 2
+
+
+class Defaults(dict):
+    def __missing__(self, name):
+        made = self[name] = Defaults()
+        return made
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+@program(f(3), f(2))
+def attributes_that_appear(x):
+    tree = Defaults()
+    tree["left"].value = x
+    tree["left"]["deep"]["value"] = x + 1
+    return tree.left.value * 2, sorted(tree), sorted(tree.left), tree["left"].deep.value
+
+
+class Ordered(collections.OrderedDict):
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+
+@program(f(3), f(2))
+def ordered_attributes(x):
+    made = Ordered(b=x, a=2)
+    made.move_to_end("b")
+    return made.b * made.a, list(made), hasattr(made, "_none")
+
+
+class Rows(list):
+    def __getattr__(self, name):
+        return [getattr(item, name) for item in self]
+
+
+@program(f(3), f(2))
+def attributes_of_all_items(x):
+    rows = Rows([types.SimpleNamespace(a=x, b=1), types.SimpleNamespace(a=x + 1, b=2)])
+    rows.append(types.SimpleNamespace(a=x * 2, b=3))
+    return sum(rows.a), rows.b, len(rows)
+
+
+class Number(float):
+    def __getattr__(self, name):
+        return name, self * 2
+
+
+@program(f(3), f(2))
+def attributes_of_numbers(x):
+    half = Number(0.5)
+    return x * half, half.nothing, half.real
+
+
+@program(f(3), f(2))
+def namespaces(x):
+    space = types.SimpleNamespace(a=1, **{"b": x})
+    space.c = space.b * 2
+    del space.a
+    vars(space)["d"] = 4
+    return space.c + space.d, sorted(vars(space)), hasattr(space, "a"), space.__dict__["d"]
+
+
+class Recorded:
+    def __init__(self):
+        object.__setattr__(self, "log", [])
+
+    def __setattr__(self, name, value):
+        self.log.append(name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name):
+        self.log.append("-" + name)
+        super().__delattr__(name)
+
+    def __getattribute__(self, name):
+        if name != "log":
+            object.__getattribute__(self, "log").append("?" + name)
+        return super().__getattribute__(name)
+
+
+@program(f(3), f(2))
+def recorded_attributes(x):
+    made = Recorded()
+    made.a = x
+    made.a += 1
+    made.b = made.a * 2
+    del made.a
+    return made.b, made.log
