@@ -30,8 +30,8 @@ static PyObject* strong_key(PyObject* key) {
   PyObject* strong = PyTuple_New(size);
   for (Py_ssize_t i = 0; strong && i < size; ++i) {
     PyObject* part = PyTuple_GET_ITEM(key, i);
-    if (PyWeakref_CheckRefExact(part)) part = PyWeakref_GET_OBJECT(part);
-    PyTuple_SET_ITEM(strong, i, Py_NewRef(part));  // what is gone is None, which is no key of the same call
+    // What is gone is None, which is no key of the same call.
+    PyTuple_SET_ITEM(strong, i, PyWeakref_CheckRefExact(part) ? PyObject_CallNoArgs(part) : Py_NewRef(part));
   }
   return strong;
 }

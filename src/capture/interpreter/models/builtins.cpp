@@ -84,7 +84,11 @@ Value* model_delattr(Interpreter& in, CallArgs& args) {
 
 Value* model_iter(Interpreter& in, CallArgs& args) {
   if (args.positional.size() == 2) {
-    if (!is_callable(in, args.positional[0])) in.raise(PyExc_TypeError, "iter(v, w): v must be callable");
+    if (!is_callable(in, args.positional[0])) {
+      // Versions of CPython have words of their own for it.
+      Ref::steal(PyObject_CallFunctionObjArgs(known_object("builtins.iter"), Py_None, Py_None, nullptr));
+      raise_current(in);
+    }
     return in.arena.make<CallIterator>(args.positional[0], args.positional[1]);
   }
   return in.iterate(args.positional[0]);
