@@ -21,8 +21,7 @@ except ImportError as _error:
         "for another torch, run `make build`"
     ) from _error
 
-from . import allowed as _allowed  # noqa: F401 (the extension looks it up)
-from . import control as _control  # noqa: F401 (the same)
+from . import control as _control  # noqa: F401 (the extension looks it up)
 from . import errors
 from . import functions as _functions  # noqa: F401 (the same)
 from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset

@@ -1,7 +1,6 @@
 #include "capture/interpreter/calls/allowed.h"
 
 #include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
 #include "capture/interpreter/models/model.h"
 #include "capture/interpreter/torch/overrides.h"
 
@@ -29,8 +28,12 @@ static Ref call_object(Interpreter& in, FunctionValue* function, const CallArgs&
     PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), in.to_torch(args.positional[i]).release());
   Ref keywords = Ref::steal(PyDict_New());
   for (auto& [name, value] : args.keywords) PyDict_SetItem(keywords.get(), name.get(), in.to_torch(value).get());
-  return Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.allowed.AllowedCall"), function->function.get(),
-                                                 positional.get(), keywords.get(), nullptr));
+  // Imported where it is needed: few programs do.
+  Ref module = Ref::steal(PyImport_ImportModule("stator.allowed"));
+  Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "AllowedCall")) : Ref();
+  if (!maker) return {};
+  return Ref::steal(
+      PyObject_CallFunctionObjArgs(maker.get(), function->function.get(), positional.get(), keywords.get(), nullptr));
 }
 
 static std::vector<PyObject*> items_of(PyObject* tuple) {
