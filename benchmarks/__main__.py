@@ -37,6 +37,8 @@ def main() -> int:
     unknown = set(options.topics) - {*TOPICS, *ON_DEMAND}
     if unknown:
         parser.error(f"unknown topic {', '.join(sorted(unknown))}; there are {', '.join(TOPICS + ON_DEMAND)}")
+    if options.topics and options.update_readme:
+        parser.error("--update-readme puts in all tables, so it takes no topics")
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
