@@ -1,4 +1,4 @@
-# One command per job; each does whatever set-up is missing, and little when nothing is.
+# Each target sets up what is missing first, so any of them works in a fresh checkout.
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
 
@@ -8,21 +8,23 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= 2
 BUILD_TYPE ?= Release
 PYTEST_ARGS ?=
+GOLDEN_TESTS := tests/python/golden $(addprefix tests/python/parity/,test_corpus.py test_guards.py test_call_forms.py)
 
 PY := $(VENV)/bin/python
 VENV_STAMP := $(VENV)/.stator-ready
 SYSTEM_STAMP := $(BUILD)/.system-ready
 export PYTHONPATH := $(CURDIR)/python:$(CURDIR)
+export STATOR_BUILD := $(CURDIR)/$(BUILD)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
-# The same for every process: a compiler cache tells locales apart, and Python sets one for those it starts.
+# One locale for every process: compiler caches hash the locale, and Python sets one for its child processes.
 export LC_ALL := C.UTF-8
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE := 1
 
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
 
-.PHONY: build demo test test-cpp test-python test-wheel bench bench-readme conformance fuzz lint format asan tsan \
-        test-debug clean help
+.PHONY: build demo test test-cpp test-python test-oracle test-wheel golden bench bench-readme conformance fuzz lint format asan tsan \
+        sanitize test-debug clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,67 +47,77 @@ $(BUILD)/build.ninja: CMakeLists.txt $(VENV_STAMP) | $(SYSTEM_STAMP)
 
 build: $(BUILD)/build.ninja  ## set up .venv and build, optimised, into python/stator
 	$(call say,"build")
-	@ninja -C $(BUILD) -j $(JOBS)
+	@ninja -C $(BUILD) -j $(JOBS) stator_core _C
 	@$(PY) -m compileall -q python/stator
 
-demo: build  ## compile a real model, compare with eager and with torch.compile
+demo: build  ## compile a small BERT, compare with eager and with torch.compile
 	@$(PY) examples/demo.py
 
-lint: $(VENV_STAMP)  ## formatting, layer rule, row table, types
+lint: $(VENV_STAMP)  ## check formatting, layers, row table, docs, retired words, types
 	$(call say,"lint")
 	@$(PY) tools/lint.py --venv $(VENV)
 
-format: $(VENV_STAMP)  ## rewrite sources to the project's format
+format: $(VENV_STAMP)  ## format the sources
 	@$(PY) tools/lint.py --venv $(VENV) --fix
 
-test-cpp: build  ## C++ tests
+test-cpp: build  ## run the C++ tests
 	$(call say,"C++ tests")
+	@ninja -C $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
-test-python: build  ## Python tests
+test-python: build  ## run the Python tests
 	$(call say,"Python tests")
+	@ninja -C $(BUILD) -j $(JOBS)
 	@$(PY) -m pytest -n $(TEST_JOBS) --dist worksteal -q tests/python $(PYTEST_ARGS)
 
-test-wheel: build  ## build the wheel, install it elsewhere, use it
+golden: build  ## regenerate the expected captures in tests/golden; review the diff
+	@$(PY) -m pytest -n $(TEST_JOBS) -q --renew $(GOLDEN_TESTS)
+	@git -c core.pager= diff --stat -- tests/golden
+
+# Left out: tests in which aliases, a finalizer or a filled cache make a fresh capture end elsewhere than the entry. Both
+# are right there.
+ORACLE_TESTS := $(addprefix tests/python/parity/,test_breaks.py test_classes.py test_generators.py test_guards.py \
+  test_language.py test_sets.py test_torch_state.py)
+
+test-oracle: build  ## parity tests with every hit checked against a fresh capture
+	$(call say,"oracle")
+	@STATOR_ORACLE=1 $(PY) -m pytest -n $(TEST_JOBS) --dist worksteal -q $(ORACLE_TESTS) $(PYTEST_ARGS)
+
+test-wheel: build  ## build the wheel, install it into a fresh environment, use it
 	$(call say,"wheel")
 	@$(PY) tools/check_wheel.py
 
-test: lint  ## everything that CI runs
-	@$(MAKE) --no-print-directory test-cpp test-python test-wheel
+test: lint  ## run everything that CI runs
+	@$(MAKE) --no-print-directory test-cpp test-python test-oracle test-wheel
 	$(call say,"all tests passed")
 
-bench: build  ## side by side with torch.compile; BENCH=topic runs one topic
+bench: build  ## run the benchmarks beside torch.compile; BENCH=topic runs one topic
 	@$(PY) -m benchmarks $(BENCH)
 
 bench-readme: build  ## run all benchmarks and put the table into README.md
 	@$(PY) -m benchmarks --update-readme
 
-conformance: build  ## the corpus beside torch.compile: correct, captured whole, what is left; ONLY=category,... runs some
+conformance: build  ## run the corpus beside torch.compile: correct, in one graph, failures; ONLY=category,... runs some
 	@$(PY) tools/conformance.py --jobs $(TEST_JOBS) $(if $(ONLY),--only $(ONLY))
 
-fuzz: build  ## random programs, plain against compiled, for SECONDS (default 60); SEED=n repeats a run
-	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+fuzz: build  ## compare random programs, plain and compiled, for SECONDS (default 60); SEED=n repeats a run; ORACLE=1 also checks hits
+	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED)) $(if $(ORACLE),--oracle)
 
-asan: $(VENV_STAMP)  ## C++ tests under AddressSanitizer and UBSan
-	@cmake -S . -B build-asan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	  -DSTATOR_TESTS=ON -DSTATOR_SANITIZE=ON
-	@ninja -C build-asan -j $(JOBS) stator_tests
-	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS)
+asan: $(VENV_STAMP)  ## C++ tests and some of the Python tests under AddressSanitizer and UBSan
+	@bash tools/sanitize.sh asan $(VENV) $(JOBS) $(TESTS)
 
-tsan: $(VENV_STAMP)  ## C++ tests with threads under ThreadSanitizer
-	@cmake -S . -B build-tsan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	  -DSTATOR_TESTS=ON -DSTATOR_TSAN=ON
-	@ninja -C build-tsan -j $(JOBS) stator_tests
-	@TSAN_OPTIONS="ignore_noninstrumented_modules=1 suppressions=$(CURDIR)/tools/tsan.supp" \
-	  setarch -R build-tsan/stator_tests --gtest_filter='Threads.*'
+tsan: $(VENV_STAMP)  ## C++ and Python tests with threads under ThreadSanitizer
+	@bash tools/sanitize.sh tsan $(VENV) $(JOBS) $(TESTS)
+
+sanitize: asan tsan  ## both; TESTS="file ..." runs those Python tests instead
 
 DEBUG_PYTHON ?= python3.11-dbg
 DEBUG_PATH = PYTHONPATH=$(CURDIR)/python:$(CURDIR):$(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
-# A debug build loads extensions of the release build: objects and frames are laid out the same.
-test-debug: build  ## Python tests on a debug build of CPython (DEBUG_PYTHON), under its own assertions
+# A debug CPython loads extensions of the release build: objects and frames have the same layout.
+test-debug: build  ## run Python tests on a debug build of CPython (DEBUG_PYTHON), with its assertions enabled
 	@command -v $(DEBUG_PYTHON) > /dev/null || { echo "no $(DEBUG_PYTHON): install it, or name another"; exit 1; }
 	@$(DEBUG_PATH) $(DEBUG_PYTHON) -m pytest -n $(TEST_JOBS) -q tests/python/robust tests/python/parity
 
-clean:  ## remove what was built (not .venv)
+clean:  ## remove build output (not .venv)
 	@rm -rf $(BUILD) build-asan build-tsan build-wheel build-wheel-env dist python/stator/*.so

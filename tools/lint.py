@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All checks that need no build, each reported; exit status 1 if any failed. `--fix` rewrites what can be rewritten."""
+"""Runs all checks that need no build; exit status 1 if any failed. `--fix` also formats the sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PYTHON_PARTS = ["python", "tests", "benchmarks", "tools", "examples"]
 
 
 def tracked(*patterns: str) -> list[str]:
-    """Files of the working tree that git knows or would add; all of them outside a checkout."""
+    """Files of the working tree that git tracks or would add; outside a git checkout, all files."""
     found = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=ROOT, capture_output=True, text=True
     )
@@ -38,8 +38,13 @@ def main() -> int:
         "ruff format": [ruff, "format", "-q", *([] if options.fix else ["--check"]), *parts],
         "mypy": [str(bin_dir / "mypy")],
         "check_includes": [sys.executable, "tools/check_includes.py"],
+        "check_operators": [sys.executable, "tools/check_operators.py"],
+        "check_functions": [sys.executable, "tools/check_functions.py"],
+        "check_locks": [sys.executable, "tools/check_locks.py"],
         "check_rows": [sys.executable, "tools/check_rows.py"],
         "check_docs": [sys.executable, "tools/check_docs.py", *(["--fix"] if options.fix else [])],
+        "check_words": [sys.executable, "tools/check_words.py"],
+        "clang-tidy": [sys.executable, "tools/tidy.py", "--venv", options.venv],
     }
     failed = []
     for name, command in commands.items():
@@ -52,7 +57,7 @@ def main() -> int:
             if len(lines) > 40:
                 print(f"  ... {len(lines) - 40} more lines")
     if failed:
-        print("lint failed: " + ", ".join(failed) + ("" if options.fix else "  (`make format` mends formatting)"))
+        print("lint failed: " + ", ".join(failed) + ("" if options.fix else "  (`make format` fixes formatting)"))
     return bool(failed)
 
 

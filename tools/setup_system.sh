@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiler, CMake, Ninja and GoogleTest from the system. Installs what is missing when it may, else says what to do.
+# Checks for compiler, CMake, Ninja and GoogleTest. As root it installs what is missing; otherwise it prints the command.
 set -euo pipefail
 
 packages=()
@@ -12,7 +12,7 @@ need git git
 [ -e /usr/include/gtest/gtest.h ] || packages+=(libgtest-dev)
 
 if [ ${#packages[@]} -eq 0 ]; then
-  echo "all there"
+  echo "all installed"
   exit 0
 fi
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# cached_compile.sh COMPILER ARGUMENTS...: runs the compiler under ccache.
+#
+# A precompiled header is never taken from the cache: g++ stores the time stamps of the headers in it, and rejects
+# `#pragma once` for files of another checkout. Sources that use one are cached by a checksum of the header's
+# preprocessed text, which this script writes beside it.
+set -euo pipefail
+export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
+
+case " $* " in
+  *" -x c++-header "*) ;;
+  *) exec ccache "$@" ;;
+esac
+
+"$@"
+preprocess=() output=
+while [ $# -gt 0 ]; do
+  case $1 in
+    -c) preprocess+=(-E) ;;
+    -o) output=$2; shift ;;
+    -MD) ;;
+    -MT | -MF) shift ;;
+    *) preprocess+=("$1") ;;
+  esac
+  shift
+done
+"${preprocess[@]}" | grep -v '^# ' | sha256sum > "$output.sum"
