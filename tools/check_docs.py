@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Docs say what is there: every path they name exists, and the table of break reasons is that of the sources.
+"""Checks the docs: every path they name exists, and the table of break reasons matches break_reasons.def.
 
 `--fix` rewrites the table.
 """
@@ -28,7 +28,7 @@ def missing_paths() -> list[str]:
             named = [ROOT / name for name in QUOTED.findall(line) if name.startswith(TOPS)]
             linked = [page.parent / name for name in LINK.findall(line)]
             missing = [p for p in named + linked if not p.exists()]
-            problems += [f"{page.relative_to(ROOT)}:{number}: {p} is not there" for p in missing]
+            problems += [f"{page.relative_to(ROOT)}:{number}: {p} does not exist" for p in missing]
     return problems
 
 
@@ -50,7 +50,7 @@ def check_breaks(fix: bool) -> list[str]:
     if fix:
         BREAKS_DOC.write_text(wanted)
         return []
-    return ["docs/breaks.md: the table is not that of the sources; run tools/check_docs.py --fix"]
+    return ["docs/breaks.md: the table does not match break_reasons.def; run tools/check_docs.py --fix"]
 
 
 def main() -> int:

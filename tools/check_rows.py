@@ -2,7 +2,7 @@
 """tests/rows.toml: each capability row names tests that exist, or says what it waits for.
 
 A row has `title` and at least one of `tests` (list of `path::test`, or `path::Suite.Name` for GoogleTest), `open`
-(what is missing and what it waits for) and `answered` (a page of docs/ that says why the row has another answer here).
+(what is missing and what it waits for) and `answered` (a page of docs/ that says how Stator differs).
 """
 
 from __future__ import annotations

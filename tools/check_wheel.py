@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`pip install --no-build-isolation .` into a fresh environment that only has torch, then use what was installed.
+"""Runs `pip install --no-build-isolation .` in a fresh environment that only has torch, then uses the package.
 
 The environment sees this interpreter's packages (torch and the build tools) but not this source tree.
 """
@@ -38,7 +38,7 @@ print("installed package works:", home)
 
 
 def exported(library: Path) -> list[str]:
-    """Symbols that a library offers to others (demangled)."""
+    """Exported symbols of a library, demangled."""
     listing = subprocess.run(
         ["nm", "-DC", "--defined-only", str(library)], check=True, capture_output=True, text=True
     ).stdout
@@ -58,7 +58,7 @@ def main() -> int:
         ).stdout.strip()
     )
     (site / "torch-of-the-builder.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    # The compilers by the names that CMake finds, as in the development build: a compiler cache tells names apart.
+    # Name the compilers as CMake does in the development build: compiler caches hash the name.
     environment = {"CC": "cc", "CXX": "c++"} | {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     install = ["-m", "pip", "--python", str(python), "install", "-q", "--no-build-isolation", str(ROOT)]
     subprocess.run([sys.executable, *install], check=True, env=environment)
@@ -71,7 +71,7 @@ def main() -> int:
         return 1
     foreign = [name for name in exported(package / "libstator_core.so") if "stator::" not in name]
     if foreign:
-        print("libstator_core.so exports what is not its API:", *foreign[:20], sep="\n  ")
+        print("libstator_core.so exports symbols that are not part of its API:", *foreign[:20], sep="\n  ")
         return 1
     return 0
 

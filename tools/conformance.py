@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the programs of tests/python/parity/corpus plain, under Stator and under torch.compile(backend="eager"), and
-prints a table by category: how many are correct and captured whole, graphs and operators; then what is left to do.
+prints a table by category: programs that are correct and in one graph, graphs and operators; then lists the failures.
 
-A program is correct when all that can be seen of every call equals the plain run; captured whole when it is correct
-with fullgraph=True. Stator must be equal to the last bit; torch.compile may be near, and its tracebacks are not looked
-at. Each category runs in a process of its own; a program that kills it is a row of the report.
+A program is correct if everything observable of every call equals the plain run. It is in one graph if it is correct
+with fullgraph=True. Stator must be bitwise equal. torch.compile may differ by rounding, and its tracebacks are not
+compared. Each category runs in its own process; a program that crashes the process is a row of the report.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SYSTEMS = ("stator", "peer")
-NEAR = {"numpy_interop"}  # torch rounds otherwise than NumPy: there Stator too may be near
+NEAR = {"numpy_interop"}  # torch rounds differently from NumPy, so Stator may differ by rounding as well
 PATIENCE = 120  # seconds for one program
 
 Row = dict[str, Any]
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 def work(system: str, category: str, skipped: set[str]) -> None:
-    """Prints a line of JSON as each program begins, and one with its row as it ends."""
+    """Prints one line of JSON when a program begins, and one with its row when it ends."""
     import faulthandler
     import warnings
 
@@ -72,14 +72,14 @@ def _judge_stator(category: str, name: str) -> Row:
         _C.set_capture_listener(before)
     breaks = [record["break_reason"] for record in records if record.get("break_reason")]
     stator.reset()
-    whole = found is None and not difference(
+    one_graph = found is None and not difference(
         run.run(category, name, lambda target: stator.compile(target, fullgraph=True)), expected, exact
     )
     stator.reset()
     return {
         "correct": found is None,
         "difference": found,
-        "whole": whole,
+        "one_graph": one_graph,
         "graphs": sum(record.get("graph") is not None for record in records),
         "ops": sum(record.get("ops") or 0 for record in records),
         "reason": f"{breaks[0]['id']}: {breaks[0]['text']}" if breaks else "",
@@ -122,15 +122,15 @@ def _judge_peer(category: str, name: str) -> Row:
 
     strict = attempt(fullgraph=True)
     if strict["correct"]:
-        return strict | {"whole": True, "reason": ""}
-    return attempt(fullgraph=False) | {"whole": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+        return strict | {"one_graph": True, "reason": ""}
+    return attempt(fullgraph=False) | {"one_graph": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
 
 
 # ---- the parent: processes, table, lists
 
 
 def judge_category(system: str, category: str) -> list[Row]:
-    """Rows of all programs of a category; after a crash a new process goes on behind the program that crashed."""
+    """Rows of all programs of a category; after a crash a new process continues after the program that crashed."""
     rows: list[Row] = []
     while True:
         found, lost = _run_worker(system, category, {row["name"] for row in rows})
@@ -141,7 +141,7 @@ def judge_category(system: str, category: str) -> list[Row]:
 
 
 def _run_worker(system: str, category: str, done: set[str]) -> tuple[list[Row], Row | None]:
-    """Rows that a worker gave, and the row of the program during which it died."""
+    """Rows that a worker printed, and the row of the program during which it died."""
     command = [sys.executable, __file__, "--worker", system, "--category", category, "--skip", ",".join(done)]
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'python'}:{ROOT}", "PYTHONHASHSEED": "0"}
     rows: list[Row] = []
@@ -166,7 +166,7 @@ def _run_worker(system: str, category: str, done: set[str]) -> tuple[list[Row], 
     if not pending or any(row["name"] == pending for row in rows):
         raise SystemExit(f"{category} cannot be run under {system}: {text}")
     why = f"took more than {PATIENCE} s" if status == -9 else f"exit status {status}: {text}"
-    lost = {"category": category, "name": pending, "correct": False, "whole": False, "difference": why, "graphs": 0}
+    lost = {"category": category, "name": pending, "correct": False, "one_graph": False, "difference": why, "graphs": 0}
     return rows, lost | {"ops": 0, "reason": why.split("\n")[0], "crashed": True}
 
 
@@ -186,10 +186,10 @@ def judge(categories: list[str], systems: tuple[str, ...], jobs: int) -> dict[st
 def table(found: dict[str, dict[str, list[Row]]]) -> list[str]:
     systems = list(found)
     titles = {"stator": "Stator", "peer": "torch.compile"}
-    columns = ("correct", "whole", "breaks", "graphs", "ops")
+    columns = ("correct", "one_graph", "breaks", "graphs", "ops")
     lines = [
         "| category | programs | "
-        + " | ".join(f"{titles[system]}: {name}" for system in systems for name in columns)
+        + " | ".join(f"{titles[system]}: {name.replace('_', ' ')}" for system in systems for name in columns)
         + " |"
     ]
     lines.append("|---|" + "---:|" * (1 + len(systems) * len(columns)))
@@ -199,8 +199,8 @@ def table(found: dict[str, dict[str, list[Row]]]) -> list[str]:
         for system in systems:
             for row in found[system][category]:
                 counts[system, "correct"] += row["correct"]
-                counts[system, "whole"] += row["whole"]
-                counts[system, "breaks"] += row["correct"] and not row["whole"]
+                counts[system, "one_graph"] += row["one_graph"]
+                counts[system, "breaks"] += row["correct"] and not row["one_graph"]
                 counts[system, "graphs"] += row["graphs"]
                 counts[system, "ops"] += row["ops"]
         totals += counts
@@ -214,7 +214,7 @@ def _table_line(title: str, counts: Counter, systems: list[str], columns: tuple[
 
 
 def lists(found: dict[str, dict[str, list[Row]]]) -> list[str]:
-    """Wrong programs, then those that break, by reason: first those that the peer captures whole."""
+    """Wrong programs, then those that break, by reason: first those that the peer captures in one graph."""
     mine = [row for rows in found["stator"].values() for row in rows]
     peer = {(row["category"], row["name"]): row for rows in found.get("peer", {}).values() for row in rows}
     lines = ["", "## WRONG or crashed", ""]
@@ -223,14 +223,14 @@ def lists(found: dict[str, dict[str, list[Row]]]) -> list[str]:
     ]
     if all(row["correct"] for row in mine):
         lines.append("none")
-    broken = [row for row in mine if row["correct"] and not row["whole"]]
+    broken = [row for row in mine if row["correct"] and not row["one_graph"]]
 
-    def peer_whole(row: Row) -> bool:
-        return peer.get((row["category"], row["name"]), {}).get("whole", False)
+    def peer_in_one_graph(row: Row) -> bool:
+        return peer.get((row["category"], row["name"]), {}).get("one_graph", False)
 
     for title, rows in (
-        ("captured whole by torch.compile, not by Stator", [row for row in broken if peer_whole(row)]),
-        ("captured whole by neither", [row for row in broken if not peer_whole(row)]),
+        ("in one graph by torch.compile, not by Stator", [row for row in broken if peer_in_one_graph(row)]),
+        ("in one graph by neither", [row for row in broken if not peer_in_one_graph(row)]),
     ):
         lines += ["", f"## {title}: {len(rows)}", "", "| reason | program | place |", "|---|---|---|"]
         rows.sort(key=lambda row: (row["reason"], row["category"], row["name"]))
@@ -247,23 +247,23 @@ def _one_line(text: str | None) -> str:
 
 
 def behind(found: dict[str, dict[str, list[Row]]]) -> list[str]:
-    """Programs that the peer gets right, or whole, and Stator does not."""
+    """Programs that are correct, or in one graph, under the peer and not under Stator."""
     peer = {(row["category"], row["name"]): row for rows in found.get("peer", {}).values() for row in rows}
     mine = [row for rows in found["stator"].values() for row in rows]
     return [
         f"{row['category']}.{row['name']}"
         for row in mine
-        for other in [peer.get((row["category"], row["name"]), {"correct": False, "whole": False})]
-        if (other["correct"] and not row["correct"]) or (other["whole"] and not row["whole"])
+        for other in [peer.get((row["category"], row["name"]), {"correct": False, "one_graph": False})]
+        if (other["correct"] and not row["correct"]) or (other["one_graph"] and not row["one_graph"])
     ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="categories, with commas")
-    parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--only", help="categories, separated by commas")
+    parser.add_argument("--no-peer", action="store_true", help="do not run torch.compile")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--output", type=Path, help="write the report to this file too")
+    parser.add_argument("--output", type=Path, help="also write the report to this file")
     parser.add_argument("--json", type=Path, help="write every program's row to this file")
     parser.add_argument("--worker", choices=SYSTEMS, help=argparse.SUPPRESS)
     parser.add_argument("--category", help=argparse.SUPPRESS)

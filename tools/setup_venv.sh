@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup_venv.sh VENV ROOT: a virtual environment with torch and the tools, from which ROOT/python is importable.
+# setup_venv.sh VENV ROOT: makes a virtual environment with torch and the tools, in which ROOT/python is importable.
 set -euo pipefail
 venv=$1 root=$2
 
@@ -20,7 +20,7 @@ if [ ! -x "$venv/bin/python" ]; then
   "$python" -m venv "$venv"
 fi
 pip=("$venv/bin/python" -m pip --disable-pip-version-check)
-# torch by itself and first: nothing that depends on it may choose another version.
+# Install torch first, alone, so that no dependent package selects another version.
 if ! "$venv/bin/python" -c 'import torch, sys; sys.exit(torch.__version__.split("+")[0] != "2.13.0")' 2>/dev/null; then
   "${pip[@]}" install torch==2.13.0
 fi
