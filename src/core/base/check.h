@@ -8,7 +8,7 @@
 
 namespace stator {
 
-/// A broken promise inside Stator itself, never a user's mistake.
+/// An invariant of Stator itself does not hold. Never a user's mistake.
 class STATOR_API InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -26,7 +26,7 @@ template <class... Parts>
 
 }  // namespace stator
 
-/// Holds in release builds too; the message is built only on failure.
+/// Checked in release builds too. The message is built only on failure.
 #define STATOR_CHECK(condition, ...)                                                              \
   do {                                                                                            \
     if (!(condition)) [[unlikely]]                                                                \

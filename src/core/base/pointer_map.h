@@ -8,14 +8,14 @@
 
 namespace stator {
 
-/// From addresses to small plain values, flat in memory: one probe of one array for the usual look-up. Null is no key.
-/// Pointers into it hold until the next insertion or removal.
+/// A hash map from addresses to small values, in one array with open addressing. Null is not a valid key.
+/// Pointers to values are valid until the next insertion or removal.
 template <class Value>
 class PointerMap {
  public:
   size_t size() const { return used_; }
 
-  /// Null when there is none.
+  /// Null if the key is absent.
   const Value* find(const void* key) const {
     if (slots_.empty()) return nullptr;
     for (size_t i = home(key);; i = next(i)) {
@@ -24,7 +24,7 @@ class PointerMap {
     }
   }
 
-  /// The value under `key`, put there now if there was none; and whether it was.
+  /// Inserts `value` unless the key is present. Returns the value under the key, and whether it was inserted.
   std::pair<Value*, bool> insert(const void* key, Value value) {
     if ((used_ + 1) * 3 > slots_.size() * 2) grow();
     size_t i = home(key);
@@ -44,7 +44,7 @@ class PointerMap {
     for (; slots_[hole].first != key; hole = next(hole)) {
       if (slots_[hole].first == nullptr) return;
     }
-    // Later entries of the same run move up when the hole lies between their home and their place.
+    // A later entry of the same run moves into the hole if the hole lies between its home slot and its place.
     for (size_t i = next(hole); slots_[i].first != nullptr; i = next(i)) {
       size_t from_home = (i - home(slots_[i].first)) & (slots_.size() - 1);
       size_t from_hole = (i - hole) & (slots_.size() - 1);
@@ -57,7 +57,8 @@ class PointerMap {
   }
 
  private:
-  /// What lies in one page of memory is near in the table too: the objects of one moment are looked up together.
+  /// Addresses in one page of memory get neighbouring slots: objects that were allocated together are looked up
+  /// together.
   size_t home(const void* key) const {
     auto address = reinterpret_cast<uintptr_t>(key);
     uint64_t page = (address >> 12) * 0x9E3779B97F4A7C15ull;
@@ -74,7 +75,7 @@ class PointerMap {
     }
   }
 
-  std::vector<std::pair<const void*, Value>> slots_;  // a power of two
+  std::vector<std::pair<const void*, Value>> slots_;  // their number is a power of two
   size_t used_ = 0;
 };
 

@@ -6,7 +6,7 @@
 
 namespace stator {
 
-/// The parts one after another, with one allocation.
+/// Joins the parts, with one allocation.
 inline std::string concat(std::initializer_list<std::string_view> parts) {
   size_t size = 0;
   for (auto part : parts) size += part.size();
