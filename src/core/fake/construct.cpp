@@ -13,7 +13,7 @@ namespace stator::fake {
 
 namespace {
 
-/// A torch object whose memory comes from a pool; it is freed there, through its virtual destructor, wherever its last
+/// A torch object in memory of a pool. Its virtual destructor gives the memory back to the pool, wherever the last
 /// owner drops it.
 template <class Base>
 class Pooled final : public Base {
@@ -21,16 +21,18 @@ class Pooled final : public Base {
   using Base::Base;
 
 #if !defined(__SANITIZE_ADDRESS__)
-  static void* operator new(size_t) { return pool().allocate(); }
-  static void operator delete(void* object) noexcept { pool().free(object); }
+  static void* operator new(size_t) { return pool->allocate(); }
+  static void operator delete(void* object) noexcept { pool->free(object); }
 
  private:
-  static Pool& pool() {
-    static Pool* pool = new Pool(sizeof(Pooled));
-    return *pool;
-  }
+  static Pool* const pool;
 #endif
 };
+
+#if !defined(__SANITIZE_ADDRESS__)
+template <class Base>
+Pool* const Pooled<Base>::pool = new Pool(sizeof(Pooled<Base>));
+#endif
 
 }  // namespace
 
@@ -55,7 +57,7 @@ at::Tensor make_over(c10::Storage storage, c10::DispatchKeySet keys, at::ScalarT
   return at::detail::make_tensor<Pooled<c10::TensorImpl>>(std::move(storage), keys, c10::scalarTypeToTypeMeta(dtype));
 }
 
-/// Torch takes a tensor for one of plain sizes only where no size is an expression, not even a constant one.
+/// Makes plain integers of constant expressions: torch treats a tensor as symbolic if any size is an expression.
 static Dims simplified(c10::SymIntArrayRef values) {
   Dims result;
   for (const c10::SymInt& value : values) result.push_back(shapes::simplified(value));
@@ -89,7 +91,7 @@ void set_geometry(const at::Tensor& tensor, c10::SymIntArrayRef sizes, c10::SymI
 
 namespace {
 
-/// A device without index ("cuda") means the current one; data-less tensors carry a full device, as real ones do.
+/// Adds an index to a device without one ("cuda"). Fakes have a full device, as real tensors do.
 c10::Device full_device(c10::Device device) {
   if (device.has_index() || device.is_cpu()) return device;
   return c10::Device(device.type(), 0);
@@ -135,7 +137,7 @@ at::Tensor make_in_format(c10::SymIntArrayRef sizes, at::MemoryFormat format, at
 at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                      const c10::SymInt& offset, std::optional<at::ScalarType> dtype) {
   const auto type = dtype ? c10::scalarTypeToTypeMeta(*dtype) : base.dtype();
-  // The VIEW constructor keeps the base's keys, so that a view made in inference mode of a normal tensor is normal.
+  // The VIEW constructor keeps the base's keys: a view of a normal tensor, made in inference mode, is a normal tensor.
   at::Tensor view = at::detail::make_tensor<Pooled<c10::TensorImpl>>(
       c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(), type);
   set_geometry(view, sizes, strides, offset);
@@ -145,7 +147,7 @@ at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::Sym
 namespace {
 
 bool is_zero(int64_t size) { return size == 0; }
-/// The strides of an empty tensor mean nothing where its size depends on data.
+/// Whether a symbolic size is known to be zero. If it is zero in a run only, the strides of the fake are not exact.
 bool is_zero(const c10::SymInt& size) { return shapes::known(size.sym_eq(0)).value_or(false); }
 
 template <class Int, class Vector>
@@ -153,7 +155,7 @@ Vector row_major(c10::ArrayRef<Int> sizes) {
   Vector strides(sizes.size(), Int(1));
   for (int64_t i = static_cast<int64_t>(sizes.size()) - 2; i >= 0; --i) {
     const Int& size = sizes[i + 1];
-    // An empty dimension counts as one, so that strides never become zero.
+    // A dimension of size 0 counts as 1, so that no stride becomes zero.
     strides[i] = strides[i + 1] * (is_zero(size) ? Int(1) : size);
   }
   return strides;
@@ -206,7 +208,7 @@ void resize_out(const at::Tensor& out, c10::SymIntArrayRef sizes, std::optional<
 at::Tensor meta_twin(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
   if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
-    refuse("a symbolic shape meets a concrete meta kernel");
+    refuse("torch's C++ shape function takes no symbolic sizes");
   at::Tensor twin = at::Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) twin.unsafeGetTensorImpl()->set_wrapped_number(true);
   return twin;

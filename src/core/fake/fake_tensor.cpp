@@ -9,7 +9,6 @@
 #include <unordered_map>
 
 #include "core/fake/construct.h"
-#include "core/fake/tiers.h"
 
 namespace stator::fake {
 
@@ -30,7 +29,7 @@ bool is_fake(const at::Tensor& tensor) { return tensor.defined() && tensor.key_s
 
 struct FakeMode::Impl {
   struct Pair {
-    c10::Storage real;  // keeps the address from being used again
+    c10::Storage real;  // owned, so that its address is not reused
     c10::Storage fake;
   };
   std::unordered_map<const c10::StorageImpl*, Pair> storages;
@@ -47,7 +46,7 @@ at::Tensor FakeMode::from_real(const at::Tensor& real) {
   auto& pair = impl_->storages[real.storage().unsafeGetStorageImpl()];
   if (!pair.fake) pair = {real.storage(), make_storage(real.storage().sym_nbytes(), real.device())};
 
-  // Whether a tensor is an inference tensor is decided by the mode at its birth.
+  // Inference tensors are those made in inference mode.
   c10::InferenceMode as_born(real.is_inference());
   const c10::DispatchKeySet bits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   at::Tensor fake = make_over(pair.fake, keys_for(real.device()) | (real.key_set() & bits), real.scalar_type());
@@ -66,7 +65,7 @@ FakeScope::~FakeScope() {
 }
 
 void poison(std::string reason) {
-  // The first reason is the cause; what follows is usually its consequence.
+  // The first reason is kept: later ones are usually its consequences.
   if (!poison_reason) poison_reason = std::move(reason);
 }
 
@@ -79,14 +78,14 @@ std::string take_poison() {
 }
 
 bool note_error(std::string_view what) {
-  // Code of torch's that is written for plain sizes asks for them.
+  // Code of torch that does not support symbolic sizes.
   if (what.find("with symbolic sizes/strides") != std::string_view::npos) {
     poison("a size that depends on data was asked for");
     return true;
   }
-  // Constructors from data (`new_tensor`) name the key itself, since no device belongs to it.
-  for (const std::string_view sign : {std::string_view(kNoData), std::string_view("DispatchKey Fake doesn't")}) {
-    if (what.find(sign) == std::string_view::npos) continue;
+  // Constructors from data (`new_tensor`) name the dispatch key in their message.
+  for (const std::string_view part : {std::string_view(kNoData), std::string_view("DispatchKey Fake doesn't")}) {
+    if (what.find(part) == std::string_view::npos) continue;
     poison("the data of a fake tensor was asked for");
     return true;
   }

@@ -15,26 +15,27 @@ namespace c10 {
 class OperatorHandle;
 }
 
-/// Fake tensors: real `TensorImpl`s with the `Fake` key over a data-less storage on the true device.
-/// They know sizes, strides, dtype, device, requires_grad and storage aliasing; reading data throws and poisons.
+/// Fake tensors: real `TensorImpl`s with the `Fake` dispatch key, over a storage without memory on the true device.
+/// They have sizes, strides, dtype, device, requires_grad and storage aliasing. Reading data throws and poisons the
+/// thread.
 namespace stator::fake {
 
-/// Registers the boxed fallback on the `Fake` key; called once at load. Returns an empty string, or why it
-/// could not be done (then Stator runs everything eagerly with this reason).
+/// Registers the operator table and the boxed fallback on the `Fake` key; called once at load. Returns an empty string,
+/// or why it failed (Stator then runs everything eagerly and gives this reason).
 STATOR_API std::string install();
 
 STATOR_API bool is_fake(const at::Tensor& tensor);
-/// A storage of fakes.
+/// Whether the storage belongs to fakes.
 STATOR_API bool is_fake(const c10::Storage& storage);
 
-/// Makes fakes of real tensors. Reals that share a storage give fakes that share one.
-/// Lives as long as one capture; not thread-safe.
+/// Makes fakes of real tensors. Real tensors that share a storage give fakes that share a storage.
+/// Lives as long as one capture attempt. Not thread-safe.
 class STATOR_API FakeMode {
  public:
   FakeMode();
   ~FakeMode();
   /// Same sizes, strides, offset, dtype, device, requires_grad, conj/neg bits; always a leaf.
-  /// Throws c10::Error for what has no fake (sparse, nested, quantised, subclass storage).
+  /// Throws c10::Error for tensors that have no fake: sparse, nested, quantised, meta, or with a Python dispatch.
   at::Tensor from_real(const at::Tensor& real);
 
  private:
@@ -42,7 +43,8 @@ class STATOR_API FakeMode {
   std::unique_ptr<Impl> impl_;
 };
 
-/// RAII: the `Fake` key is in TLS, so factories and random ops make fakes and touch no generator.
+/// RAII: the `Fake` key is included on this thread, so that factories and random operators make fakes and touch no
+/// generator.
 class STATOR_API FakeScope {
  public:
   FakeScope();
@@ -53,31 +55,33 @@ class STATOR_API FakeScope {
   bool was_included_;
 };
 
-/// Thrown by shape functions for an op (or a use of it) that no tier gets right. The capture breaks there.
+/// Thrown by shape functions for an operator, or a use of it, that no tier answers exactly. The capture breaks there.
 class STATOR_API Unsupported : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Sticky per-thread flag: set, with a reason, whenever a fake's data was asked for or an op was refused,
-/// so that no `except` in user code can hide it. Checked and cleared by whoever called into torch.
+/// A flag of the thread, with a reason: a fake's data was read, or an operator was refused. No `except` in user code
+/// can hide it. The code that called into torch checks and clears it.
 STATOR_API void poison(std::string reason);
 STATOR_API bool is_poisoned();
 STATOR_API std::string take_poison();
-/// Storage accessors of libtorch throw without asking us, so whoever catches an exception out of torch hands its
-/// text here: poisons and returns true when it is the one a fake's storage throws.
+/// Poisons and returns true if `what` is the message that libtorch throws for a fake's data or symbolic sizes. Called
+/// with the message of every exception that is caught from torch.
 STATOR_API bool note_error(std::string_view what);
 
-/// Which tier answered, counted since the last reset (process-wide).
-/// `Composite`: the operator's own composite kernel ran on fakes, and its parts are counted too. `Python`: an operator
-/// that a user registered, through the meta kernel that came with it; no operator of torch's own is served so.
+/// Where the shape function of an operator comes from. Own: Stator's families. Composite: the operator's composite
+/// kernel runs on fakes, and the operators it calls are counted too. CppMeta: torch's C++ meta kernel on meta twins.
+/// Python: the meta kernel of an operator that a user registered; no operator of torch's own is answered so.
 enum class Tier : uint8_t { Own, Composite, CppMeta, Python, Refused };
+/// Answers by tier since the last reset, in the whole process.
 struct TierCounts {
   uint64_t own = 0, composite = 0, cpp_meta = 0, python = 0, refused = 0;
 };
+void count_tier(Tier tier);
 STATOR_API TierCounts tier_counts();
 STATOR_API void reset_tier_counts();
-/// The tier that serves an operator ("aten::add.Tensor"), without running it, and for Refused the reason.
+/// The tier that answers an operator, without running it, and for Refused the reason.
 struct TierOf {
   Tier tier = Tier::Refused;
   std::string reason;

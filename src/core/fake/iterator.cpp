@@ -13,7 +13,7 @@ namespace stator::fake {
 
 namespace {
 
-// Everything below is written once for concrete and symbolic sizes; a comparison of symbolic ones becomes a guard.
+// Templates for concrete (int64_t) and symbolic (c10::SymInt) sizes.
 template <class Int>
 using Vector = c10::SmallVector<Int, c10::kDimVectorStaticSize>;
 
@@ -50,7 +50,7 @@ struct Geometry {
 };
 
 bool same(int64_t a, int64_t b) { return a == b; }
-/// Known to be, whatever the data.
+/// Whether they are equal for all values of the symbols.
 bool same(const c10::SymInt& a, const c10::SymInt& b) { return shapes::known(a.sym_eq(b)).value_or(false); }
 
 template <class Int>
@@ -86,8 +86,8 @@ void compute_sizes(const Inputs& inputs, Geometry<Int>& geometry) {
   }
 }
 
-/// Orders dimensions from the fastest varying on. The first operand that tells two dimensions apart decides;
-/// broadcast dimensions tell nothing.
+/// The order of dimensions in memory, innermost first, as TensorIterator chooses it: the first operand with different
+/// strides in two dimensions decides which of them is inner. Broadcast dimensions do not count.
 template <class Int>
 class DimensionOrder {
  public:
@@ -138,7 +138,7 @@ class DimensionOrder {
     strides_.push_back(std::move(broadcast));
   }
 
-  /// Positive when `outer` should come before `inner` in order of speed.
+  /// Positive if `outer` has to change places with `inner`, negative if the order is right, 0 if no operand decides.
   int compare(int64_t outer, int64_t inner) const {
     for (const auto& strides : strides_) {
       const Int& left = strides[outer];
@@ -164,7 +164,7 @@ Vector<Int> row_major(const Vector<Int>& sizes) {
 
 enum class SameShape { RowMajor, ChannelsLast, AsFirst, Mixed };
 
-/// When all operands have one shape and one dense layout, that layout is kept as it is.
+/// If all operands have the same shape and the same dense layout, the result has that layout.
 template <class Int>
 SameShape same_shape_layout(const Inputs& inputs) {
   bool row_major = true, channels_last = true, dense = true;
@@ -249,7 +249,7 @@ c10::Device common_device(const Inputs& inputs) {
 
 at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device device) {
   if (any_symbolic(inputs)) {
-    // Operands that are all row-major tell no other order of dimensions, whatever their sizes are.
+    // Row-major operands give a row-major result, whatever their sizes.
     for (const auto* input : inputs) {
       if (!is_row_major(*input)) refuse("the layout of a tensor whose size depends on data");
     }
@@ -260,7 +260,7 @@ at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device devic
 }
 
 void convert_inputs(Inputs& inputs, at::ScalarType computed, c10::SmallVector<at::Tensor, 4>& converted) {
-  converted.reserve(inputs.size());  // addresses are taken
+  converted.reserve(inputs.size());  // `inputs` points into it
   for (auto& input : inputs) {
     if (input->scalar_type() == computed || !input->is_cpu() || is_symbolic(*input)) continue;
     if (input->is_non_overlapping_and_dense()) continue;

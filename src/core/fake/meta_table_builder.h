@@ -8,7 +8,7 @@
 
 namespace stator::fake {
 
-/// Collects torch's C++ shape functions by operator name, boxed. Boxing code is made per signature, not per function.
+/// Collects torch's C++ shape functions by operator name, boxed. The boxing code is compiled once per signature.
 class MetaTableBuilder {
  public:
   using Table = std::unordered_map<std::string, c10::KernelFunction>;

@@ -4,9 +4,10 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -16,16 +17,19 @@
 namespace stator::fake {
 namespace {
 
-// By operator handle: the names are compared once, when the table is made.
+// Keyed by operator handle, so that a call builds no string.
 using Kernels = std::unordered_map<c10::OperatorHandle, c10::KernelFunction>;
 
-Kernels& kernels() {
-  static Kernels table;
-  return table;
-}
+Kernels& kernels = *new Kernels;
 
-/// The meta twins of one call. A fake given twice has one twin, so that kernels that compare identities
-/// (an output that is also an input) see what they would see of the fakes.
+// Libraries of torch's own operators.
+constexpr std::string_view kOfTorch[] = {
+    "aten",   "c10d",  "_c10d_functional", "_dtensor",  "inductor", "inductor_prims", "mkl",      "mkldnn",
+    "onednn", "prims", "profiler",         "quantized", "rngprims", "sparse",         "symm_mem", "debugprims",
+};
+
+/// The meta twins of one call. A fake that is given twice has one twin: some kernels compare identities, to find an
+/// output that is also an input.
 class Twins {
  public:
   at::Tensor twin_of(const at::Tensor& fake) {
@@ -37,7 +41,7 @@ class Twins {
     return pairs_.back().second;
   }
 
-  /// The fake whose twin this is, or null.
+  /// The fake with this twin. Null if there is none.
   const at::Tensor* fake_of(const at::Tensor& twin) const {
     for (const auto& [fake, known] : pairs_) {
       if (known.is_same(twin)) return &fake;
@@ -45,7 +49,7 @@ class Twins {
     return nullptr;
   }
 
-  /// Where a new result lives: on the device of the tensors with dimensions; scalars on the CPU go along.
+  /// The device of a new result: that of the tensors with dimensions. Zero-dimensional CPU tensors mix with any device.
   c10::Device device(const c10::OperatorHandle& op) const {
     std::optional<c10::Device> found;
     bool from_scalar = true;
@@ -72,7 +76,7 @@ c10::IValue replace_by_twins(const c10::IValue& value, Twins& twins) {
     for (const at::Tensor& fake : value.toTensorVector()) list.push_back(twins.twin_of(fake));
     return list;
   }
-  if (value.isList() && value.toListRef().size() != 0) {
+  if (value.isList() && !value.toListRef().empty()) {
     const auto& items = value.toList();
     if (*items.elementType() == *c10::OptionalType::ofTensor()) {
       c10::List<std::optional<at::Tensor>> list;
@@ -105,7 +109,7 @@ c10::IValue replace_by_fake(const c10::IValue& value, const Twins& twins, c10::D
   return value;
 }
 
-/// Runs `kernel` on a stack whose fakes are exchanged for meta twins, and puts fakes in the place of its results.
+/// Replaces the fakes on the stack by meta twins, runs `kernel`, and replaces its results by fakes.
 template <class Kernel>
 void on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Kernel& kernel) {
   Twins twins;
@@ -127,21 +131,20 @@ void on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Ker
 
 }  // namespace
 
+bool has_meta_kernel(const c10::OperatorHandle& op) { return kernels.contains(op); }
+
 void run_meta_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const auto kernel = kernels().find(op);
-  if (kernel == kernels().end()) refuse(op, "no shape function");
+  const auto kernel = kernels.find(op);
+  if (kernel == kernels.end()) refuse(op, "no shape function");
   on_twins(op, stack, [&](torch::jit::Stack* twins) {
     kernel->second.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), twins);
   });
 }
 
 bool is_registered_by_user(const c10::OperatorHandle& op) {
-  static const std::unordered_set<std::string_view> kOfTorch = {
-      "aten",   "c10d",  "_c10d_functional", "_dtensor",  "inductor", "inductor_prims", "mkl",      "mkldnn",
-      "onednn", "prims", "profiler",         "quantized", "rngprims", "sparse",         "symm_mem", "debugprims",
-  };
   const std::string_view name = op.operator_name().name;
-  return !kOfTorch.contains(name.substr(0, name.find(':')));
+  const std::string_view library = name.substr(0, name.find(':'));
+  return std::find(std::begin(kOfTorch), std::end(kOfTorch), library) == std::end(kOfTorch);
 }
 
 bool brings_meta_kernel(const c10::OperatorHandle& op) { return op.hasKernelForDispatchKey(c10::DispatchKey::Meta); }
@@ -150,18 +153,18 @@ void run_registered_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack
   if (!brings_meta_kernel(op)) refuse(op, "no shape function");
   for (const auto& result : op.schema().returns()) {
     if (result.alias_info() != nullptr && !result.alias_info()->isWrite())
-      refuse(op, "a view by a registered operator");
+      refuse(op, "a registered operator that returns a view");
   }
   const auto& arguments = op.schema().arguments();
   const auto takes_tensors = [](const c10::Argument& a) { return a.type()->str().find("Tensor") != std::string::npos; };
-  // The device of a result is told by the tensors that went in.
+  // The device of a result is that of the tensors among the arguments.
   if (std::none_of(arguments.begin(), arguments.end(), takes_tensors))
-    refuse(op, "a registered operator without input");
+    refuse(op, "a registered operator without tensor arguments");
   on_twins(op, stack, [&](torch::jit::Stack* twins) {
     try {
       op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), twins);
     } catch (const std::exception& error) {
-      // The real kernel may well not raise: only the meta kernel can't tell.
+      // The real kernel may not raise: a meta kernel may lack a case.
       refuse(op, ("its meta kernel raised: " + std::string(error.what())).c_str());
     }
   });
@@ -176,10 +179,7 @@ void register_meta_tier() {
   for (auto& [name, kernel] : builder.take()) {
     const size_t dot = name.find('.');
     const auto op = c10::Dispatcher::singleton().findSchema({name.substr(0, dot), name.substr(dot + 1)});
-    if (!op) continue;
-    kernels().emplace(*op, std::move(kernel));
-    const std::string row_name = name.back() == '.' ? name.substr(0, dot) : name;
-    add_meta_rules({{row_name.c_str(), &run_meta_kernel}});
+    if (op) kernels.emplace(*op, std::move(kernel));
   }
 }
 

@@ -7,14 +7,14 @@
 
 namespace stator::fake {
 
-/// Sees the operators that reach the `Fake` key, which is below autograd: composite operators that autograd knows only
-/// by their parts are seen as those parts, all others whole. What a shape function calls for itself is not seen.
+/// Sees the operators that reach the `Fake` key, which is below autograd. Composite operators that autograd decomposes
+/// are seen as the operators they call. Calls made by a shape function are not seen.
 class STATOR_API Observer {
  public:
   virtual ~Observer() = default;
   /// The arguments are on top of the stack.
   virtual void before(const c10::OperatorHandle& op, const torch::jit::Stack& stack) = 0;
-  /// The results are. Not called when the operator was refused or raised.
+  /// The results are on top of the stack. Not called if the operator was refused or raised.
   virtual void after(const c10::OperatorHandle& op, const torch::jit::Stack& stack) = 0;
 };
 

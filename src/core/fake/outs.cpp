@@ -29,7 +29,7 @@ std::optional<c10::OperatorHandle> without_outs(const c10::OperatorHandle& op) {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name != op.operator_name().name || name.overload_name == op.operator_name().overload_name) continue;
-    const auto found = dispatcher.findSchema(name);
+    auto found = dispatcher.findSchema(name);
     if (found && same_inputs(found->schema(), schema)) return found;
   }
   return std::nullopt;
@@ -43,9 +43,9 @@ void answer_outs(const c10::OperatorHandle& op, const c10::OperatorHandle& funct
   for (size_t i = 0; i < inputs; ++i) made.push_back(args[i]);
   for (size_t i = inputs; i < args.count(); ++i) outs.push_back(args[i]);
   answer(&made);
-  require(made.size() == outs.size(), args, "other results than outs");
+  require(made.size() == outs.size(), args, "the number of results is not that of the outs");
   for (size_t i = 0; i < outs.size(); ++i) {
-    require(made[i].isTensor() && outs[i].isTensor(), args, "an out that is no tensor");
+    require(made[i].isTensor() && outs[i].isTensor(), args, "an out that is not a tensor");
     const at::Tensor &result = made[i].toTensor(), &out = outs[i].toTensor();
     require(result.defined() && out.defined() && result.scalar_type() == out.scalar_type() &&
                 result.device() == out.device(),

@@ -6,14 +6,14 @@
 #include <functional>
 #include <optional>
 
-/// `out=` overloads that no table names, answered through the overload that makes its results.
+/// `out=` overloads without a row in the operator table, answered through the overload that returns new tensors.
 namespace stator::fake {
 
-/// The overload of the same operator with the same arguments but for the `out` ones; none if this is no such overload.
+/// The overload of the same operator that has the same arguments without the `out` ones. None if there is none.
 std::optional<c10::OperatorHandle> without_outs(const c10::OperatorHandle& op);
 
-/// `answer` replaces the arguments of `functional` on a stack by its results. An `out` of the right size is left as it
-/// is, another one becomes row-major; refused where a kernel might do otherwise.
+/// `answer` replaces the arguments of `functional` on a stack by its results. An `out` of the right size stays as it
+/// is; another one becomes row-major. Refuses if a kernel might do otherwise.
 void answer_outs(const c10::OperatorHandle& op, const c10::OperatorHandle& functional, torch::jit::Stack* stack,
                  const std::function<void(torch::jit::Stack*)>& answer);
 

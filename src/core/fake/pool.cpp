@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 namespace stator::fake {
@@ -14,12 +15,12 @@ constexpr size_t round_up(size_t size) { return (size + kAlign - 1) & ~(kAlign -
 
 }  // namespace
 
-/// Chunks are aligned to their size, so that a slot's address tells its chunk.
+/// Chunks are aligned to their size, so that the chunk follows from the address of a slot.
 struct Pool::Chunk {
   Chunk* next = nullptr;
   Chunk* previous = nullptr;
-  void* freed = nullptr;                   // slots given back: each begins with the address of the next
-  size_t fresh = round_up(sizeof(Chunk));  // where the slots begin that were never used
+  void* freed = nullptr;                   // a list of freed slots: each begins with the address of the next
+  size_t fresh = round_up(sizeof(Chunk));  // the offset of the first slot that was never used
   size_t live = 0;
 
   bool has_room(size_t slot_size) const { return freed != nullptr || fresh + slot_size <= kChunk; }
@@ -70,7 +71,7 @@ void Pool::free(void* slot) noexcept {
   chunk->freed = slot;
   --chunk->live;
   if (was_full) link(chunk);
-  // One chunk stays, so that a fake made and dropped over and over costs no trip to the heap.
+  // The last chunk with room stays, so that making and dropping one fake again and again does not allocate memory.
   if (chunk->live != 0 || (chunk == open_ && chunk->next == nullptr)) return;
   unlink(chunk);
   std::free(chunk);

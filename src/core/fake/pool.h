@@ -1,15 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 
 #include "core/base/export.h"
+#include "core/base/fork_safe.h"
 
 namespace stator::fake {
 
-/// Memory of one size for objects that come and go by the thousand, as the parts of fakes do: a capture makes all of
-/// them and frees all of them, which a general heap pays for by merging and splitting its blocks. Slots stand in
-/// chunks; a chunk without a live slot goes back to the heap. Thread-safe.
+/// An allocator for objects of one size. A capture makes and frees thousands of fakes; a general heap would merge and
+/// split blocks for each. Slots stand in chunks; a chunk without a live slot goes back to the heap, except the last.
+/// Thread-safe.
 class STATOR_API Pool {
  public:
   explicit Pool(size_t slot_size);
@@ -25,8 +25,8 @@ class STATOR_API Pool {
   void unlink(Chunk* chunk) noexcept;
 
   const size_t slot_size_;
-  std::mutex mutex_;
-  Chunk* open_ = nullptr;  // chunks with room, doubly linked; the newest first
+  ForkSafeMutex& mutex_ = *new ForkSafeMutex;
+  Chunk* open_ = nullptr;  // a doubly linked list of the chunks with room, the newest first
 };
 
 }  // namespace stator::fake

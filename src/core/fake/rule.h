@@ -12,33 +12,16 @@
 #include "core/base/export.h"
 #include "core/fake/fake_tensor.h"
 
-/// What a shape function (a *rule*) is, and what it is built from. A rule sees the operator's boxed arguments and
-/// answers with fakes whose sizes, strides, dtype, device and aliasing are those the real kernel would give; it never
-/// touches data or a generator. Autograd, conjugation and autocast have run above it; nothing below it runs.
+/// Shape rules: Stator's own shape functions. A rule gets the operator's boxed arguments and returns fakes with the
+/// sizes, strides, dtype, device and aliasing that the real kernel's results would have. It never touches data or a
+/// generator. Autograd, conjugation and autocast have run before it.
 namespace stator::fake {
 
-/// Drops the operator's arguments from the top of the stack and pushes its results. For a user's mistake it throws
-/// the c10::Error the real kernel would throw (TORCH_CHECK); for a case it can't answer exactly it calls `refuse`.
+/// Drops the operator's arguments from the top of the stack and pushes its results. If the real kernel would raise, it
+/// throws the same c10::Error (TORCH_CHECK); if it can't answer exactly, it calls `refuse`.
 using Rule = void (*)(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-struct RuleRow {
-  const char* name;  ///< "aten::add.Tensor", "aten::relu"; an operator this torch does not have is skipped
-  Rule rule;
-};
-
-/// Adds own rules. Called from `register_<family>()` only, before the first use of the fallback.
-/// A later row for the same operator is an internal error.
-void add_rules(c10::ArrayRef<RuleRow> rows);
-/// The same for the tier of C++ meta kernels on meta twins, asked after own rules and composites.
-void add_meta_rules(c10::ArrayRef<RuleRow> rows);
-/// Operators that can't be answered without data, with the reason ("data-dependent output size").
-struct RefusedRow {
-  const char* name;
-  const char* reason;
-};
-void add_refused(c10::ArrayRef<RefusedRow> rows);
-
-/// Poisons and throws Unsupported.
+/// Poisons the thread (see fake_tensor.h) and throws Unsupported. The capture breaks there.
 [[noreturn]] void refuse(std::string reason);
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const char* reason);
 
@@ -89,13 +72,14 @@ using Dims = c10::SymDimVector;
 /// A new fake with its own data-less storage. Strides are taken as given.
 at::Tensor make_fake(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides, at::ScalarType dtype, c10::Device device);
 at::Tensor make_fake(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype, c10::Device device);
-/// The same, row-major.
+/// A new row-major fake.
 at::Tensor make_contiguous(c10::SymIntArrayRef sizes, at::ScalarType dtype, c10::Device device);
 at::Tensor make_contiguous(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device);
-/// The same in a memory format (Contiguous, ChannelsLast, ChannelsLast3d).
+/// A new fake in a memory format (Contiguous, ChannelsLast, ChannelsLast3d).
 at::Tensor make_in_format(c10::SymIntArrayRef sizes, at::MemoryFormat format, at::ScalarType dtype, c10::Device device);
 
-/// A fake over the base's storage with the base's keys and dtype (another one when given). Autograd links it above.
+/// A fake over the base's storage, with the base's dispatch keys, and its dtype unless another one is given. Autograd,
+/// which runs above, makes it a view of the base.
 at::Tensor make_view(const at::Tensor& base, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                      const c10::SymInt& offset, std::optional<at::ScalarType> dtype = std::nullopt);
 
@@ -105,15 +89,15 @@ Dims format_strides(c10::SymIntArrayRef sizes, at::MemoryFormat format);
 /// Strides of a new dense tensor laid out like `like` (what `empty_like` with the preserve format gives).
 Dims like_strides(const at::Tensor& like);
 
-/// Gives an `out=` argument its final size as resize_output does: keeps it when sizes agree, else it becomes
-/// contiguous (or gets `strides` when given).
+/// Gives an `out=` argument its final size, as torch's `resize_output` does. If it has that size, it stays as it is;
+/// otherwise it becomes row-major, or gets `strides`.
 void resize_out(const at::Tensor& out, c10::SymIntArrayRef sizes,
                 std::optional<c10::SymIntArrayRef> strides = std::nullopt);
 
-/// A tensor on the meta device with the same sizes, strides, dtype, requires_grad false and wrapped-number flag;
-/// undefined stays undefined. Concrete shapes only (refuses symbolic ones).
+/// The meta twin of a fake: a tensor on the meta device with the same sizes, strides, dtype and wrapped-number flag. It
+/// does not require grad. Undefined tensors stay undefined; symbolic sizes are refused.
 at::Tensor meta_twin(const at::Tensor& tensor);
-/// A fake of a meta result: same metadata, on `device`.
+/// A fake with the metadata of a meta tensor, on `device`.
 at::Tensor from_meta(const at::Tensor& meta, c10::Device device);
 
 /// RAII: `Fake`, autograd and ADInplaceOrView are off, so that kernels on meta twins run as plain meta kernels.

@@ -4,15 +4,15 @@
 
 #include "core/fake/rule.h"
 
-/// Rules for operators whose results are new tensors with plain shapes: a function from the arguments to specs,
-/// and the functional and `out=` rules made of it.
+/// Rules for operators that return new tensors: one function from the arguments to the specs of the results gives both
+/// the functional rule (`make_results`) and the `out=` rule (`fill_outs`).
 namespace stator::fake {
 
 struct Spec {
   Dims sizes;
   at::ScalarType dtype;
   c10::Device device;
-  /// Row-major when absent.
+  /// Absent: row-major.
   std::optional<Dims> strides = std::nullopt;
 };
 using Specs = c10::SmallVector<Spec, 2>;
@@ -22,7 +22,7 @@ inline at::Tensor make(const Spec& spec) {
                       : make_contiguous(spec.sizes, spec.dtype, spec.device);
 }
 
-/// New results.
+/// A rule that makes new results.
 template <Specs (*compute)(const Args&)>
 void make_results(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -34,7 +34,7 @@ void make_results(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (auto& result : results) stack->push_back(std::move(result));
 }
 
-/// The trailing arguments are the results, resized where needed.
+/// A rule that resizes the `out` arguments, which come last, and returns them.
 template <Specs (*compute)(const Args&)>
 void fill_outs(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -50,7 +50,7 @@ void fill_outs(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (auto& out : outs) stack->push_back(std::move(out));
 }
 
-/// In place: the first argument is the result and keeps its metadata.
+/// A rule for in-place operators: returns the first argument, whose metadata stays.
 inline void same_self(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   args.returns(args.tensor(0));
@@ -61,7 +61,7 @@ inline Dims dims_of(const at::Tensor& tensor) {
   return Dims(sizes.begin(), sizes.end());
 }
 
-/// A dimension of a tensor with `rank` dimensions, counted from the end when negative. A scalar has one.
+/// The index of a dimension, counted from the end if negative. A tensor without dimensions counts as having one.
 inline int64_t wrap_dim(int64_t dim, int64_t rank) { return c10::maybe_wrap_dim(dim, rank, /*wrap_scalar=*/true); }
 
 }  // namespace stator::fake

@@ -3,11 +3,12 @@
 
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
 
-/// Made as batch, length, heads, width and shown as batch, heads, length, width.
+/// A gradient that the kernel allocates as (batch, length, heads, width) and returns as (batch, heads, length, width).
 at::Tensor heads_inside(const at::Tensor& model) {
   const c10::SymInt heads = model.sym_size(1), length = model.sym_size(2), width = model.sym_size(3);
   const Dims strides{length * heads * width, width, heads * width, c10::SymInt(1)};
@@ -28,7 +29,7 @@ void flash_for_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& query = args.tensor(0);
   check_heads(args, query, args.tensor(1), args.tensor(2));
-  require(args.number(3) == 0.0, args, "dropout is not taken");
+  require(args.number(3) == 0.0, args, "the kernel has no dropout");
   const c10::SymInt heads = query.sym_size(1), length = query.sym_size(2);
   const Dims sizes{query.sym_size(0), heads, length}, strides{length * heads, c10::SymInt(1), heads};
   const auto dtype = at::isReducedFloatingType(query.scalar_type()) ? at::kFloat : query.scalar_type();
@@ -63,23 +64,19 @@ void transformer_encoder_layer(const c10::OperatorHandle& op, torch::jit::Stack*
   args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous));
 }
 
-/// Softmax, then zeros written into rows that were masked throughout.
+/// Softmax. Rows that are masked completely become zeros.
 void safe_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const auto dtype = args.optional_dtype(2);
   args.returns(at::softmax(args.tensor(0), args.integer(1), dtype));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/attention.def"
+};
+
 }  // namespace
 
-void register_attention() {
-  add_rules({
-      {"aten::_safe_softmax", safe_softmax},
-      {"aten::_native_multi_head_attention", native_multi_head_attention},
-      {"aten::_transformer_encoder_layer_fwd", transformer_encoder_layer},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_for_cpu_backward},
-  });
-}
+void register_attention() { add_shapes(kRows); }
 
 }  // namespace stator::fake

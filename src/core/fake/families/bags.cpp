@@ -2,6 +2,7 @@
 
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
@@ -26,13 +27,13 @@ struct Bags {
         padding(args.integer(8)) {
     require(weight.dim() == 2 && indices.dim() == 1 && offsets.dim() == 1, args, "the wrong number of dimensions");
     require(mode == kSum || mode == kMean || mode == kMax, args, "an unknown mode");
-    require(!last_offset || offsets.size(0) >= 1, args, "no last offset");
+    require(!last_offset || offsets.size(0) >= 1, args, "include_last_offset without an offset");
     require(weight.device().is_cpu(), args, "only the CPU kernel's results are known");
   }
 
   int64_t count() const { return offsets.size(0) - (last_offset ? 1 : 0); }
 
-  /// The kernel for plain sums needs no map from elements to bags.
+  /// The fast kernel for plain sums returns an empty map from elements to bags.
   bool needs_bag_of_element() const {
     const at::ScalarType dtype = weight.scalar_type();
     const bool fast = (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) && weight.stride(1) == 1 &&
@@ -86,16 +87,12 @@ void per_sample_weights_backward(const c10::OperatorHandle& op, torch::jit::Stac
   args.returns(new_contiguous(args.tensor(0), Dims{args.tensor(2).sym_size(0)}));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/bags.def"
+};
+
 }  // namespace
 
-void register_bags() {
-  add_rules({
-      {"aten::_embedding_bag", embedding_bag},
-      {"aten::_embedding_bag_forward_only", embedding_bag_forward_only},
-      {"aten::_embedding_bag_backward", backward},
-      {"aten::_embedding_bag_dense_backward", dense_backward},
-      {"aten::_embedding_bag_per_sample_weights_backward", per_sample_weights_backward},
-  });
-}
+void register_bags() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -2,13 +2,14 @@
 
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
 
 using at::native::ConvBackend;
 
-/// The arguments that a convolution and its gradient share, with parameters spread over the spatial dimensions.
+/// The arguments that a convolution and its gradient share, with one value per spatial dimension in each parameter.
 struct Convolution {
   at::Tensor input, weight, bias;
   std::vector<c10::SymInt> stride, padding, dilation, output_padding;
@@ -43,11 +44,11 @@ Convolution read_parameters(Args& args, size_t first, at::Tensor input, at::Tens
   const auto& kernel = conv.weight;
   require(
       conv.groups > 0 && in.sym_size(1) == (conv.transposed ? kernel.sym_size(0) : kernel.sym_size(1) * conv.groups),
-      args, "input channels, groups and weight do not fit");
+      args, "input channels do not match weight and groups");
   return conv;
 }
 
-/// 1-d kernels run as 2-d ones of height 1 on a row-major input.
+/// A 1-d convolution runs as a 2-d convolution of height 1 on a row-major input.
 at::Tensor with_height(const at::Tensor& tensor) {
   Dims sizes(tensor.sym_sizes().begin(), tensor.sym_sizes().end());
   Dims strides(tensor.sym_strides().begin(), tensor.sym_strides().end());
@@ -64,7 +65,7 @@ at::Tensor without_height(const at::Tensor& tensor) {
   return make_view(tensor, sizes, strides, 0);
 }
 
-/// The memory format in which the selected kernel makes its results: output and gradients alike.
+/// The memory format of everything the selected kernel returns: output and gradients.
 at::MemoryFormat result_format(Args& args, const Convolution& conv, at::OptionalSymIntArrayRef bias_sizes) {
   const ConvBackend backend =
       at::native::select_conv_backend(conv.input, conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation,
@@ -113,7 +114,7 @@ void convolution(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Convolution conv = read_parameters(args, 3, args.tensor(0), args.tensor(1), args.optional_tensor(2));
   const Dims sizes = output_sizes(args, conv);
   require(!conv.bias.defined() || (conv.bias.dim() == 1 && conv.bias.sym_size(0) == sizes[1]), args,
-          "the bias has not one value per output channel");
+          "the bias does not have one value per output channel");
   const at::MemoryFormat format = result_format(args, conv, std::nullopt);
   args.returns(new_result(conv, sizes, format));
 }
@@ -136,13 +137,12 @@ void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
   args.returns(grad_input, grad_weight, grad_bias);
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/convolution.def"
+};
+
 }  // namespace
 
-void register_convolution() {
-  add_rules({
-      {"aten::convolution", convolution},
-      {"aten::convolution_backward", convolution_backward},
-  });
-}
+void register_convolution() { add_shapes(kRows); }
 
 }  // namespace stator::fake

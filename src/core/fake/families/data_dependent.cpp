@@ -1,11 +1,12 @@
-// Operators of which the size of a result is in the data.
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 #include "core/fake/symbolic.h"
 #include "core/shapes/allowed.h"
 #include "core/shapes/sym_node.h"
 
+/// Operators with results whose size depends on data: it becomes an unbacked symbol.
 namespace stator::fake {
 namespace {
 
@@ -18,7 +19,7 @@ void require_cpu(const Args& args, const at::Tensor& tensor) {
   require(tensor.device().is_cpu(), args, "the layout of a result on this device");
 }
 
-/// Positions, one column per dimension, which lie one after the other.
+/// Positions, one column per dimension. The result is column-major.
 Specs nonzero(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   require_cpu(args, self);
@@ -35,7 +36,7 @@ Specs masked_select(const Args& args) {
 
 Spec positions(Dims sizes, const at::Tensor& self) { return {std::move(sizes), at::kLong, self.device()}; }
 
-/// Values without repetition, where each element went, and how many of each there are.
+/// The distinct values, the position of each element among them, and the count of each.
 template <size_t inverse, size_t counts>
 Specs unique(const Args& args) {
   const at::Tensor& self = args.tensor(0);
@@ -47,7 +48,7 @@ Specs unique(const Args& args) {
           positions(args.boolean(counts) ? Dims{count} : none, self)};
 }
 
-/// The same for slices along a dimension, which come first in memory.
+/// The same for slices along a dimension. That dimension is outermost in memory.
 Specs unique_along(const Args& args, int64_t given) {
   const at::Tensor& self = args.tensor(0);
   require_cpu(args, self);
@@ -75,18 +76,12 @@ Specs bincount(const Args& args) {
   return {{{new_size(args, INT64_MAX)}, dtype, self.device()}};
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/data_dependent.def"
+};
+
 }  // namespace
 
-void register_data_dependent() {
-  add_rules({
-      {"aten::nonzero", make_results<nonzero>},
-      {"aten::masked_select", make_results<masked_select>},
-      {"aten::_unique2", make_results<unique<2, 3>>},
-      {"aten::unique_dim", make_results<unique_dim>},
-      {"aten::unique_dim_consecutive", make_results<unique_dim>},
-      {"aten::unique_consecutive", make_results<unique_consecutive>},
-      {"aten::bincount", make_results<bincount>},
-  });
-}
+void register_data_dependent() { add_shapes(kRows); }
 
 }  // namespace stator::fake

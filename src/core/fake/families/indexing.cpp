@@ -2,6 +2,7 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/meta_tier.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/fake/symbolic.h"
 #include "core/shapes/allowed.h"
 #include "core/shapes/sym_node.h"
@@ -46,12 +47,12 @@ void index_select(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!sizes.empty()) {
     sizes[static_cast<size_t>(dim < 0 ? dim + rank : dim)] = index.sym_numel();
   } else {
-    require(index.sym_numel() == 1, args, "a scalar has one element");
+    require(index.sym_numel() == 1, args, "more than one index into a tensor without dimensions");
   }
   args.returns(new_contiguous(self, sizes));
 }
 
-/// True when an index picks by truth: how many elements it picks is in its data.
+/// Whether an index is a mask. The number of elements a mask picks depends on its data.
 bool has_mask(const c10::IValue& indices) {
   for (const c10::IValue& item : indices.toListRef()) {
     if (item.isNone() || !item.toTensor().defined()) continue;
@@ -61,12 +62,12 @@ bool has_mask(const c10::IValue& indices) {
   return false;
 }
 
-/// The sizes of `self[indices]` where they depend on data: of a mask (how many elements it picks), of an index or of
-/// `self`. Row-major operands give a row-major result.
+/// The sizes of `self[indices]` if an index is a mask, or if a size of `self` or of an index is symbolic. Row-major
+/// operands give a row-major result.
 class SymbolicIndex {
  public:
   SymbolicIndex(const Args& args, const at::Tensor& self) : args_(args), self_(self) {
-    require(is_row_major(self), args, "the layout of a tensor that is picked from");
+    require(is_row_major(self), args, "the indexed tensor is not row-major");
     for (const c10::IValue& item : args[1].toListRef()) {
       if (item.isNone() || !item.toTensor().defined()) {
         pass();
@@ -99,13 +100,13 @@ class SymbolicIndex {
       for (int64_t i = 0; i < index.dim(); ++i) {
         require(at_ < self_.dim(), args_, "too many indices");
         require(shapes::known(index.sym_size(i).sym_eq(self_.sym_size(at_++))).value_or(false), args_,
-                "a mask of another size");
+                "a mask whose size is not that of the tensor");
       }
       require(index.dim() > 0, args_, "a mask without dimensions");
       return broadcast({shapes::new_size(index.sym_numel())});
     }
     require(is_index_dtype(index), args_, "an index that is neither a mask nor of integers");
-    require(index.dim() <= 1 || is_row_major(index), args_, "the layout of an index");
+    require(index.dim() <= 1 || is_row_major(index), args_, "an index that is not row-major");
     require(at_ < self_.dim(), args_, "too many indices");
     ++at_;
     broadcast(Dims(index.sym_sizes().begin(), index.sym_sizes().end()));
@@ -160,7 +161,7 @@ void index_put_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(args.tensor(0));
 }
 
-/// True when `tensor` broadcasts to `target`.
+/// Whether `tensor` broadcasts to the shape of `target`.
 bool expands_to(const at::Tensor& tensor, const at::Tensor& target) {
   if (tensor.dim() > target.dim()) return false;
   for (int64_t i = 1; i <= tensor.dim(); ++i) {
@@ -185,7 +186,7 @@ void index_fill_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const int64_t rank = std::max<int64_t>(self.dim(), 1), dim = args.integer(1);
   require(args.tensor(2).dim() <= 1 && args.tensor(2).scalar_type() == at::kLong && dim >= -rank && dim < rank, args,
           "the index is not a vector of integers into a dimension");
-  require(!args[3].isTensor() || args.tensor(3).dim() == 0, args, "the value is no scalar");
+  require(!args[3].isTensor() || args.tensor(3).dim() == 0, args, "the value is not a scalar");
   require(self.is_complex() || !(args[3].isTensor() ? args.tensor(3).is_complex() : args[3].isComplexDouble()), args,
           "a complex value for a real tensor");
   args.returns(self);
@@ -196,7 +197,7 @@ void put_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   require(args.tensor(1).scalar_type() == at::kLong && args.tensor(1).sym_numel() == args.tensor(2).sym_numel() &&
               args.tensor(0).scalar_type() == args.tensor(2).scalar_type(),
-          args, "index and source do not fit");
+          args, "index and source differ in size or dtype");
   args.returns(args.tensor(0));
 }
 
@@ -241,7 +242,7 @@ void narrow_copy(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::SymInt length = args.sym_int(3), size = self.sym_size(dim);
   if (start < 0) start = start + size;
   require(length >= 0 && start >= 0 && start + length <= size, args, "a range outside of the dimension");
-  // The kernel starts from a copy of the input's layout and changes it only when the size differs.
+  // The kernel allocates its result like the input, and resizes it to a row-major one if the sizes differ.
   if (length == size) return args.returns(new_like(self));
   Dims sizes(self.sym_sizes().begin(), self.sym_sizes().end());
   sizes[static_cast<size_t>(dim)] = length;
@@ -256,7 +257,7 @@ void segment_reduce(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& segments = lengths.defined() ? lengths : offsets;
   const int64_t axis = args.integer(5) < 0 ? args.integer(5) + data.dim() : args.integer(5);
   require(segments.defined() && args.is_none(3) && axis >= 0 && axis < data.dim() && segments.dim() == axis + 1, args,
-          "segments that do not fit the data");
+          "segments do not match the data");
   Dims sizes(segments.sym_sizes().begin(), segments.sym_sizes().end());
   if (!lengths.defined()) sizes.back() = sizes.back() - 1;
   for (int64_t i = axis + 1; i < data.dim(); ++i) sizes.push_back(data.sym_size(i));
@@ -269,30 +270,12 @@ void segment_reduce_backward(const c10::OperatorHandle& op, torch::jit::Stack* s
   args.returns(new_contiguous(args.tensor(0), args.tensor(2).sym_sizes()));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/indexing.def"
+};
+
 }  // namespace
 
-void register_indexing() {
-  add_rules({
-      {"aten::embedding", embedding},
-      {"aten::embedding_dense_backward", embedding_dense_backward},
-      {"aten::embedding_renorm_", embedding_renorm_},
-      {"aten::index_select", index_select},
-      {"aten::index.Tensor", index},
-      {"aten::index_put", index_put},
-      {"aten::index_put_", index_put_},
-      {"aten::_index_put_impl_", index_put_},
-      {"aten::masked_scatter_", masked_scatter_},
-      {"aten::index_fill_.int_Scalar", index_fill_},
-      {"aten::index_fill_.int_Tensor", index_fill_},
-      {"aten::put_", put_},
-      {"aten::take", take},
-      {"aten::flip", flip},
-      {"aten::unfold_backward", unfold_backward},
-      {"aten::masked_scatter_backward", masked_scatter_backward},
-      {"aten::narrow_copy", narrow_copy},
-      {"aten::segment_reduce", segment_reduce},
-      {"aten::_segment_reduce_backward", segment_reduce_backward},
-  });
-}
+void register_indexing() { add_shapes(kRows); }
 
 }  // namespace stator::fake

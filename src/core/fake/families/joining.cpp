@@ -1,18 +1,19 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 namespace {
 
-/// An empty vector joins with anything, from the days when it was the only empty tensor.
-/// Where its size depends on data it joins with other vectors alone, to which nothing is added then.
+/// For historical reasons, `cat` skips an empty vector whatever the shapes of the other tensors. A vector of symbolic
+/// size must have the rank of the others.
 bool joins_anything(const at::Tensor& tensor) {
   return tensor.dim() == 1 && shapes::known(tensor.sym_size(0).sym_eq(0)).value_or(false);
 }
 
-/// The format that all tensors suggest, row-major when they differ.
+/// The memory format that all tensors suggest; row-major if they differ.
 at::MemoryFormat joint_format(const std::vector<at::Tensor>& tensors) {
   const at::MemoryFormat format = tensors[0].suggest_memory_format();
   for (const at::Tensor& tensor : tensors) {
@@ -53,12 +54,12 @@ void cat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                                                       : make_in_format(sizes, format, dtype, model->device()));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/joining.def"
+};
+
 }  // namespace
 
-void register_joining() {
-  add_rules({
-      {"aten::cat", cat},
-  });
-}
+void register_joining() { add_shapes(kRows); }
 
 }  // namespace stator::fake

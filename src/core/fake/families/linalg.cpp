@@ -1,11 +1,13 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
+#include "core/fake/meta_tier.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
 
-/// Batches of column-major matrices, as LAPACK takes and leaves them.
+/// A batch of column-major matrices, the layout that LAPACK uses.
 at::Tensor new_column_major(const at::Tensor& model, const Dims& sizes, at::ScalarType dtype) {
   Dims turned(sizes);
   std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
@@ -17,7 +19,7 @@ at::Tensor new_column_major(const at::Tensor& model, const Dims& sizes, at::Scal
 Dims sizes_of(const at::Tensor& tensor) { return {tensor.sym_sizes().begin(), tensor.sym_sizes().end()}; }
 
 void require_cpu(const Args& args) {
-  // The layouts below are those of LAPACK; other devices have other libraries.
+  // The layouts below are those of LAPACK. Other devices use other libraries.
   require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
 }
 
@@ -83,7 +85,7 @@ void householder_product(const c10::OperatorHandle& op, torch::jit::Stack* stack
   require_cpu(args);
   require(self.dim() >= 2 && tau.dim() == self.dim() - 1 && self.sym_size(-2) >= self.sym_size(-1) &&
               self.sym_size(-1) >= tau.sym_size(-1) && self.scalar_type() == tau.scalar_type(),
-          args, "reflectors and factors do not fit");
+          args, "reflectors and factors do not match");
   require_linalg_dtype(args, self);
   args.returns(new_column_major(self, sizes_of(self), self.scalar_type()));
 }
@@ -108,7 +110,7 @@ void linalg_matrix_exp(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   args.returns(elementwise ? new_like(self) : new_like(self, at::MemoryFormat::Contiguous));
 }
 
-/// Batch dimensions of both, broadcast.
+/// The batch dimensions of both tensors, broadcast.
 Dims broadcast_batches(const Args& args, const at::Tensor& a, const at::Tensor& b) {
   const auto first = a.sym_sizes().slice(0, static_cast<size_t>(a.dim()) - 2);
   const auto second = b.sym_sizes().slice(0, static_cast<size_t>(b.dim()) - 2);
@@ -136,7 +138,7 @@ void solve_triangular(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require_linalg_dtype(args, matrix);
   require(!matrix.is_conj() && !right.is_conj(), args, "a conjugated view changes the result's layout");
   const bool left = args.boolean(3);
-  require(right.sym_size(left ? -2 : -1) == matrix.sym_size(-1), args, "matrices do not fit");
+  require(right.sym_size(left ? -2 : -1) == matrix.sym_size(-1), args, "the matrices do not match");
   Dims sizes = broadcast_batches(args, matrix, right);
   sizes.push_back(right.sym_size(-2));
   sizes.push_back(right.sym_size(-1));
@@ -151,7 +153,7 @@ void cholesky_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_column_major(right, sizes_of(right), right.scalar_type()));
 }
 
-/// Raises where a factorisation failed: that is for the run to say.
+/// An operator that returns nothing and raises if a factorisation failed. The run of the graph makes the check.
 void check_errors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, op.schema().arguments().size());
 }
@@ -168,7 +170,7 @@ void addbmm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &self = args.tensor(0), &a = args.tensor(1), &b = args.tensor(2);
   require(a.dim() == 3 && b.dim() == 3 && a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1), args,
-          "not fitting batches of matrices");
+          "the batches of matrices do not match");
   require(self.scalar_type() == a.scalar_type() && a.scalar_type() == b.scalar_type(), args, "tensors differ in dtype");
   args.returns(new_contiguous(self, Dims{a.sym_size(1), b.sym_size(2)}));
 }
@@ -178,7 +180,7 @@ void addbmm_(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor &self = args.tensor(0), &a = args.tensor(1), &b = args.tensor(2);
   require(a.dim() == 3 && b.dim() == 3 && a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1) &&
               self.sym_sizes() == c10::SymIntArrayRef(Dims{a.sym_size(1), b.sym_size(2)}),
-          args, "not fitting batches of matrices");
+          args, "the batches of matrices do not match");
   require(self.scalar_type() == a.scalar_type() && a.scalar_type() == b.scalar_type(), args, "tensors differ in dtype");
   args.returns(self);
 }
@@ -237,31 +239,19 @@ void pdist_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
 }
 
+/// Solving from the right leaves the conjugate bit set on a complex result. The meta kernel does not show that.
+void lu_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const Args args(op, stack);
+  require(!args.tensor(2).is_complex() || args.boolean(3), args, "the conjugate bit of the result");
+  run_meta_kernel(op, stack);
+}
+
+const ShapeRow kRows[] = {
+#include "core/ops/linalg.def"
+};
+
 }  // namespace
 
-void register_linalg() {
-  add_rules({
-      {"aten::cholesky", square_like_first},
-      {"aten::cholesky_inverse", square_like_first},
-      {"aten::geqrf", geqrf},
-      {"aten::linalg_eig", linalg_eig},
-      {"aten::_linalg_eigvals", linalg_eigvals},
-      {"aten::linalg_householder_product", householder_product},
-      {"aten::ormqr", ormqr},
-      {"aten::linalg_matrix_exp", linalg_matrix_exp},
-      {"aten::linalg_solve_triangular", solve_triangular},
-      {"aten::_cholesky_solve_helper", cholesky_solve},
-      {"aten::_linalg_check_errors", check_errors},
-      {"aten::dot", dot},
-      {"aten::vdot", dot},
-      {"aten::addbmm", addbmm},
-      {"aten::addbmm_", addbmm_},
-      {"aten::addr", addr},
-      {"aten::_cdist_forward", cdist_forward},
-      {"aten::_cdist_backward", cdist_backward},
-      {"aten::_pdist_forward", pdist_forward},
-      {"aten::_pdist_backward", pdist_backward},
-  });
-}
+void register_linalg() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -3,6 +3,7 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
@@ -47,7 +48,7 @@ void elementwise_gradient_out(const c10::OperatorHandle& op, torch::jit::Stack* 
   args.returns(out);
 }
 
-/// A row-major gradient of the second argument, which the third one has to equal in shape.
+/// A row-major gradient of the second argument. The third argument must have the same shape.
 void elementwise_gradient(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   require_same_shape(args, args.tensor(1), args.tensor(2));
@@ -95,25 +96,12 @@ void contiguous_gradient(const c10::OperatorHandle& op, torch::jit::Stack* stack
   args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/losses.def"
+};
+
 }  // namespace
 
-void register_losses() {
-  add_rules({
-      {"aten::binary_cross_entropy", binary_cross_entropy},
-      {"aten::binary_cross_entropy_backward", binary_cross_entropy_backward},
-      {"aten::huber_loss", huber_loss},
-      {"aten::huber_loss_backward.out", elementwise_gradient_out},
-      {"aten::smooth_l1_loss_backward.grad_input", elementwise_gradient_out},
-      {"aten::mse_loss_backward.grad_input", elementwise_gradient_out},
-      {"aten::mse_loss_backward", elementwise_gradient},
-      {"aten::nll_loss2d_forward", nll_loss2d_forward},
-      {"aten::nll_loss2d_backward", nll_loss2d_backward},
-      {"aten::multi_margin_loss", multi_margin_loss},
-      {"aten::multi_margin_loss_backward", contiguous_gradient},
-      {"aten::multilabel_margin_loss_forward", multilabel_margin_loss_forward},
-      {"aten::multilabel_margin_loss_backward", contiguous_gradient},
-      {"aten::_ctc_loss_backward", contiguous_gradient},
-  });
-}
+void register_losses() { add_shapes(kRows); }
 
 }  // namespace stator::fake

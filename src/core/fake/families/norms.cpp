@@ -2,11 +2,13 @@
 
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
 
-/// Statistics are kept in the parameters' dtype where a reduced-precision input has float parameters.
+/// The dtype of mean and deviation: that of the input, or float if the input is of reduced precision and the parameters
+/// are float.
 at::ScalarType statistics_dtype(const at::Tensor& input, std::initializer_list<at::Tensor> parameters) {
   if (!at::isReducedFloatingType(input.scalar_type())) return input.scalar_type();
   for (const at::Tensor& parameter : parameters) {
@@ -79,7 +81,7 @@ void native_group_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack
   args.returns(grad_input, grad_weight, grad_bias);
 }
 
-/// Dense in the format that the input is dense in, or else suggests.
+/// The memory format of the result: row-major if the input is, otherwise the format that the input suggests.
 at::MemoryFormat batch_norm_format(const at::Tensor& input) {
   return input.is_contiguous() ? at::MemoryFormat::Contiguous : input.suggest_memory_format();
 }
@@ -95,7 +97,8 @@ void batch_norm_results(Args& args, const BatchNorm& call, bool reserve) {
   require(input.dim() >= 2, args, "the input has no channel dimension");
   const c10::SymInt channels = input.sym_size(1);
   for (const at::Tensor& parameter : {call.weight, call.bias, call.running_mean, call.running_var}) {
-    require(!parameter.defined() || parameter.sym_numel() == channels, args, "a parameter's size is not the channels'");
+    require(!parameter.defined() || parameter.sym_numel() == channels, args,
+            "a parameter's size is not the number of channels");
   }
   require(call.training || (call.running_mean.defined() && call.running_var.defined()), args,
           "evaluation needs running statistics");
@@ -154,21 +157,12 @@ void batch_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack
   batch_norm_gradients(args, args.tensor(1), args.tensor(2), args[9].toBoolList());
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/norms.def"
+};
+
 }  // namespace
 
-void register_norms() {
-  add_rules({
-      {"aten::native_layer_norm", native_layer_norm},
-      {"aten::native_layer_norm_backward", native_layer_norm_backward},
-      {"aten::native_group_norm", native_group_norm},
-      {"aten::native_group_norm_backward", native_group_norm_backward},
-      {"aten::native_batch_norm", native_batch_norm},
-      {"aten::_native_batch_norm_legit", native_batch_norm},
-      {"aten::_native_batch_norm_legit.no_stats", native_batch_norm_no_stats},
-      {"aten::_batch_norm_with_update", batch_norm_with_update},
-      {"aten::native_batch_norm_backward", native_batch_norm_backward},
-      {"aten::batch_norm_backward", batch_norm_backward},
-  });
-}
+void register_norms() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -1,10 +1,11 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
 
-/// One value per spatial dimension; a single one stands for all.
+/// One value per spatial dimension. A list of one value stands for all dimensions.
 std::vector<int64_t> per_dimension(const Args& args, size_t position, size_t spatial) {
   std::vector<int64_t> values = args.ints(position);
   if (values.size() == 1) values.resize(spatial, values[0]);
@@ -12,7 +13,7 @@ std::vector<int64_t> per_dimension(const Args& args, size_t position, size_t spa
   return values;
 }
 
-/// `[N,] C, spatial...` with the last dimensions replaced.
+/// The sizes `[N,] C, spatial...` of the input with the spatial ones replaced.
 Dims with_spatial(const Args& args, const at::Tensor& input, c10::ArrayRef<int64_t> spatial) {
   const auto dims = static_cast<int64_t>(spatial.size());
   require(input.dim() == dims + 1 || input.dim() == dims + 2, args, "the input has the wrong number of dimensions");
@@ -59,13 +60,13 @@ int64_t pooled_size(const Args& args, int64_t in, int64_t kernel, int64_t stride
           "kernel, stride, padding or dilation out of range");
   const int64_t room = in + 2 * pad - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
   int64_t out = (room >= 0 ? room / stride : -((-room + stride - 1) / stride)) + 1;
-  // The last window has to begin inside the input or its left padding.
+  // The last window must begin inside of the input or its left padding.
   if (ceil_mode && (out - 1) * stride >= in + pad) --out;
   require(out >= 1, args, "the output is too small");
   return out;
 }
 
-/// An unbatched input is C,D,H,W. With channels innermost the kernel answers in that order, or not at all.
+/// An unbatched input has sizes C, D, H, W. If its channels are innermost in memory, the kernel's layout is not known.
 void require_plain_if_unbatched(const Args& args, const at::Tensor& input) {
   require(input.dim() == 5 || (input.suggest_memory_format() == at::MemoryFormat::Contiguous &&
                                (input.stride(0) != 1 || input.size(0) == 1)),
@@ -114,20 +115,12 @@ void max_unpool3d(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(input, with_spatial(args, input, per_dimension(args, 2, 3))));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/pooling.def"
+};
+
 }  // namespace
 
-void register_pooling() {
-  add_rules({
-      {"aten::_adaptive_avg_pool2d", adaptive_avg_pool2d},
-      {"aten::_adaptive_avg_pool2d_backward", gradient_in_input_format},
-      {"aten::_adaptive_avg_pool3d", adaptive_avg_pool3d},
-      {"aten::_adaptive_avg_pool3d_backward", contiguous_gradient},
-      {"aten::max_pool3d_with_indices", max_pool3d_with_indices},
-      {"aten::max_pool3d_with_indices_backward", max_pool3d_backward},
-      {"aten::fractional_max_pool3d_backward", contiguous_gradient},
-      {"aten::max_unpool2d", max_unpool2d},
-      {"aten::max_unpool3d", max_unpool3d},
-  });
-}
+void register_pooling() { add_shapes(kRows); }
 
 }  // namespace stator::fake

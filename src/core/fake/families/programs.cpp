@@ -3,19 +3,20 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/shapes/allowed.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
 namespace {
 
-/// Some CPU kernels compute nothing themselves: they call other operators, or only look at metadata. Run on fakes
-/// they give exactly the metadata of a real run; one that did touch data would throw there.
+/// Runs the CPU kernel on fakes. Right for kernels that only call other operators or look at metadata. A kernel that
+/// read data would throw.
 void run_cpu_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   for (size_t i = 0; i < args.count(); ++i) {
     require(!args[i].isTensor() || !args.tensor(i).defined() || args.tensor(i).device().is_cpu(), args,
-            "only the CPU kernel is a program over operators");
+            "only the CPU kernel calls other operators");
   }
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
@@ -36,7 +37,7 @@ void repeat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(self, sizes));
 }
 
-/// Indices that repeat each row so many times; how many there are is told by the caller or by values.
+/// The indices that repeat each row as often as given. Their number is `output_size`, or depends on data.
 void repeat_interleave(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& repeats = args.tensor(0);
@@ -59,7 +60,7 @@ void glu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void log_sigmoid_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
-  require(args.tensor(0).sym_sizes().equals(args.tensor(1).sym_sizes()), args, "a gradient of another shape");
+  require(args.tensor(0).sym_sizes().equals(args.tensor(1).sym_sizes()), args, "gradient and input differ in shape");
   args.returns(new_like(args.tensor(0)));
 }
 
@@ -104,23 +105,12 @@ void weight_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
                new_like(args.tensor(2), at::MemoryFormat::Contiguous));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/programs.def"
+};
+
 }  // namespace
 
-void register_programs() {
-  add_rules({
-      {"aten::roll", run_cpu_kernel},
-      {"aten::_fused_sdp_choice", run_cpu_kernel},
-      {"aten::repeat", repeat},
-      {"aten::repeat_interleave.Tensor", repeat_interleave},
-      {"aten::_masked_softmax", masked_softmax},
-      {"aten::glu_backward", glu_backward},
-      {"aten::log_sigmoid_backward", log_sigmoid_backward},
-      {"aten::_prelu_kernel_backward", prelu_backward},
-      {"aten::histogram.bin_ct", histogram_count},
-      {"aten::histogram.bins_tensor", histogram_edges},
-      {"aten::_weight_norm_interface", weight_norm},
-      {"aten::_weight_norm_interface_backward", weight_norm_backward},
-  });
-}
+void register_programs() { add_shapes(kRows); }
 
 }  // namespace stator::fake

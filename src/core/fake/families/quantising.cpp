@@ -1,10 +1,11 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
 
-/// What a tensor would be after quantisation, and which of its elements are within the range.
+/// The tensor after quantisation, and a mask of the elements that were within the range.
 void with_mask(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
@@ -16,7 +17,7 @@ void without_mask(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_like(args.tensor(0)));
 }
 
-/// Products of 8-bit integers in 32 bits.
+/// The product of two matrices of 8-bit integers, in 32 bits.
 void int_mm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &a = args.tensor(0), &b = args.tensor(1);
@@ -25,17 +26,12 @@ void int_mm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_contiguous(Dims{a.sym_size(0), b.sym_size(1)}, at::kInt, a.device()));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/quantising.def"
+};
+
 }  // namespace
 
-void register_quantising() {
-  add_rules({
-      {"aten::fake_quantize_per_tensor_affine_cachemask", with_mask},
-      {"aten::fake_quantize_per_channel_affine_cachemask", with_mask},
-      {"aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", with_mask},
-      {"aten::_fake_quantize_learnable_per_tensor_affine", without_mask},
-      {"aten::_fake_quantize_learnable_per_channel_affine", without_mask},
-      {"aten::_int_mm", int_mm},
-  });
-}
+void register_quantising() { add_shapes(kRows); }
 
 }  // namespace stator::fake

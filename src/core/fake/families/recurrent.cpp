@@ -5,8 +5,10 @@
 #include <map>
 #include <mutex>
 
+#include "core/base/fork_safe.h"
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
@@ -14,11 +16,12 @@ namespace {
 constexpr int64_t kLstm = 2;
 constexpr size_t kTensors = 7;
 
+ForkSafeMutex& mutex = *new ForkSafeMutex;
+std::map<std::vector<int64_t>, int64_t>& known_bytes = *new std::map<std::vector<int64_t>, int64_t>;
+
 /// With gradients the kernel also returns a workspace. Its size depends on shapes alone, but only the library behind
-/// the kernel knows how: asked once per shape, by running the layer on zeros.
+/// the kernel knows the formula. So the layer runs once per shape on zeros, to measure it.
 int64_t workspace_bytes(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
-  static std::mutex mutex;
-  static auto* known = new std::map<std::vector<int64_t>, int64_t>();
   std::vector<int64_t> key;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].isTensor()) {
@@ -29,8 +32,10 @@ int64_t workspace_bytes(const c10::OperatorHandle& op, const torch::jit::Stack& 
       key.push_back(arguments[i].toBool());
     }
   }
-  std::lock_guard lock(mutex);
-  if (const auto found = known->find(key); found != known->end()) return found->second;
+  {
+    std::lock_guard lock(mutex);
+    if (const auto found = known_bytes.find(key); found != known_bytes.end()) return found->second;
+  }
   torch::jit::Stack probe(arguments);
   c10::impl::ExcludeDispatchKeyGuard no_fakes(c10::DispatchKey::Fake);
   at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -39,7 +44,10 @@ int64_t workspace_bytes(const c10::OperatorHandle& op, const torch::jit::Stack& 
     probe[i] = at::zeros(fake.sizes(), at::TensorOptions().dtype(fake.scalar_type()));
   }
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &probe);
-  return known->emplace(std::move(key), probe.back().toTensor().numel()).first->second;
+  const int64_t bytes = probe.back().toTensor().numel();
+  std::lock_guard lock(mutex);
+  known_bytes.emplace(std::move(key), bytes);
+  return bytes;
 }
 
 void mkldnn_rnn_layer(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -63,13 +71,12 @@ void mkldnn_rnn_layer_backward(const c10::OperatorHandle& op, torch::jit::Stack*
   args.returns(contiguous(0), contiguous(1), contiguous(2), contiguous(3), contiguous(4), contiguous(5), contiguous(6));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/recurrent.def"
+};
+
 }  // namespace
 
-void register_recurrent() {
-  add_rules({
-      {"aten::mkldnn_rnn_layer", mkldnn_rnn_layer},
-      {"aten::mkldnn_rnn_layer_backward", mkldnn_rnn_layer_backward},
-  });
-}
+void register_recurrent() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -5,10 +5,10 @@
 
 #include "core/fake/rule.h"
 
-/// New fakes made after a model tensor, as the allocation calls of CPU kernels make them.
+/// New fakes with dtype and device of another tensor, as kernels allocate their results.
 namespace stator::fake {
 
-/// Same sizes and dtype, dense, strides in the model's order.
+/// Same sizes and dtype; dense, with dimensions in the model's order.
 inline at::Tensor new_like(const at::Tensor& model) {
   return make_fake(model.sym_sizes(), like_strides(model), model.scalar_type(), model.device());
 }
@@ -39,7 +39,8 @@ inline at::Tensor new_in_format(const at::Tensor& model, c10::IntArrayRef sizes,
   return new_in_format(model, c10::fromIntArrayRefSlow(sizes), format);
 }
 
-/// Refuses, naming the operator, unless the condition holds: the real kernel would raise here, and will when it runs.
+/// Refuses, naming the operator, unless the condition holds. Used where the real kernel would raise, or where its
+/// result is not known.
 inline void require(bool condition, const Args& args, const char* reason) {
   if (!condition) refuse(args.op(), reason);
 }

@@ -1,10 +1,12 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
 
-/// `[N,] C, spatial...` in the input's memory format. The padding list begins at the last dimension.
+/// Pads `[N,] C, spatial...`; the result has the input's memory format. The list of paddings begins at the last
+/// dimension.
 template <int kSpatial>
 void pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -23,7 +25,7 @@ void pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_in_format(input, sizes, input.suggest_memory_format()));
 }
 
-/// A gradient of the second argument in the format it suggests.
+/// A gradient of the second argument, in the memory format that this argument suggests.
 void gradient_in_input_format(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& input = args.tensor(1);
@@ -35,7 +37,7 @@ void grid_sampler(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor &input = args.tensor(0), &grid = args.tensor(1);
   require(input.dim() == grid.dim() && (input.dim() == 4 || input.dim() == 5), args, "input and grid differ in rank");
   require(input.sym_size(0) == grid.sym_size(0) && grid.sym_size(-1) == input.dim() - 2, args,
-          "input and grid do not fit");
+          "input and grid do not match");
   require(input.scalar_type() == grid.scalar_type(), args, "input and grid differ in dtype");
   Dims sizes{input.sym_size(0), input.sym_size(1)};
   for (int64_t i = 1; i < grid.dim() - 1; ++i) sizes.push_back(grid.sym_size(i));
@@ -50,7 +52,7 @@ void grid_sampler_backward(const c10::OperatorHandle& op, torch::jit::Stack* sta
   args.returns(grad_input, new_like(args.tensor(2), at::MemoryFormat::Contiguous));
 }
 
-/// How many positions a sliding window takes.
+/// The number of positions of a sliding window.
 c10::SymInt windows(const c10::SymInt& size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
   return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
 }
@@ -64,7 +66,7 @@ struct Window {
         padding(args.ints(first + 2)),
         stride(args.ints(first + 3)) {
     for (const auto* values : {&kernel, &dilation, &padding, &stride}) {
-      require(values->size() == 2, args, "a parameter has not two values");
+      require(values->size() == 2, args, "a parameter does not have two values");
     }
     for (size_t i = 0; i < 2; ++i) {
       require(kernel[i] > 0 && dilation[i] > 0 && stride[i] > 0 && padding[i] >= 0, args, "a parameter out of range");
@@ -99,7 +101,7 @@ void col2im(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Window window(args, 2);
   require((input.dim() == 2 || input.dim() == 3) && output.size() == 2, args, "the wrong number of dimensions");
   const int64_t area = window.kernel[0] * window.kernel[1];
-  require(input.sym_size(-2) % area == 0, args, "the channels are no multiple of the window");
+  require(input.sym_size(-2) % area == 0, args, "the channels are not a multiple of the window");
   Dims sizes;
   if (input.dim() == 3) sizes.push_back(input.sym_size(0));
   sizes.push_back(input.sym_size(-2) / area);
@@ -107,7 +109,7 @@ void col2im(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(input, sizes));
 }
 
-/// In the format the input suggests; only 4-d tensors can suggest one other than row-major here.
+/// In the memory format that the input suggests. Inputs that are not 4-d give row-major results.
 at::Tensor shuffled(const at::Tensor& input, const Dims& sizes) {
   const auto format = input.dim() == 4 ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
   return new_in_format(input, sizes, format);
@@ -118,7 +120,7 @@ void pixel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& input = args.tensor(0);
   const int64_t factor = args.integer(1), rank = input.dim();
   require(rank >= 3 && factor > 0 && input.sym_size(-3) % (factor * factor) == 0, args,
-          "channels and factor do not fit");
+          "channels and factor do not match");
   require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
           "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
@@ -134,7 +136,7 @@ void pixel_unshuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& input = args.tensor(0);
   const int64_t factor = args.integer(1), rank = input.dim();
   require(rank >= 3 && factor > 0 && input.sym_size(-1) % factor == 0 && input.sym_size(-2) % factor == 0, args,
-          "height, width and factor do not fit");
+          "height, width and factor do not match");
   require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
           "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
@@ -149,33 +151,17 @@ void channel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& input = args.tensor(0);
   const c10::SymInt groups = args.sym_int(1);
-  require(input.dim() > 2 && groups > 0 && input.sym_size(1) % groups == 0, args, "channels and groups do not fit");
+  require(input.dim() > 2 && groups > 0 && input.sym_size(1) % groups == 0, args, "channels and groups do not match");
   require(input.sym_numel() != 0, args, "an empty input");
   args.returns(new_like(input, input.suggest_memory_format()));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/spatial.def"
+};
+
 }  // namespace
 
-void register_spatial() {
-  add_rules({
-      {"aten::reflection_pad2d", pad<2>},
-      {"aten::reflection_pad3d", pad<3>},
-      {"aten::replication_pad2d", pad<2>},
-      {"aten::replication_pad3d", pad<3>},
-      {"aten::reflection_pad2d_backward", gradient_in_input_format},
-      {"aten::reflection_pad3d_backward", gradient_in_input_format},
-      {"aten::replication_pad2d_backward", gradient_in_input_format},
-      {"aten::replication_pad3d_backward", gradient_in_input_format},
-      {"aten::grid_sampler_2d", grid_sampler},
-      {"aten::grid_sampler_3d", grid_sampler},
-      {"aten::grid_sampler_2d_backward", grid_sampler_backward},
-      {"aten::grid_sampler_3d_backward", grid_sampler_backward},
-      {"aten::im2col", im2col},
-      {"aten::col2im", col2im},
-      {"aten::pixel_shuffle", pixel_shuffle},
-      {"aten::pixel_unshuffle", pixel_unshuffle},
-      {"aten::channel_shuffle", channel_shuffle},
-  });
-}
+void register_spatial() { add_shapes(kRows); }
 
 }  // namespace stator::fake

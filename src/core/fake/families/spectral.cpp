@@ -5,6 +5,7 @@
 
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using Positions = c10::SmallVector<int64_t, 5>;
 
 void require_known_library(const Args& args) {
-  // The layout is that of the MKL kernels; pocketfft and cuFFT lay results out otherwise.
+  // The layouts below are those of MKL. pocketfft and cuFFT give other layouts.
   require(args.tensor(0).device().is_cpu() && at::hasMKL(), args, "only MKL's layout is known");
 }
 
@@ -23,7 +24,8 @@ Positions read_dims(const Args& args, size_t position) {
   return dims;
 }
 
-/// Outermost (largest stride) first. The sort has to be the kernel's own, since it may swap equals.
+/// Outermost dimension (largest stride) first. Uses the same unstable sort as the kernel, so that equal strides end up
+/// in the same order.
 template <class Iterator>
 void sort_by_stride(const at::Tensor& self, Iterator begin, Iterator end) {
   const auto strides = self.strides();
@@ -31,7 +33,8 @@ void sort_by_stride(const at::Tensor& self, Iterator begin, Iterator end) {
             [&](int64_t a, int64_t b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
 }
 
-/// A transform's result: batch dimensions outermost in the order of the input's strides, then the transformed ones.
+/// The result of a transform. Batch dimensions are outermost, in the order of the input's strides; then come the
+/// transformed ones.
 at::Tensor transformed(const at::Tensor& self, c10::IntArrayRef sizes, const Positions& dims, at::ScalarType dtype) {
   const auto rank = static_cast<size_t>(self.dim());
   Positions order(rank);
@@ -86,7 +89,7 @@ void fft_c2r(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require(!dims.empty(), args, "no dimension to transform");
   at::Tensor input = self;
   if (dims.size() > 1) {
-    // All but the last dimension are done by a complex transform first.
+    // The kernel first transforms all dimensions but the last by a complex transform.
     Positions others(dims.begin(), dims.end() - 1);
     sort_by_stride(self, others.begin(), others.end());
     input = transformed(self, self.sizes(), others, self.scalar_type());
@@ -96,14 +99,12 @@ void fft_c2r(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(transformed(input, sizes, Positions{dims.back()}, at::toRealValueType(self.scalar_type())));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/spectral.def"
+};
+
 }  // namespace
 
-void register_spectral() {
-  add_rules({
-      {"aten::_fft_c2c", fft_c2c},
-      {"aten::_fft_r2c", fft_r2c},
-      {"aten::_fft_c2r", fft_c2r},
-  });
-}
+void register_spectral() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -1,5 +1,6 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
@@ -12,14 +13,14 @@ void require_same_kind(const Args& args, const at::Tensor& a, const at::Tensor& 
 Dims product_sizes(const Args& args, const at::Tensor& a, const at::Tensor& b) {
   require(a.dim() == 2 && b.dim() == 2, args, "not two matrices");
   require_same_kind(args, a, b);
-  require(a.sym_size(1) == b.sym_size(0), args, "the matrices do not fit");
+  require(a.sym_size(1) == b.sym_size(0), args, "the inner dimensions differ");
   return {a.sym_size(0), b.sym_size(1)};
 }
 
 Dims batched_product_sizes(const Args& args, const at::Tensor& a, const at::Tensor& b) {
   require(a.dim() == 3 && b.dim() == 3, args, "not two batches of matrices");
   require_same_kind(args, a, b);
-  require(a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1), args, "the matrices do not fit");
+  require(a.sym_size(0) == b.sym_size(0) && a.sym_size(2) == b.sym_size(1), args, "the inner dimensions differ");
   return {a.sym_size(0), a.sym_size(1), b.sym_size(2)};
 }
 
@@ -49,15 +50,12 @@ void add_product(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(args.tensor(1), sizes));
 }
 
+const ShapeRow kRows[] = {
+#include "core/ops/products.def"
+};
+
 }  // namespace
 
-void register_matmul() {
-  add_rules({
-      {"aten::mm", product<product_sizes>},
-      {"aten::bmm", product<batched_product_sizes>},
-      {"aten::addmm", add_product<product_sizes>},
-      {"aten::baddbmm", add_product<batched_product_sizes>},
-  });
-}
+void register_products() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -4,6 +4,7 @@
 
 #include "core/fake/construct.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 #include "core/shapes/sym_node.h"
 
@@ -15,7 +16,7 @@ at::ScalarType dtype_or_default(const Args& args, size_t i) {
   return args.is_none(i) ? c10::get_default_dtype_as_scalartype() : args[i].toScalarType();
 }
 
-/// dtype, layout, device, pin_memory stand in a row in every factory's schema.
+/// The device argument of a factory; `dtype` is the position of the first of (dtype, layout, device, pin_memory).
 c10::Device device_at(const Args& args, size_t dtype) {
   const size_t layout = dtype + 1, device = dtype + 2, pinned = dtype + 3;
   if (!args.is_none(layout) && args[layout].toLayout() != at::kStrided)
@@ -26,7 +27,7 @@ c10::Device device_at(const Args& args, size_t dtype) {
   return result;
 }
 
-/// A number that depends on data is taken for a size; the run raises where it is negative.
+/// A symbolic number is taken to be a valid size; the run raises if it is negative.
 std::vector<c10::SymInt> sizes_at(const Args& args, size_t i) {
   auto sizes = args.sym_ints(i);
   for (auto& size : sizes) {
@@ -45,7 +46,7 @@ void empty(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_in_format(sizes, format, dtype_or_default(args, 1), device_at(args, 1)));
 }
 
-/// Zeros that are known by a dispatch key, whose kernels leave out what zeros make needless. Views have it too.
+/// Zeros with the dispatch key ZeroTensor, which lets kernels skip work on zeros. Views of them have the key too.
 void efficient_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const auto sizes = sizes_at(args, 0);
@@ -78,17 +79,17 @@ at::ScalarType type_of_number(const at::Scalar& number) {
   return c10::get_default_dtype_as_scalartype();
 }
 
-/// (size, fill_value, dtype, ...): without a dtype the number decides.
+/// (size, fill_value, dtype, ...). The default dtype follows from the type of the fill value.
 Specs full(const Args& args) {
   const auto sizes = sizes_at(args, 0);
   const auto dtype = args.is_none(2) ? type_of_number(args.scalar(1)) : args[2].toScalarType();
   return {{Dims(sizes.begin(), sizes.end()), dtype, device_at(args, 2)}};
 }
 
-/// A composite that fills a CPU tensor of its own below the dispatcher.
+/// Needs a rule although it is a composite: its kernel fills a CPU tensor without going through the dispatcher.
 Specs scalar_tensor(const Args& args) { return {{{}, dtype_or_default(args, 1), device_at(args, 1)}}; }
 
-/// The number of steps of arange and range, computed in the type the real kernel computes it in.
+/// The number of elements of arange, computed in the type in which the real kernel computes it.
 c10::SymInt steps_between(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
                           at::ScalarType dtype) {
   if (start.isSymbolic() || end.isSymbolic() || step.isSymbolic()) {
@@ -102,7 +103,7 @@ c10::SymInt steps_between(const at::Scalar& start, const at::Scalar& end, const 
               "upper bound and lower bound inconsistent with step sign");
   if (dtype == at::kLong) {
     const int64_t low = start.toLong(), high = end.toLong(), by = step.toLong();
-    // A fractional step or bound that truncation would change needs the floating-point count.
+    // A step that truncation makes zero needs the floating-point formula.
     const int64_t direction = by > 0 ? 1 : -1;
     if (by != 0) return (high - low + by - direction) / by;
   }
@@ -121,7 +122,7 @@ Specs arange(const Args& args) {
   return {{{steps_between(first, args.scalar(end), by, dtype)}, dtype, device_at(args, dtype_at)}};
 }
 
-/// The out argument names the dtype; a tensor that already has as many elements keeps its shape.
+/// Computes in the dtype of `out`. An `out` that already has as many elements keeps its shape.
 void arange_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& out = args.tensor(args.count() - 1);
@@ -155,7 +156,7 @@ void steps_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(out);
 }
 
-/// linspace and logspace between tensors of one element: the values decide nothing about the result.
+/// linspace and logspace with tensors as start or end. Their values do not matter for the metadata of the result.
 template <size_t dtype_at>
 void steps_between_tensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -202,38 +203,12 @@ Specs triangle_indices(const Args& args) {
   return {{{c10::SymInt(2), c10::SymInt(count)}, dtype, device_at(args, 3)}};
 }
 
-const RuleRow kRows[] = {
-    {"aten::empty.memory_format", empty},
-    {"aten::empty_strided", empty_strided},
-    {"aten::_efficientzerotensor", efficient_zeros},
-    {"aten::zeros", make_results<filled>},
-    {"aten::ones", make_results<filled>},
-    {"aten::rand", make_results<filled>},
-    {"aten::randn", make_results<filled>},
-    {"aten::full", make_results<full>},
-    {"aten::scalar_tensor", make_results<scalar_tensor>},
-    {"aten::arange", make_results<arange<-1, 0, -1>>},
-    {"aten::arange.start", make_results<arange<0, 1, -1>>},
-    {"aten::arange.start_step", make_results<arange<0, 1, 2>>},
-    {"aten::arange.out", arange_out},
-    {"aten::arange.start_out", arange_out},
-    {"aten::range.out", range_out},
-    {"aten::linspace.out", steps_out},
-    {"aten::logspace.out", steps_out},
-    {"aten::linspace.Tensor_Tensor", steps_between_tensors<3>},
-    {"aten::linspace.Tensor_Scalar", steps_between_tensors<3>},
-    {"aten::linspace.Scalar_Tensor", steps_between_tensors<3>},
-    {"aten::logspace.Tensor_Tensor", steps_between_tensors<4>},
-    {"aten::logspace.Tensor_Scalar", steps_between_tensors<4>},
-    {"aten::logspace.Scalar_Tensor", steps_between_tensors<4>},
-    {"aten::eye.out", eye_out},
-    {"aten::eye.m_out", eye_out},
-    {"aten::tril_indices", make_results<triangle_indices<true>>},
-    {"aten::triu_indices", make_results<triangle_indices<false>>},
+const ShapeRow kRows[] = {
+#include "core/ops/factories.def"
 };
 
 }  // namespace
 
-void register_factories() { add_rules(kRows); }
+void register_factories() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -1,4 +1,5 @@
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 
 namespace stator::fake {
@@ -25,7 +26,7 @@ Specs topk(const Args& args) {
   return {{sizes, self.scalar_type(), self.device()}, {sizes, at::kLong, self.device()}};
 }
 
-/// cumsum and cumprod count in int64 for integers.
+/// cumsum and cumprod of integers give int64.
 Specs cumulative(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   wrap_dim(args.integer(1), self.dim());
@@ -38,7 +39,7 @@ Specs logcumsumexp(const Args& args) {
   return {{dims_of(self), self.scalar_type(), self.device()}};
 }
 
-/// Fills tensors that the caller made; returns nothing.
+/// Writes to tensors that the caller allocated and returns nothing.
 void fill_given(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, op.schema().arguments().size());
 }
@@ -49,7 +50,8 @@ Specs nonzero_static(const Args& args) {
   return {{{args.sym_int(1), c10::SymInt(self.dim())}, at::kLong, self.device()}};
 }
 
-/// Positions have the shape of the values; (sorted, values, out_int32, ...) or (values, boundaries, out_int32, ...).
+/// The result has the shape of the values, which are argument `values`: (sorted, values, out_int32, ...) or
+/// (values, boundaries, out_int32, ...).
 template <size_t values>
 Specs positions(const Args& args) {
   const auto dtype = args.boolean(2) ? at::kInt : at::kLong;
@@ -57,32 +59,12 @@ Specs positions(const Args& args) {
   return {{args[values].isTensor() ? dims_of(args.tensor(values)) : Dims(), dtype, device}};
 }
 
-const RuleRow kRows[] = {
-    {"aten::sort", make_results<sort<1>>},
-    {"aten::sort.stable", make_results<sort<2>>},
-    {"aten::sort.values_stable", fill_outs<sort<2>>},
-    {"aten::topk", make_results<topk>},
-    {"aten::topk.values", fill_outs<topk>},
-    {"aten::cumsum", make_results<cumulative>},
-    {"aten::cumprod", make_results<cumulative>},
-    {"aten::cumsum.out", fill_outs<cumulative>},
-    {"aten::cumprod.out", fill_outs<cumulative>},
-    {"aten::cumsum_", same_self},
-    {"aten::cumprod_", same_self},
-    {"aten::_logcumsumexp", make_results<logcumsumexp>},
-    {"aten::_cummax_helper", fill_given},
-    {"aten::_cummin_helper", fill_given},
-    {"aten::nonzero_static", make_results<nonzero_static>},
-    {"aten::searchsorted.Tensor", make_results<positions<1>>},
-    {"aten::searchsorted.Scalar", make_results<positions<1>>},
-    {"aten::searchsorted.Tensor_out", fill_outs<positions<1>>},
-    {"aten::bucketize.Tensor", make_results<positions<0>>},
-    {"aten::bucketize.Scalar", make_results<positions<0>>},
-    {"aten::bucketize.Tensor_out", fill_outs<positions<0>>},
+const ShapeRow kRows[] = {
+#include "core/ops/ordering.def"
 };
 
 }  // namespace
 
-void register_ordering() { add_rules(kRows); }
+void register_ordering() { add_shapes(kRows); }
 
 }  // namespace stator::fake

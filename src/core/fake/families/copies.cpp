@@ -2,6 +2,7 @@
 
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 #include "core/fake/symbolic.h"
 #include "core/shapes/sym_node.h"
@@ -10,7 +11,7 @@ namespace stator::fake {
 
 namespace {
 
-/// The source is broadcast to the target, which keeps all its metadata.
+/// Broadcasts the source to the target. The target keeps its metadata.
 void copy_into(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
@@ -36,7 +37,8 @@ Specs to_copy(const Args& args) {
   return {{dims_of(self), dtype, device, copy_strides(self, args[6])}};
 }
 
-/// Kernels of torch ask a meta tensor for the shape of a result. Such a copy is a meta tensor, which no trace takes.
+/// Some kernels of torch copy a tensor to the meta device, to compute the shape of a result there. Their copy is a meta
+/// tensor, not a fake; it never gets into a graph.
 void to_copy_or_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const bool to_meta = !args.is_none(3) && args[3].toDevice().is_meta();
@@ -50,7 +52,7 @@ Specs clone(const Args& args) {
   return {{dims_of(self), self.scalar_type(), self.device(), copy_strides(self, args[1])}};
 }
 
-/// Looks at values only to raise; a run of the program does that where it stands.
+/// An operator that returns nothing and raises for some values. The run of the graph makes the check.
 void check_only(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, op.schema().arguments().size());
 }
@@ -60,7 +62,7 @@ struct Options {
   c10::Device device;
 };
 
-/// (dtype, layout, device, pin_memory) from that place on; what is None is as in `self`.
+/// Reads the arguments (dtype, layout, device, pin_memory), the first at position `dtype_at`. None means as in `self`.
 Options options_like(const Args& args, const at::Tensor& self, size_t dtype_at) {
   if (!args.is_none(dtype_at + 1) && args[dtype_at + 1].toLayout() != at::kStrided) {
     refuse(args.op(), "a layout other than strided");
@@ -72,7 +74,7 @@ Options options_like(const Args& args, const at::Tensor& self, size_t dtype_at) 
   return {dtype, device};
 }
 
-/// (self, dtype, layout, device, pin_memory, memory_format) for the factories named after a tensor.
+/// `empty_like` and the like: (self, [value,] dtype, layout, device, pin_memory, memory_format)
 template <size_t dtype_at>
 Specs like(const Args& args) {
   const at::Tensor& self = args.tensor(0);
@@ -93,29 +95,12 @@ Specs new_like(const Args& args) {
   return {{Dims(sizes.begin(), sizes.end()), dtype, device}};
 }
 
-const RuleRow kRows[] = {
-    {"aten::copy_", copy_into},
-    {"aten::_to_copy", to_copy_or_meta},
-    {"aten::clone", make_results<clone>},
-    {"aten::_assert_async", check_only},
-    {"aten::_assert_async.msg", check_only},
-    {"aten::fill_.Scalar", same_self},
-    {"aten::fill_.Tensor", same_self},
-    {"aten::zero_", same_self},
-    {"aten::empty_like", make_results<like<1>>},
-    {"aten::zeros_like", make_results<like<1>>},
-    {"aten::ones_like", make_results<like<1>>},
-    {"aten::rand_like", make_results<like<1>>},
-    {"aten::randn_like", make_results<like<1>>},
-    {"aten::full_like", make_results<like<2>>},
-    {"aten::new_empty", make_results<new_like<2>>},
-    {"aten::new_zeros", make_results<new_like<2>>},
-    {"aten::new_ones", make_results<new_like<2>>},
-    {"aten::new_full", make_results<new_like<3>>},
+const ShapeRow kRows[] = {
+#include "core/ops/copies.def"
 };
 
 }  // namespace
 
-void register_copies() { add_rules(kRows); }
+void register_copies() { add_shapes(kRows); }
 
 }  // namespace stator::fake

@@ -1,5 +1,6 @@
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 
 namespace stator::fake {
@@ -11,7 +12,7 @@ Specs plain_like(const Args& args) {
   return {{dims_of(self), self.scalar_type(), self.device()}};
 }
 
-/// mean and std may each be a tensor; the result follows the first one that is.
+/// (mean, std, ...), of which at least one is a tensor. The first tensor gives the dtype.
 void normal(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   Inputs inputs;
@@ -27,7 +28,7 @@ void binomial(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Inputs inputs{&args.tensor(0), &args.tensor(1)};
   const auto dtype = inputs[0]->scalar_type();
   const auto device = common_device(inputs);
-  // The kernel starts from a row-major tensor of the counts' shape.
+  // The kernel allocates a row-major result with the shape of the counts, and another one if that has to grow.
   const Dims sizes = broadcast_sizes(inputs);
   const bool is_kept = inputs[0]->sym_sizes().equals(sizes);
   args.returns(is_kept ? make_contiguous(sizes, dtype, device) : iterate(inputs, dtype, device));
@@ -41,7 +42,7 @@ Specs multinomial(const Args& args) {
   return {{sizes, at::kLong, self.device()}};
 }
 
-/// The remaining values and the mask.
+/// Returns the values after dropout, and the mask.
 void native_dropout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
@@ -65,36 +66,12 @@ void randperm_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(out);
 }
 
-const RuleRow kRows[] = {
-    {"aten::normal_", same_self},
-    {"aten::uniform_", same_self},
-    {"aten::random_", same_self},
-    {"aten::random_.from", same_self},
-    {"aten::random_.to", same_self},
-    {"aten::bernoulli_.Tensor", same_self},
-    {"aten::bernoulli_.float", same_self},
-    {"aten::exponential_", same_self},
-    {"aten::cauchy_", same_self},
-    {"aten::geometric_", same_self},
-    {"aten::log_normal_", same_self},
-    {"aten::normal.Tensor_Tensor", normal},
-    {"aten::normal.Tensor_float", normal},
-    {"aten::normal.float_Tensor", normal},
-    {"aten::multinomial", make_results<multinomial>},
-    {"aten::multinomial.out", fill_outs<multinomial>},
-    {"aten::poisson", make_results<plain_like>},
-    {"aten::_standard_gamma", make_results<plain_like>},
-    {"aten::_sample_dirichlet", make_results<plain_like>},
-    {"aten::binomial", binomial},
-    {"aten::native_dropout", native_dropout},
-    {"aten::rrelu_with_noise", make_results<rrelu>},
-    {"aten::rrelu_with_noise_", same_self},
-    {"aten::randperm.out", randperm_out},
-    {"aten::randperm.generator_out", randperm_out},
+const ShapeRow kRows[] = {
+#include "core/ops/random.def"
 };
 
 }  // namespace
 
-void register_random() { add_rules(kRows); }
+void register_random() { add_shapes(kRows); }
 
 }  // namespace stator::fake

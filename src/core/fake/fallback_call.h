@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <optional>
+#include <string>
+
+#include "core/fake/composite.h"
+#include "core/fake/fake_tensor.h"
+#include "core/fake/rule.h"
+
+namespace stator::fake {
+
+/// How calls of one operator on fakes are answered. Decided at the first call and kept.
+struct FallbackCall {
+  const c10::FunctionSchema* schema = nullptr;
+  Tier tier = Tier::Refused;
+  Rule rule = nullptr;  ///< tiers Own, CppMeta, Python
+  std::string reason;   ///< tier Refused
+  /// Autograd decomposes this composite. It reaches the `Fake` key as one call only where autograd is off (inference
+  /// mode); observers see its parts there too.
+  bool is_decomposed_by_autograd = false;
+  /// A composite with another kernel for CUDA, whose results are not known.
+  bool differs_on_cuda = false;
+  const CompositeAnswer* composite = nullptr;
+  /// An `out=` overload without a rule of its own: the overload that answers for it.
+  std::optional<c10::OperatorHandle> functional = std::nullopt;
+  /// Bit i: argument i may hold tensors. Bit 31 stands for this and all later ones.
+  uint32_t tensor_args = 0;
+  uint32_t arg_count = 0;
+};
+
+/// Takes no lock after the first call for an operator.
+const FallbackCall& fallback_call(const c10::OperatorHandle& op);
+
+}  // namespace stator::fake

@@ -1,0 +1,81 @@
+#include <ATen/core/Reduction.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/max_pool1d_with_indices.h>
+
+#include "core/fake/composite.h"
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
+
+/// Composite operators that look at data (see core/fake/composite.h).
+namespace stator::fake {
+namespace {
+
+bool is_without_gradient(const Args& args) {
+  return args.tensor(0).device().is_cpu() && !(args.tensor(0).requires_grad() && at::GradMode::is_enabled());
+}
+
+/// Without a gradient, one kernel does the pooling. Its result is row-major whatever the layout of the input.
+void max_pool1d(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const auto pooled = std::get<0>(
+      at::max_pool1d_with_indices(self, args.ints(1), args.ints(2), args.ints(3), args.ints(4), args.boolean(5)));
+  args.returns(new_contiguous(self, pooled.sym_sizes()));
+}
+
+bool is_on_cpu(const Args& args) { return args.tensor(0).device().is_cpu(); }
+
+/// `(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)`
+void ctc_loss(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& log_probs = args.tensor(0);
+  require(log_probs.dim() == 2 || log_probs.dim() == 3, args, "not a sequence of distributions");
+  const bool one_each = args.integer(5) == at::Reduction::None && log_probs.dim() == 3;
+  args.returns(new_contiguous(log_probs, one_each ? Dims{log_probs.sym_size(1)} : Dims{}));
+}
+
+bool has_class_count(const Args& args) { return args.tensor(0).scalar_type() == at::kLong && args.integer(1) > 0; }
+
+void one_hot(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& classes = args.tensor(0);
+  Dims sizes(classes.sym_sizes().begin(), classes.sym_sizes().end());
+  sizes.push_back(args.integer(1));
+  args.returns(new_contiguous(classes, sizes));
+}
+
+/// Composites use `equal` to check values.
+void equal(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto answer = assumed_equality();
+  if (!answer) refuse(op, "the value of a tensor is needed");
+  Args(op, stack).returns(*answer);
+}
+
+constexpr Shape composite_shape(const CompositeAnswer& answer) {
+  Shape shape;
+  shape.composite = &answer;
+  return shape;
+}
+
+template <bool assumed>
+constexpr CompositeAnswer kAssumption{nullptr, nullptr, assumed};
+/// The operator's own implementation runs on fakes; its checks get the answer that a valid call gives.
+constexpr Shape assumes_true = composite_shape(kAssumption<true>);
+constexpr Shape assumes_false = composite_shape(kAssumption<false>);
+
+template <auto applies, Rule rule>
+constexpr CompositeAnswer kAnswer{applies, rule, true};
+/// The rule answers where `applies` holds for the arguments.
+template <auto applies, Rule rule>
+constexpr Shape composite = composite_shape(kAnswer<applies, rule>);
+
+const ShapeRow kRows[] = {
+#include "core/ops/composites.def"
+};
+
+}  // namespace
+
+void register_composites() { add_shapes(kRows); }
+
+}  // namespace stator::fake

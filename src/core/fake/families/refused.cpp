@@ -1,0 +1,22 @@
+#include "core/fake/rule.h"
+#include "core/fake/shape_table.h"
+
+/// Rows without a rule: operators that can't be answered without data, and operators of autograd itself.
+namespace stator::fake {
+namespace {
+
+constexpr char kValue[] = "the value of a tensor is needed";
+constexpr char kSize[] = "the size of the result depends on values";
+constexpr char kLayout[] = "a layout other than strided";
+constexpr char kFile[] = "reads a file";
+
+const ShapeRow kRows[] = {
+#include "core/ops/autograd.def"
+#include "core/ops/refused.def"
+};
+
+}  // namespace
+
+void register_refused() { add_shapes(kRows); }
+
+}  // namespace stator::fake
