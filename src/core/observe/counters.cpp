@@ -2,28 +2,27 @@
 
 #include <mutex>
 
+#include "core/base/fork_safe.h"
+
 namespace stator::observe {
 namespace {
-std::mutex mutex;
-std::map<std::string, uint64_t>& table() {
-  static auto* made = new std::map<std::string, uint64_t>;
-  return *made;
-}
+ForkSafeMutex& mutex = *new ForkSafeMutex;
+std::map<std::string, uint64_t>& table = *new std::map<std::string, uint64_t>;
 }  // namespace
 
 void count(const std::string& name, uint64_t by) {
   std::lock_guard lock(mutex);
-  table()[name] += by;
+  table[name] += by;
 }
 
 std::map<std::string, uint64_t> counts() {
   std::lock_guard lock(mutex);
-  return table();
+  return table;
 }
 
 void reset_counts() {
   std::lock_guard lock(mutex);
-  table().clear();
+  table.clear();
 }
 
 }  // namespace stator::observe

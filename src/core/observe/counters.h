@@ -6,7 +6,7 @@
 
 #include "core/base/export.h"
 
-/// Named counts of what happened since the last reset. Names are `group.name`. Thread-safe.
+/// Counts of named events since the last reset. Names have the form `group.name`. Thread-safe.
 namespace stator::observe {
 
 STATOR_API void count(const std::string& name, uint64_t by = 1);

@@ -4,9 +4,10 @@
 
 namespace stator::observe {
 
-/// Milliseconds since it was made or last asked.
+/// Measures time since its construction or the last `lap`.
 class Stopwatch {
  public:
+  /// In milliseconds.
   double lap() {
     auto now = std::chrono::steady_clock::now();
     double passed = std::chrono::duration<double, std::milli>(now - start_).count();

@@ -5,11 +5,11 @@
 namespace stator::observe {
 
 struct ProfiledRange::Range {
-  std::string name;  // outlives the record, which only refers to it
+  std::string name;  // declared first: the record keeps a pointer to it
   at::RecordFunction record{at::RecordScope::USER_SCOPE};
 };
 
-// What every operator asks, too: a look at the thread's own list.
+// As cheap as the check that every operator call makes: reads a list of the thread.
 bool ProfiledRange::is_recorded() { return at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE).has_value(); }
 
 void ProfiledRange::open(std::string name) {

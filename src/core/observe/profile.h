@@ -6,10 +6,10 @@
 
 namespace stator::observe {
 
-/// A named range in whatever profiler records this thread, from here to the end of the scope; nothing where none does.
+/// RAII: a named range in the profiler that records this thread. Does nothing if no profiler records.
 class STATOR_API ProfiledRange {
  public:
-  /// `name()` gives the name; asked only where something records.
+  /// `name()` returns the name. Called only if a profiler records.
   template <class Name>
   explicit ProfiledRange(Name&& name) {
     if (is_recorded()) open(name());

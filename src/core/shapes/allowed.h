@@ -4,10 +4,10 @@
 
 namespace stator::shapes {
 
-/// Whether results may have sizes that depend on data on this thread: whoever calls into torch must be able to tell
-/// them when the graph runs.
+/// Whether operators on this thread may return fakes with unbacked sizes. The caller of torch allows them if it can
+/// record how a run of the graph gets their values.
 STATOR_API bool symbols_allowed();
-/// Returns what it was.
+/// Returns the previous setting.
 STATOR_API bool allow_symbols(bool allowed);
 
 }  // namespace stator::shapes

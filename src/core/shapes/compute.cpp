@@ -9,11 +9,11 @@ namespace {
 [[noreturn]] void fail(const char* why) { throw std::domain_error(why); }
 
 int64_t to_int(const Number& number) {
-  if (const auto* whole = std::get_if<int64_t>(&number)) return *whole;
+  if (const auto* integer = std::get_if<int64_t>(&number)) return *integer;
   if (const auto* truth = std::get_if<bool>(&number)) return *truth ? 1 : 0;
   const double value = std::get<double>(number);
   // 2^63 itself does not fit.
-  if (!(value > -0x1p63 && value < 0x1p63)) fail("a float that is no 64-bit integer");
+  if (!(value > -0x1p63 && value < 0x1p63)) fail("the float does not fit a 64-bit integer");
   return static_cast<int64_t>(value);
 }
 
@@ -21,32 +21,32 @@ bool is_float(const Number& number) { return std::holds_alternative<double>(numb
 
 double to_float(const Number& number) {
   if (is_float(number)) return std::get<double>(number);
-  const int64_t whole = to_int(number);
+  const int64_t integer = to_int(number);
   constexpr int64_t kExact = int64_t{1} << 53;
-  if (whole > kExact || whole < -kExact) fail("an integer that a float does not hold");
-  return static_cast<double>(whole);
+  if (integer > kExact || integer < -kExact) fail("a float does not hold the integer");
+  return static_cast<double>(integer);
 }
 
 bool to_bool(const Number& number) { return is_float(number) ? std::get<double>(number) != 0 : to_int(number) != 0; }
 
 int64_t floor_division(int64_t a, int64_t b) {
   if (b == 0) fail("division by zero");
-  if (b == -1 && a == INT64_MIN) fail("an integer of more than 64 bits");
+  if (b == -1 && a == INT64_MIN) fail("the integer does not fit 64 bits");
   const int64_t quotient = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-int64_t whole_power(int64_t base, int64_t exponent) {
+int64_t int_power(int64_t base, int64_t exponent) {
   int64_t result = 1;
   for (bool overflow = false; exponent > 0; exponent /= 2) {
     if (exponent % 2 == 1) overflow = __builtin_mul_overflow(result, base, &result);
     if (exponent > 1) overflow = __builtin_mul_overflow(base, base, &base) || overflow;
-    if (overflow) fail("an integer of more than 64 bits");
+    if (overflow) fail("the integer does not fit 64 bits");
   }
   return result;
 }
 
-Number whole_result(Op op, int64_t a, int64_t b) {
+Number int_result(Op op, int64_t a, int64_t b) {
   int64_t result = 0;
   bool overflow = false;
   switch (op) {
@@ -64,15 +64,15 @@ Number whole_result(Op op, int64_t a, int64_t b) {
     case Op::Mod:
       return a - floor_division(a, b) * b;
     case Op::Pow:
-      return whole_power(a, b);
+      return int_power(a, b);
     default:
-      fail("no operator of integers");
+      fail("not an operator of integers");
   }
-  if (overflow) fail("an integer of more than 64 bits");
+  if (overflow) fail("the integer does not fit 64 bits");
   return result;
 }
 
-/// Has the sign of the divisor, as in Python.
+/// The remainder has the sign of the divisor, as in Python.
 double float_remainder(double a, double b) {
   if (b == 0) fail("division by zero");
   const double rest = std::fmod(a, b);
@@ -93,9 +93,9 @@ double float_floor_division(double a, double b) {
 double float_power(double base, double exponent) {
   if (base == 0 && exponent < 0) fail("zero to a negative power");
   const bool is_finite = std::isfinite(base) && std::isfinite(exponent);
-  if (is_finite && base < 0 && exponent != std::floor(exponent)) fail("a complex number");
+  if (is_finite && base < 0 && exponent != std::floor(exponent)) fail("the result is complex");
   const double result = std::pow(base, exponent);
-  if (is_finite && !std::isfinite(result)) fail("a float that is too large");
+  if (is_finite && !std::isfinite(result)) fail("the float is too large");
   return result;
 }
 
@@ -117,7 +117,7 @@ Number float_result(Op op, double a, double b) {
     case Op::Pow:
       return float_power(a, b);
     default:
-      fail("no operator of floats");
+      fail("not an operator of floats");
   }
 }
 
@@ -166,10 +166,10 @@ Number compute(Op op, const Number& a, const Number& b) {
       return to_float(a);
     case Op::Neg:
       if (is_float(a)) return -std::get<double>(a);
-      return whole_result(Op::Sub, 0, to_int(a));
+      return int_result(Op::Sub, 0, to_int(a));
     case Op::Abs:
       if (is_float(a)) return std::fabs(std::get<double>(a));
-      return to_int(a) < 0 ? whole_result(Op::Sub, 0, to_int(a)) : Number(to_int(a));
+      return to_int(a) < 0 ? int_result(Op::Sub, 0, to_int(a)) : Number(to_int(a));
     case Op::Lt:
     case Op::Le:
     case Op::Eq:
@@ -180,12 +180,12 @@ Number compute(Op op, const Number& a, const Number& b) {
     case Op::TrueDiv:
       return float_result(op, to_float(a), to_float(b));
     case Op::Pow:
-      // Of integers, a negative exponent makes a float.
-      if (!is_float(a) && !is_float(b) && to_int(b) >= 0) return whole_result(op, to_int(a), to_int(b));
+      // A negative exponent of integers gives a float.
+      if (!is_float(a) && !is_float(b) && to_int(b) >= 0) return int_result(op, to_int(a), to_int(b));
       return float_result(op, to_float(a), to_float(b));
     default:
       if (is_float(a) || is_float(b)) return float_result(op, to_float(a), to_float(b));
-      return whole_result(op, to_int(a), to_int(b));
+      return int_result(op, to_int(a), to_int(b));
   }
 }
 

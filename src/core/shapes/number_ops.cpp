@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,6 +13,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "core/base/fork_safe.h"
 
 namespace stator::shapes {
 namespace {
@@ -52,7 +53,7 @@ void fits(const at::Scalar& number, at::ScalarType dtype) {
                       : dtype == at::kBFloat16 ? double{std::numeric_limits<c10::BFloat16>::max()}
                       : dtype == at::kFloat    ? double{std::numeric_limits<float>::max()}
                                                : std::numeric_limits<double>::max();
-  TORCH_CHECK_VALUE(value <= most, "stator::fits: a number that the dtype does not hold");
+  TORCH_CHECK_VALUE(value <= most, "stator::fits: the dtype does not hold the number");
 }
 
 void distinct(at::TensorList tensors) {
@@ -67,60 +68,60 @@ void distinct(at::TensorList tensors) {
     TORCH_CHECK_VALUE(ranges[i - 1].second <= ranges[i].first, "stator::distinct: two tensors share memory");
 }
 
-c10::OperatorHandle find(const char* name) {
-  install_number_ops();
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
-}
+c10::OperatorHandle find(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
+
+struct Operators {
+  c10::OperatorHandle item = find("stator::item");
+  c10::OperatorHandle size = find("stator::size");
+  c10::OperatorHandle number = find("stator::number");
+  c10::OperatorHandle fits = find("stator::fits");
+  c10::OperatorHandle distinct = find("stator::distinct");
+};
+
+auto& defined = *new ForkSafeOnce<Operators>;
 
 }  // namespace
 
+Number to_number(const c10::IValue& plain) {
+  if (plain.isInt()) return plain.toInt();
+  if (plain.isBool()) return plain.toBool();
+  return plain.toDouble();
+}
+
 at::Tensor number_tensor(const Number& number) {
-  if (const auto* whole = std::get_if<int64_t>(&number)) return wrapped(*whole, at::kLong);
+  if (const auto* integer = std::get_if<int64_t>(&number)) return wrapped(*integer, at::kLong);
   if (const auto* truth = std::get_if<bool>(&number)) return wrapped(*truth, at::kBool);
   return wrapped(std::get<double>(number), at::kDouble);
 }
 
-void install_number_ops() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    // Lives as long as the process: graphs hold the operators.
-    auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
-    library->def("item(Tensor self) -> Tensor");
-    library->def("size(Tensor self, int dim) -> Tensor");
-    library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
-    library->def("fits(Scalar number, ScalarType dtype) -> ()");
-    library->impl("fits", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(fits)));
-    library->def("distinct(Tensor[] tensors) -> ()");
-    library->impl("distinct", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(distinct)));
-    library->impl("item", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(item)));
-    library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
-    library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
-    // A number has no gradient.
-    for (const char* name : {"item", "size", "number", "fits", "distinct"})
-      library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
-  });
+static Operators define() {
+  // Never freed: graphs refer to the operators.
+  auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
+  library->def("item(Tensor self) -> Tensor");
+  library->def("size(Tensor self, int dim) -> Tensor");
+  library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
+  library->def("fits(Scalar number, ScalarType dtype) -> ()");
+  library->impl("fits", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(fits)));
+  library->def("distinct(Tensor[] tensors) -> ()");
+  library->impl("distinct", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(distinct)));
+  library->impl("item", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(item)));
+  library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
+  library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
+  // Numbers have no gradient.
+  for (const char* name : {"item", "size", "number", "fits", "distinct"})
+    library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
+  return {};
 }
 
-const c10::OperatorHandle& item_op() {
-  static const auto op = find("stator::item");
-  return op;
-}
-const c10::OperatorHandle& size_op() {
-  static const auto op = find("stator::size");
-  return op;
-}
-const c10::OperatorHandle& number_op() {
-  static const auto op = find("stator::number");
-  return op;
-}
-const c10::OperatorHandle& fits_op() {
-  static const auto op = find("stator::fits");
-  return op;
-}
-const c10::OperatorHandle& distinct_op() {
-  static const auto op = find("stator::distinct");
-  return op;
-}
+static const Operators& operators() { return defined.get(define); }
+
+void install_number_ops() { operators(); }
+
+const c10::OperatorHandle& item_op() { return operators().item; }
+const c10::OperatorHandle& size_op() { return operators().size; }
+const c10::OperatorHandle& number_op() { return operators().number; }
+const c10::OperatorHandle& fits_op() { return operators().fits; }
+const c10::OperatorHandle& distinct_op() { return operators().distinct; }
 
 bool is_number_op(const c10::OperatorHandle& op) {
   return op == item_op() || op == size_op() || op == number_op() || op == fits_op() || op == distinct_op();

@@ -15,7 +15,7 @@ namespace {
 Undecided undecided = nullptr;
 std::atomic<int64_t> live_nodes = 0;
 
-[[noreturn]] void cannot_tell(const std::string& question) {
+[[noreturn]] void raise_undecided(const std::string& question) {
   if (undecided != nullptr) undecided(question);
   throw std::runtime_error("a number depends on data: " + question);
 }
@@ -57,32 +57,32 @@ class Node final : public c10::SymNodeImpl {
   c10::SymNode neg() override { return unary(Op::Neg); }
   c10::SymNode sym_float() override { return unary(Op::ToFloat); }
 
-  // Layouts are told by sizes and strides themselves; what torch asks here has no other answer.
+  // Shape functions compare sizes and strides themselves. Torch's own questions about layouts get an unknown answer.
   using Nodes = c10::ArrayRef<c10::SymNode>;
-  c10::SymNode is_contiguous(Nodes, Nodes) override { return unknown_truth(); }
-  c10::SymNode is_channels_last_contiguous_2d(Nodes, Nodes) override { return unknown_truth(); }
-  c10::SymNode is_channels_last_contiguous_3d(Nodes, Nodes) override { return unknown_truth(); }
-  c10::SymNode is_channels_last_strides_2d(Nodes, Nodes) override { return unknown_truth(); }
-  c10::SymNode is_channels_last_strides_3d(Nodes, Nodes) override { return unknown_truth(); }
-  c10::SymNode is_non_overlapping_and_dense(Nodes, Nodes) override { return unknown_truth(); }
+  c10::SymNode is_contiguous(Nodes, Nodes) override { return unknown_bool(); }
+  c10::SymNode is_channels_last_contiguous_2d(Nodes, Nodes) override { return unknown_bool(); }
+  c10::SymNode is_channels_last_contiguous_3d(Nodes, Nodes) override { return unknown_bool(); }
+  c10::SymNode is_channels_last_strides_2d(Nodes, Nodes) override { return unknown_bool(); }
+  c10::SymNode is_channels_last_strides_3d(Nodes, Nodes) override { return unknown_bool(); }
+  c10::SymNode is_non_overlapping_and_dense(Nodes, Nodes) override { return unknown_bool(); }
 
   int64_t guard_int(const char*, int64_t) override {
     if (auto number = constant_int()) return *number;
-    cannot_tell("the value of " + expr->text);
+    raise_undecided("the value of " + expr->text);
   }
   double guard_float(const char*, int64_t) override {
     if (expr->is_constant() && is_float()) return std::get<double>(expr->constant);
-    cannot_tell("the value of " + expr->text);
+    raise_undecided("the value of " + expr->text);
   }
   bool guard_bool(const char*, int64_t) override {
     if (auto truth = decide(expr)) return *truth;
-    cannot_tell(expr->text);
+    raise_undecided(expr->text);
   }
   bool guard_size_oblivious(const char* file, int64_t line) override { return guard_bool(file, line); }
   bool guard_or_false(const char*, int64_t) override { return decide(expr).value_or(false); }
   bool guard_or_true(const char*, int64_t) override { return decide(expr).value_or(true); }
   bool statically_known_true(const char*, int64_t) override { return decide(expr).value_or(false); }
-  // A check of an operator: its run makes it again on the real numbers.
+  // A check that the operator makes again in the run, on real numbers.
   bool expect_true(const char*, int64_t) override { return decide(expr).value_or(true); }
   int64_t int_() override { return guard_int(nullptr, 0); }
   bool bool_() override { return guard_bool(nullptr, 0); }
@@ -97,10 +97,10 @@ class Node final : public c10::SymNodeImpl {
   bool is_symbolic() override { return !expr->is_constant(); }
 
  private:
-  static c10::SymNode unknown_truth() { return to_node(symbol(Type::Bool)); }
+  static c10::SymNode unknown_bool() { return to_node(symbol(Type::Bool)); }
 
   c10::SymNode made(Op op, Expr result) {
-    if (!result) cannot_tell(std::string(op_name(op)) + " of " + expr->text);
+    if (!result) raise_undecided(std::string(op_name(op)) + " of " + expr->text);
     return to_node(std::move(result));
   }
   c10::SymNode unary(Op op) { return made(op, apply(op, expr)); }
@@ -108,7 +108,7 @@ class Node final : public c10::SymNodeImpl {
     Expr right = expression_of(other.get());
     if (!right)
       if (auto number = other->constant_int()) right = constant(*number);
-    if (!right) cannot_tell("a number of another kind");
+    if (!right) raise_undecided("a symbolic number that is not Stator's");
     return made(op, apply(op, expr, right));
   }
 };
@@ -164,19 +164,19 @@ c10::SymInt as_size(const c10::SymInt& number) {
 
 c10::SymInt quotient(const c10::SymInt& a, const c10::SymInt& b) {
   const Expr x = expression_of(a), y = expression_of(b);
-  if (!x || !y) cannot_tell("a number of another kind");
+  if (!x || !y) raise_undecided("a symbolic number that is not Stator's");
   const Expr result = divided(x, y);
-  if (!result) cannot_tell(x->text + " divided by " + y->text);
+  if (!result) raise_undecided(x->text + " divided by " + y->text);
   return to_sym_int(result);
 }
 
 c10::SymInt position_in(const c10::SymInt& index, const c10::SymInt& size) {
   const Expr place = expression_of(index), extent = expression_of(size);
-  if (!place || !extent) cannot_tell("a number of another kind");
+  if (!place || !extent) raise_undecided("a symbolic number that is not Stator's");
   if (place->is_constant() && place->range.low == INT64_MAX) return size;
   if (place->range.low >= 0) return to_sym_int(apply(Op::Min, place, extent));
   if (auto number = place->is_constant() ? index.maybe_as_int() : std::nullopt) {
-    // From the end, but not before the beginning.
+    // Counted from the end, and not before the beginning.
     return to_sym_int(apply(Op::Max, apply(Op::Add, extent, constant(*number)), constant(int64_t{0})));
   }
   return to_sym_int(opaque("position", {place, extent}, {0, extent->range.high}));

@@ -7,36 +7,36 @@
 
 #include "core/shapes/expression.h"
 
-/// Expressions in the form that torch carries through sizes, numbers and truths.
+/// Expressions as torch's symbolic integers, floats and booleans.
 namespace stator::shapes {
 
-/// A question about a symbol that nothing known of it answers ends in `handler`, which does not return. Given once.
+/// Called, once set, with a question about a symbol that its range does not answer. Does not return. Set once.
 using Undecided = void (*)(const std::string& question);
 STATOR_API void set_undecided(Undecided handler);
 
-/// Whether there is any such number in the process. While there is none, nothing need be looked at.
+/// Whether any symbolic number exists in the process. If not, callers skip looking for them.
 STATOR_API bool has_symbols();
 
 STATOR_API c10::SymNode to_node(Expr expr);
-/// A plain integer where the expression is constant.
+/// A plain integer if the expression is constant.
 STATOR_API c10::SymInt to_sym_int(const Expr& expr);
-/// Null for a node that is not made here. Torch hands floats and truths on behind a node of its own, which shows their
-/// text.
+/// Null for a node that is not of this file. Torch wraps float and bool nodes in a node of its own; their expression is
+/// found by its text.
 STATOR_API Expr expression_of(const c10::SymNodeImpl* node);
-/// Of a plain or symbolic integer; null for one of somebody else's.
+/// Of a plain or symbolic integer. Null for a symbolic integer that is not of this file.
 STATOR_API Expr expression_of(const c10::SymInt& number);
 
-/// A size that depends on data, at most `most`.
+/// A new unbacked size between 0 and `most`.
 STATOR_API c10::SymInt new_size(const c10::SymInt& most);
-/// A number as the size of a tensor that was made with it, which is not negative.
+/// The size of a tensor that was made with this number: the same number, known not to be negative.
 STATOR_API c10::SymInt as_size(const c10::SymInt& number);
-/// `a / b`, where `b` divides `a`.
+/// `a / b`; `b` must divide `a`.
 STATOR_API c10::SymInt quotient(const c10::SymInt& a, const c10::SymInt& b);
-/// An index into `size` elements, counted from the end where it is negative, brought into [0, size].
+/// An index into `size` elements, clamped to [0, size]. A negative index counts from the end.
 STATOR_API c10::SymInt position_in(const c10::SymInt& index, const c10::SymInt& size);
-/// A constant expression as a plain integer.
+/// A plain integer if the expression is constant; otherwise the number itself.
 STATOR_API c10::SymInt simplified(const c10::SymInt& number);
-/// The truth if it follows from what is known.
+/// The value, if it follows from the ranges of the symbols.
 STATOR_API std::optional<bool> known(const c10::SymBool& truth);
 
 }  // namespace stator::shapes

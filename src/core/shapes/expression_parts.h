@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/shapes/expression.h"
+
+/// What expression.cpp shares with the other files that build expressions.
+namespace stator::shapes {
+
+/// A new expression, written `name(args...)`. It is not simplified.
+Expr make_expression(Op op, Type type, std::vector<Expr> args, Range range, const std::string& name);
+
+/// The value of an integer constant; none for other expressions.
+std::optional<int64_t> int_constant(const Expr& expr);
+
+}  // namespace stator::shapes
