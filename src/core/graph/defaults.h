@@ -5,14 +5,14 @@
 
 namespace stator::graph {
 
-/// Whether two constants cannot be told apart: same kind, same value, -0.0 and 0.0 distinct, all NaNs alike.
+/// Whether two constants are indistinguishable: same type, same value; -0.0 and 0.0 differ, all NaNs are equal.
 /// Tensors are never the same.
 STATOR_API bool same_constant(const c10::IValue& a, const c10::IValue& b);
 
-/// How much of a node's arguments must be written down, the rest being the schema's defaults.
+/// The arguments of a node that must be written; the others equal the schema's defaults.
 struct NeededArguments {
   size_t positional = 0;         // leading arguments to write by position
-  std::vector<size_t> keywords;  // keyword-only arguments that are no defaults
+  std::vector<size_t> keywords;  // keyword-only arguments that differ from their defaults
 };
 STATOR_API NeededArguments needed_arguments(const Node& node);
 

@@ -8,7 +8,7 @@
 namespace stator::graph {
 namespace {
 
-// Autocast is on for a device exactly when its key is not excluded; one mask answers for all devices.
+// Autocast is on for a device exactly if its key is not excluded; one mask covers all devices.
 bool any_autocast() {
   auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
   return !(c10::autocast_dispatch_keyset - excluded).empty();

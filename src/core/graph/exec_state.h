@@ -9,16 +9,16 @@
 
 namespace stator::graph {
 
-/// The ambient state of this thread. A few nanoseconds while autocast is off. `region` is taken over while it is on;
+/// The ambient state of this thread. Takes a few nanoseconds while autocast is off. `region` is stored while it is on;
 /// with autocast off, everything about it has its default, so that equal behaviour means equal states.
 STATOR_API ExecState current_state(uint32_t region = 0);
-/// Whether this thread is in `state` (regions apart), without building one.
+/// Whether this thread is in `state` (ignoring regions), without building an ExecState.
 STATOR_API bool is_current(const ExecState& state);
 /// Whether some `autocast` block, enabled or not, is open on this thread.
 STATOR_API bool in_autocast_block();
 
-/// RAII: switches this thread between recorded states and puts its own state back at the end, whatever happens.
-/// The thread's state must otherwise be left alone meanwhile. Costs nothing until the first `enter` that differs.
+/// RAII: switches this thread between recorded states, and restores its own state in the destructor.
+/// No other code may change the thread's state meanwhile. Costs nothing until the first `enter` that differs.
 class STATOR_API StateSwitcher {
  public:
   StateSwitcher() = default;
@@ -42,7 +42,7 @@ class STATOR_API StateSwitcher {
   void leave_region() noexcept;
 
   std::optional<Saved> saved_;
-  std::optional<uint32_t> region_;  // the autocast region one level of nesting is held for
+  std::optional<uint32_t> region_;  // the autocast region for which one level of nesting is open
 };
 
 }  // namespace stator::graph

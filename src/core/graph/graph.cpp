@@ -1,6 +1,7 @@
 #include "core/graph/graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/graph/uses.h"
@@ -27,19 +28,47 @@ Argument Argument::of_list(std::vector<Argument> items) {
   return argument;
 }
 
+namespace {
+
+/// A sub-graph in the form in which an IValue can hold it.
+struct HeldGraph final : torch::CustomClassHolder {
+  explicit HeldGraph(std::shared_ptr<Graph> held) : graph(std::move(held)) {}
+  std::shared_ptr<Graph> graph;
+};
+
+}  // namespace
+
+Argument Argument::of_graph(std::shared_ptr<Graph> graph) {
+  Argument argument;
+  argument.kind = Kind::Graph;
+  argument.constant = c10::IValue::make_capsule(c10::make_intrusive<HeldGraph>(std::move(graph)));
+  return argument;
+}
+
+const std::shared_ptr<Graph>& Argument::graph() const {
+  STATOR_CHECK(kind == Kind::Graph, "the argument is no sub-graph");
+  return static_cast<const HeldGraph*>(constant.toCapsule().get())->graph;
+}
+
 ValueId Graph::add_input(std::string name, at::Tensor fake) {
   auto id = static_cast<ValueId>(values.size());
-  values.push_back({std::move(name), std::move(fake), UINT32_MAX, nullptr});
+  ValueInfo& info = values.emplace_back();
+  info.name = std::move(name);
+  info.fake = std::move(fake);
+  if (info.fake.defined()) info.definition = definitions.add(id, info.fake);
   inputs.push_back(id);
   return id;
 }
 
-Node& Graph::add_node(c10::OperatorHandle op) { return nodes.emplace_back(Node{op, {}, {}, 0, 0}); }
+Node& Graph::add_node(c10::OperatorHandle op) { return nodes.emplace_back(Node{op, {}, {}}); }
 
 ValueId Graph::add_result_value(uint32_t node, at::Tensor fake) {
   STATOR_CHECK(node < nodes.size(), "no node ", node);
   auto id = static_cast<ValueId>(values.size());
-  values.push_back({{}, std::move(fake), node, nullptr});
+  ValueInfo& info = values.emplace_back();
+  info.fake = std::move(fake);
+  info.producer = node;
+  if (info.fake.defined()) define(node, id, info.fake);
   return id;
 }
 
@@ -63,18 +92,28 @@ std::vector<Location> Graph::call_chain(uint32_t location) const {
   return chain;
 }
 
-std::shared_ptr<const TensorMeta> meta_of(const at::Tensor& tensor) {
-  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return nullptr;
-  bool strided = tensor.layout() == at::kStrided;
-  return std::make_shared<const TensorMeta>(TensorMeta{tensor.scalar_type(), tensor.device(), tensor.sizes().vec(),
-                                                       strided ? tensor.strides().vec() : std::vector<int64_t>{},
-                                                       tensor.requires_grad()});
+DefinitionId Graph::define(uint32_t node, ValueId value, const at::Tensor& tensor) {
+  return own_definition(node, value, definitions.add(value, tensor));
 }
 
-std::shared_ptr<const TensorMeta> Graph::meta(ValueId value) const {
-  const auto& info = values.at(value);
-  auto fresh = info.fake.defined() ? meta_of(info.fake) : nullptr;
-  return fresh ? fresh : info.meta;
+DefinitionId Graph::define(uint32_t node, ValueId value, const TensorMeta& meta) {
+  return own_definition(node, value, definitions.add(value, meta));
+}
+
+DefinitionId Graph::own_definition(uint32_t node, ValueId value, DefinitionId id) {
+  Node& owner = nodes[node];
+  if (owner.num_definitions == 0) owner.first_definition = id;
+  STATOR_CHECK(owner.first_definition + owner.num_definitions == id, "definitions of a node that is not the newest");
+  ++owner.num_definitions;
+  if (values[value].definition == kNoDefinition) values[value].definition = id;
+  return id;
+}
+
+DefinitionId Graph::definition_of(uint32_t node, ValueId value) const {
+  const Node& owner = nodes.at(node);
+  for (uint32_t i = 0; i < owner.num_definitions; ++i)
+    if (definitions.value_of(owner.first_definition + i) == value) return owner.first_definition + i;
+  return kNoDefinition;
 }
 
 std::vector<uint32_t> Graph::drop_unused_inputs() {
@@ -97,6 +136,16 @@ std::vector<uint32_t> Graph::drop_unused_inputs() {
   select(*this);
   if (below) select(*below);
   return kept;
+}
+
+void Graph::arrange_inputs(const std::vector<uint32_t>& order) {
+  const std::vector<ValueId> before = std::exchange(inputs, {});
+  for (uint32_t position : order) {
+    if (position == kNoInput)
+      add_input("unused", {});
+    else
+      inputs.push_back(before.at(position));
+  }
 }
 
 void Graph::drop_fakes() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/export.h"
+#include "core/graph/definition.h"
 
 /// The IR: a list of operator calls in program order over SSA values.
 /// A graph is plain data; it owns its constants and (until `drop_fakes`) the fake tensors of its values.
@@ -31,9 +32,11 @@ struct ExecState {
   bool operator==(const ExecState&) const = default;
 };
 
-/// One operand: a value, a constant, or a list of operands (Tensor[], Tensor?[]).
+class Graph;
+
+/// One operand: a value, a constant, a list of operands (Tensor[], Tensor?[]), or a sub-graph (see control_ops.h).
 struct STATOR_API Argument {
-  enum class Kind : uint8_t { Value, Constant, List };
+  enum class Kind : uint8_t { Value, Constant, List, Graph };
   Kind kind = Kind::Constant;
   ValueId value = kNoValue;     // Kind::Value
   c10::IValue constant;         // Kind::Constant; a tensor here is owned by the graph and never written to
@@ -42,13 +45,18 @@ struct STATOR_API Argument {
   static Argument of_value(ValueId v);
   static Argument of_constant(c10::IValue v);
   static Argument of_list(std::vector<Argument> items);
+  static Argument of_graph(std::shared_ptr<Graph> graph);
+
+  /// Of Kind::Graph. Copies of the argument share the sub-graph.
+  const std::shared_ptr<Graph>& graph() const;
 };
 
 /// What one schema return became: one tensor, or a list of tensors of the traced length.
 /// Undefined tensors and non-tensor returns are kNoValue: they were constants at trace time.
 ///
 /// A value is a tensor object, not its contents: a return that is a tensor already known (an in-place op's `self`, an
-/// `out=` argument, a no-op `to`) names the existing value again, and a replay stores the return there.
+/// `out=` argument, a no-op `to`) names the existing value again, and a replay stores the return there. Its metadata
+/// may differ from then on: metadata belongs to a definition.
 struct Result {
   bool is_list = false;
   c10::SmallVector<ValueId, 2> values;  // exactly one unless is_list
@@ -60,6 +68,10 @@ struct Node {
   c10::SmallVector<Result, 1> results;  // one per schema return, in order
   uint32_t state = 0;                   // index into Graph::states
   uint32_t location = 0;                // index into Graph::locations
+  /// What the node defines, by consecutive ids: its results, then values that it writes to and does not return. None
+  /// where no metadata is known.
+  DefinitionId first_definition = 0;
+  uint32_t num_definitions = 0;
 };
 
 /// A line of the user's program, with the chain of inlined callers (0: none).
@@ -68,32 +80,25 @@ struct Location {
   std::string function;
   int line = 0;
   uint32_t caller = 0;
+  /// Of the torch.nn.Module whose method the function is: how the program reaches it (`L['self'].layers[0]`), and its
+  /// class. Empty for other functions.
+  std::string module_path = {};
+  std::string module_class = {};
 };
-
-/// What is known of a tensor besides its data.
-struct TensorMeta {
-  c10::ScalarType dtype = c10::ScalarType::Float;
-  c10::Device device = c10::kCPU;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-  bool requires_grad = false;
-  bool operator==(const TensorMeta&) const = default;
-};
-
-/// Of a tensor; null when its sizes are symbolic.
-STATOR_API std::shared_ptr<const TensorMeta> meta_of(const at::Tensor& tensor);
 
 struct ValueInfo {
-  std::string name;                        // empty: derived from the producer when asked for, see names.h
-  at::Tensor fake;                         // metadata, as the last in-place op left it; undefined after drop_fakes()
-  uint32_t producer = UINT32_MAX;          // node index, or UINT32_MAX for graph inputs
-  std::shared_ptr<const TensorMeta> meta;  // stands in for `fake` in graphs that were not traced here
+  std::string name;                         // empty: derived from the producer when asked for, see names.h
+  at::Tensor fake;                          // as the last in-place op left it; undefined after drop_fakes()
+  uint32_t producer = UINT32_MAX;           // node index, or UINT32_MAX for graph inputs
+  DefinitionId definition = kNoDefinition;  // the first one
+  ValueType type = ValueType::Tensor;
 };
 
 class STATOR_API Graph {
  public:
   std::string name = "graph";
   std::vector<ValueInfo> values;
+  Definitions definitions;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<Node> nodes;
@@ -112,14 +117,25 @@ class STATOR_API Graph {
   /// A location with its callers, the outermost first; empty for "unknown".
   std::vector<Location> call_chain(uint32_t location) const;
 
-  /// Of the fake when there is one, else as stored; null when nothing is known or sizes are symbolic.
-  std::shared_ptr<const TensorMeta> meta(ValueId value) const;
+  /// Records the metadata of a value that a node, the newest, gives back or writes to.
+  DefinitionId define(uint32_t node, ValueId value, const at::Tensor& tensor);
+  DefinitionId define(uint32_t node, ValueId value, const TensorMeta& meta);
+  /// The definition of a value by a node; kNoDefinition where it makes none.
+  DefinitionId definition_of(uint32_t node, ValueId value) const;
 
   /// Removes the inputs that no node reads and that are no outputs, here and in `below`; the positions of the others.
   std::vector<uint32_t> drop_unused_inputs();
 
-  /// Lets go of all fake tensors; the graph stays runnable and printable without shapes.
+  /// Gives the graph other inputs, in this order: inputs it has, by position, or new ones that nothing uses (kNoInput).
+  /// An input that is not listed must be unused.
+  static constexpr uint32_t kNoInput = UINT32_MAX;
+  void arrange_inputs(const std::vector<uint32_t>& order);
+
+  /// Drops all fake tensors; the graph stays runnable, and keeps the metadata of its definitions.
   void drop_fakes();
+
+ private:
+  DefinitionId own_definition(uint32_t node, ValueId value, DefinitionId id);
 };
 
 }  // namespace stator::graph

@@ -29,7 +29,7 @@ const c10::Type& without_optional(const c10::Type& type) {
   return without_optional(*type.expectRef<c10::OptionalType>().getElementType());
 }
 
-c10::TypePtr element_of(const c10::Type& type) {
+c10::TypePtr list_element(const c10::Type& type) {
   const auto& plain = without_optional(type);
   return plain.kind() == c10::TypeKind::ListType ? plain.expectRef<c10::ListType>().getElementType() : nullptr;
 }
@@ -74,7 +74,7 @@ double LiteralParser::floating(const std::string& text) {
 }
 
 c10::IValue LiteralParser::constant_list(const c10::Type& type) {
-  auto element = element_of(type);
+  auto element = list_element(type);
   if (element == nullptr) in_.fail(concat({"a list where ", type.str(), " is wanted"}));
   std::vector<c10::IValue> items;
   in_.expect("[");
@@ -114,35 +114,42 @@ c10::IValue LiteralParser::device_literal() {
   return found;
 }
 
-std::vector<int64_t> LiteralParser::integers(const char* open, const char* close) {
-  std::vector<int64_t> out;
+std::vector<Dim> LiteralParser::dims(const char* open, const char* close) {
+  std::vector<Dim> out;
   in_.expect(open);
   while (!in_.accept(close)) {
     if (!out.empty()) in_.expect(",");
-    out.push_back(in_.integer());
+    const std::string text = in_.expression();
+    int64_t number = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size()) {
+      out.push_back({number, nullptr});
+      continue;
+    }
+    if (std::none_of(text.begin(), text.end(), [](unsigned char ch) { return std::isalpha(ch) != 0; }))
+      in_.fail(concat({"no size: ", text}));
+    // The text is all that is known of it.
+    auto symbol = std::make_shared<shapes::Expression>();
+    symbol->op = shapes::Op::Opaque;
+    symbol->text = text;
+    out.push_back({0, std::move(symbol)});
   }
   return out;
 }
 
-c10::ScalarType LiteralParser::dtype() {
-  auto name = in_.identifier();
+c10::ScalarType LiteralParser::dtype() { return dtype_named(in_.identifier()); }
+
+c10::ScalarType LiteralParser::dtype_named(const std::string& name) {
   auto found = find_dtype(name);
   if (!found) in_.fail(concat({"no dtype: ", name}));
   return *found;
 }
 
-TensorMeta LiteralParser::meta(bool* number) {
+TensorMeta LiteralParser::meta(c10::ScalarType dtype, bool* number) {
   TensorMeta meta;
-  meta.dtype = dtype();
-  meta.sizes = integers("[", "]");
-  if (in_.peek() == '{') {
-    meta.strides = integers("{", "}");
-  } else {
-    meta.strides.assign(meta.sizes.size(), 1);
-    for (size_t i = meta.sizes.size(); i-- > 1;) {
-      meta.strides[i - 1] = meta.strides[i] * std::max<int64_t>(meta.sizes[i], 1);
-    }
-  }
+  meta.dtype = dtype;
+  meta.sizes = dims("[", "]");
+  meta.strides = in_.peek() == '{' ? dims("{", "}") : row_major(meta.sizes);
   while (std::isalpha(static_cast<unsigned char>(in_.peek())) != 0) {
     auto word = in_.identifier();
     if (word == "grad" && number == nullptr) {
@@ -165,7 +172,8 @@ c10::IValue LiteralParser::tensor() {
     return tensors_[index];
   }
   bool number = false;
-  auto meta = this->meta(&number);
+  auto meta = this->meta(dtype(), &number);
+  if (meta.has_symbols()) in_.fail("a constant with symbolic sizes");
   in_.expect(",");
   in_.expect("[");
   std::vector<c10::IValue> elements;
@@ -187,13 +195,18 @@ c10::IValue LiteralParser::wrapped_number() {
 }
 
 at::Tensor LiteralParser::make_tensor(const TensorMeta& meta, const std::vector<c10::IValue>& elements, bool number) {
-  auto data = at::empty(meta.sizes, at::TensorOptions().dtype(meta.dtype));
+  auto numbers = [](const std::vector<Dim>& dims) {
+    std::vector<int64_t> out;
+    for (const Dim& dim : dims) out.push_back(dim.number);
+    return out;
+  };
+  auto data = at::empty(numbers(meta.sizes), at::TensorOptions().dtype(meta.dtype));
   if (data.numel() != static_cast<int64_t>(elements.size()) || meta.sizes.size() != meta.strides.size()) {
     in_.fail("sizes, strides and data of the tensor do not agree");
   }
   auto flat = data.view(-1);
   for (size_t i = 0; i < elements.size(); ++i) flat.select(0, static_cast<int64_t>(i)).fill_(elements[i].toScalar());
-  auto result = at::empty_strided(meta.sizes, meta.strides, data.options().device(meta.device));
+  auto result = at::empty_strided(numbers(meta.sizes), numbers(meta.strides), data.options().device(meta.device));
   result.copy_(data);
   if (number) result.unsafeGetTensorImpl()->set_wrapped_number(true);
   return result;

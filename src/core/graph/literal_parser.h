@@ -14,19 +14,21 @@ namespace stator::graph {
 
 const c10::Type& without_optional(const c10::Type& type);
 /// The element type of a list type, null for others.
-c10::TypePtr element_of(const c10::Type& type);
+c10::TypePtr list_element(const c10::Type& type);
 
-/// Reads what can be read without knowing the graph: constants and descriptions of tensors.
+/// Parses constants and descriptions of tensors, which do not depend on the graph.
 class LiteralParser {
  public:
   /// Both must outlive the parser.
   LiteralParser(std::string_view text, const std::vector<at::Tensor>& tensors) : in_(text), tensors_(tensors) {}
 
  protected:
-  /// A constant where the schema says `type`, spelled as the schema's `real_type` (which knows enumerations).
+  /// A constant of the schema's `type`, spelled as its `real_type`, which includes enumerations.
   c10::IValue constant(const c10::Type& type, const c10::Type& real_type);
-  /// `number`: set when that flag is there; null where a value is described, which may require grad instead.
-  TensorMeta meta(bool* number);
+  /// `dtype[sizes]{strides} flags`, where the dtype has been read. `number`: set when that flag is there; null where a
+  /// value is described, which may require grad instead.
+  TensorMeta meta(c10::ScalarType dtype, bool* number);
+  c10::ScalarType dtype_named(const std::string& name);
   c10::ScalarType dtype();
   c10::Device device(const std::string& text);
 
@@ -37,7 +39,7 @@ class LiteralParser {
   double floating(const std::string& text);
   c10::IValue constant_list(const c10::Type& type);
   c10::IValue device_literal();
-  std::vector<int64_t> integers(const char* open, const char* close);
+  std::vector<Dim> dims(const char* open, const char* close);
   c10::IValue tensor();
   c10::IValue wrapped_number();
   at::Tensor make_tensor(const TensorMeta& meta, const std::vector<c10::IValue>& elements, bool number);

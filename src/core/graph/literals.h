@@ -6,19 +6,19 @@
 #include <string>
 #include <string_view>
 
-/// How single constants are spelled, for the printer and the parser.
+/// Spelling of single constants, for the printer and the parser.
 namespace stator::graph {
 
-/// Shortest text that reads back as the same number, always recognisable as a float.
+/// The shortest text that parses to the same number and is recognisable as a float.
 std::string float_text(double value);
-/// In double quotes, with escapes.
+/// The text in double quotes, with escapes.
 std::string quote_text(std::string_view text);
 bool is_identifier(std::string_view text);
 
 std::string dtype_name(c10::ScalarType dtype);
 std::optional<c10::ScalarType> find_dtype(std::string_view name);
 
-/// Integers that the schema declares as enumerations (`MemoryFormat`, `Layout`, `ScalarType`) by name.
+/// The name of an integer that the schema declares as an enumeration (`MemoryFormat`, `Layout`, `ScalarType`).
 std::optional<std::string> enum_name(std::string_view type, int64_t value);
 std::optional<int64_t> enum_value(std::string_view type, std::string_view name);
 

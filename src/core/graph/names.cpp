@@ -31,7 +31,7 @@ std::vector<std::string> value_names(const Graph& graph) {
       names[i].append("_").append(std::to_string(++number));
     }
   };
-  // Given names first: a derived one never pushes them aside.
+  // Assign given names first: a derived name never replaces one.
   for (size_t i = 0; i < names.size(); ++i) {
     if (!graph.values[i].name.empty()) give(i);
   }

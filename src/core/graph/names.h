@@ -8,8 +8,8 @@
 
 namespace stator::graph {
 
-/// A distinct name for every value: its own where it has one, else one from the op that made it (`add`, `add_1`).
-/// Linear; done when a graph is shown, so that recording builds no strings.
+/// A distinct name for every value: its own if it has one, otherwise one from its operator (`add`, `add_1`).
+/// Linear. Called when a graph is printed, so that recording builds no strings.
 STATOR_API std::vector<std::string> value_names(const Graph& graph);
 
 }  // namespace stator::graph

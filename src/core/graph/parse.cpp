@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/base/text.h"
+#include "core/graph/control_ops.h"
 #include "core/graph/literal_parser.h"
 #include "core/graph/text.h"
 #include "core/graph/verify.h"
@@ -18,6 +19,15 @@ class Parser : LiteralParser {
 
   std::shared_ptr<Graph> run() {
     in_.expect("graph");
+    graph();
+    if (!in_.at_end()) in_.fail("something after the graph");
+    if (auto problem = find_problem(*graph_); !problem.empty()) throw TextError(problem);
+    return graph_;
+  }
+
+ private:
+  /// Parses the text after the word `graph`.
+  void graph() {
     graph_->name = in_.string();
     in_.expect("(");
     while (!in_.accept(")")) {
@@ -34,12 +44,17 @@ class Parser : LiteralParser {
       graph_->outputs.push_back(use());
     }
     in_.expect("}");
-    if (!in_.at_end()) in_.fail("something after the graph");
-    if (auto problem = find_problem(*graph_); !problem.empty()) throw TextError(problem);
-    return graph_;
   }
 
- private:
+  /// Parses a sub-graph, which has its own values.
+  Argument sub_graph() {
+    Parser inner(*this, std::make_shared<Graph>());
+    inner.graph();
+    in_ = inner.in_;
+    return Argument::of_graph(inner.graph_);
+  }
+  Parser(const Parser& outer, std::shared_ptr<Graph> graph) : LiteralParser(outer), graph_(std::move(graph)) {}
+
   void state() {
     if (in_.index() != graph_->states.size()) in_.fail("states out of order");
     auto& state = graph_->states.emplace_back();
@@ -68,6 +83,11 @@ class Parser : LiteralParser {
     in_.expect("in");
     location.function = in_.string();
     if (in_.accept_word("from")) location.caller = in_.index();
+    if (in_.accept_word("module")) {
+      location.module_path = in_.string();
+      in_.expect("of");
+      location.module_class = in_.string();
+    }
     graph_->locations.push_back(std::move(location));
   }
 
@@ -83,19 +103,38 @@ class Parser : LiteralParser {
     return found->second;
   }
 
-  /// A value on the left of `=` (or an input, without producer): new, or known already.
+  /// A value on the left of `=` (or an input, without producer): a new or an existing one.
   ValueId define(uint32_t producer) {
     auto name = value_name();
     auto [place, fresh] = ids_.emplace(name, static_cast<ValueId>(graph_->values.size()));
     bool is_input = producer == UINT32_MAX;
     if (!fresh && is_input) in_.fail(concat({"%", name, " is an input twice"}));
     if (fresh && is_input) graph_->add_input(name, {});
-    if (fresh && !is_input) graph_->values.push_back({name, {}, producer, nullptr});
-    if (in_.accept(":")) {
-      if (!fresh) in_.fail(concat({"%", name, " was described before"}));
-      graph_->values[place->second].meta = std::make_shared<const TensorMeta>(meta(nullptr));
+    if (fresh && !is_input) {
+      graph_->add_result_value(producer, {});
+      graph_->values.back().name = name;
     }
+    if (in_.accept(":")) describe(place->second, producer, fresh);
     return place->second;
+  }
+
+  /// The type of a value, or the metadata of a definition.
+  void describe(ValueId id, uint32_t producer, bool fresh) {
+    ValueInfo& value = graph_->values[id];
+    const std::string word = in_.identifier();
+    if (in_.peek() == '[') {
+      if (value.type != ValueType::Tensor) in_.fail("metadata of a value that is no tensor");
+      const TensorMeta meta = this->meta(dtype_named(word), nullptr);
+      if (producer == UINT32_MAX)
+        value.definition = graph_->definitions.add(id, meta);
+      else
+        graph_->define(producer, id, meta);
+      return;
+    }
+    auto type = find_type(word);
+    if (!type) in_.fail(concat({"no type: ", word}));
+    if (!fresh && *type != value.type) in_.fail("a value of two types");
+    value.type = *type;
   }
 
   c10::SmallVector<Result, 1> results(uint32_t index) {
@@ -131,7 +170,7 @@ class Parser : LiteralParser {
   void node() {
     auto index = static_cast<uint32_t>(graph_->nodes.size());
     bool with_results = results_follow();
-    // Results are named before the arguments are read, but only exist after them.
+    // Results come first in the text, but are defined only after the arguments are parsed.
     auto before = in_;
     if (with_results) skip_results();
     auto name = in_.operator_name();
@@ -144,11 +183,21 @@ class Parser : LiteralParser {
     node.args = arguments(op->schema());
     if (in_.accept_word("state")) node.state = in_.index();
     if (in_.accept_word("at")) node.location = in_.index();
-    if (!with_results) return;
     auto after = in_;
-    in_ = before;
-    node.results = results(index);
-    in_ = after;
+    if (with_results) {
+      in_ = before;
+      auto made = results(index);
+      graph_->nodes[index].results = std::move(made);
+      in_ = after;
+    }
+    if (!in_.accept_word("then")) return;
+    in_.expect("(");
+    do {
+      const ValueId id = use();
+      in_.expect(":");
+      describe(id, index, false);
+    } while (in_.accept(","));
+    in_.expect(")");
   }
 
   void skip_results() {
@@ -192,7 +241,7 @@ class Parser : LiteralParser {
     return args;
   }
 
-  /// The index of the argument that `name=` stands for, when that comes next.
+  /// The index of the argument named by `name=`, if that is next.
   std::optional<size_t> keyword_of(const c10::FunctionSchema& schema) {
     auto saved = in_;
     if (std::isalpha(static_cast<unsigned char>(in_.peek())) != 0 || in_.peek() == '_') {
@@ -209,9 +258,10 @@ class Parser : LiteralParser {
 
   Argument argument(const c10::Argument& declared) {
     if (in_.peek() == '%') return Argument::of_value(use());
-    auto element = element_of(*declared.type());
+    if (in_.accept_word("graph")) return sub_graph();
+    auto element = list_element(*declared.type());
     bool tensors = element != nullptr && without_optional(*element).kind() == c10::TypeKind::TensorType;
-    bool numbers = element != nullptr && is_number(*element);
+    bool numbers = element != nullptr && is_number_type(*element);
     auto before = in_;
     if (numbers && in_.peek() == '[') {
       if (auto list = this->list(*element); has_values(list)) return list;
@@ -245,6 +295,7 @@ class Parser : LiteralParser {
 
 std::shared_ptr<Graph> from_text(std::string_view text, const std::vector<at::Tensor>& tensors) {
   shapes::install_number_ops();
+  install_control_ops();
   return Parser(text, tensors).run();
 }
 

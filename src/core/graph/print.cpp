@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/text.h"
 #include "core/graph/defaults.h"
 #include "core/graph/literals.h"
 #include "core/graph/names.h"
+#include "core/graph/symbol_names.h"
 #include "core/graph/text.h"
 
 namespace stator::graph {
@@ -27,7 +29,7 @@ std::string complex_text(c10::complex<double> value) {
   return concat({"complex(", float_text(value.real()), ", ", float_text(value.imag()), ")"});
 }
 
-// Values come back as they were: every dtype is exact in the widest one of its kind.
+// Lossless: every dtype is exact in the widest dtype of its kind.
 std::string elements_text(const at::Tensor& tensor) {
   auto elements = [&](auto zero, at::ScalarType wide, const auto& spell) {
     auto plain = tensor.detach().resolve_conj().resolve_neg().to(at::kCPU, wide).contiguous();
@@ -42,16 +44,11 @@ std::string elements_text(const at::Tensor& tensor) {
   return elements(int64_t(0), at::kLong, [](int64_t v) { return std::to_string(v); });
 }
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
-  return strides;
-}
-
-std::string meta_text(const TensorMeta& meta) {
-  auto number = [](int64_t n) { return std::to_string(n); };
-  auto text = concat({dtype_name(meta.dtype), "[", joined(meta.sizes, number), "]"});
-  if (meta.strides != row_major(meta.sizes)) text += concat({"{", joined(meta.strides, number), "}"});
+std::string meta_text(const TensorMeta& meta, SymbolNames& symbols) {
+  auto text_of = [&](const Dim& dim) { return dim.symbol ? symbols.renamed(dim.text()) : dim.text(); };
+  auto text = concat({dtype_name(meta.dtype), "[", joined(meta.sizes, text_of), "]"});
+  const bool is_plain = !meta.has_symbols() && meta.strides == row_major(meta.sizes);
+  if (!is_plain) text += concat({"{", joined(meta.strides, text_of), "}"});
   if (meta.device != c10::Device(c10::kCPU)) text += concat({" ", meta.device.str()});
   if (meta.requires_grad) text += " grad";
   return text;
@@ -59,20 +56,32 @@ std::string meta_text(const TensorMeta& meta) {
 
 class Printer {
  public:
-  Printer(const Graph& graph, std::vector<at::Tensor>* tensors)
-      : graph_(graph), names_(value_names(graph)), tensors_(tensors), shown_(graph.values.size()) {}
+  /// `indent` starts each line but the first: a sub-graph is printed inside its node.
+  Printer(const Graph& graph, std::vector<at::Tensor>* tensors, SymbolNames& symbols, std::string indent)
+      : graph_(graph),
+        names_(value_names(graph)),
+        tensors_(tensors),
+        symbols_(symbols),
+        indent_(std::move(indent)),
+        shown_(graph.values.size()),
+        latest_(graph.values.size(), kNoDefinition) {}
 
+  /// Without a line break at the end.
   std::string run() {
     out_ << "graph " << quote_text(graph_.name) << " (";
-    out_ << joined(graph_.inputs, [&](ValueId id) { return definition(id); }) << ") {\n";
-    for (size_t i = 0; i < graph_.states.size(); ++i) out_ << "  state " << i << state_text(graph_.states[i]) << "\n";
+    out_ << joined(graph_.inputs, [&](ValueId id) { return described(id, graph_.values[id].definition); }) << ") {\n";
+    for (size_t i = 0; i < graph_.states.size(); ++i)
+      begin_line() << "state " << i << state_text(graph_.states[i]) << "\n";
     for (size_t i = 1; i < graph_.locations.size(); ++i) print_location(i);
-    for (const auto& node : graph_.nodes) print_node(node);
-    out_ << "  return (" << joined(graph_.outputs, [&](ValueId id) { return name(id); }) << ")\n}\n";
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) print_node(n);
+    begin_line() << "return (" << joined(graph_.outputs, [&](ValueId id) { return name(id); }) << ")\n";
+    out_ << indent_ << "}";
     return out_.str();
   }
 
  private:
+  std::ostream& begin_line() { return out_ << indent_ << "  "; }
+
   static std::string state_text(const ExecState& state) {
     std::string text = state.grad_mode ? " grad" : " no_grad";
     if (state.inference_mode) text += " inference";
@@ -89,9 +98,11 @@ class Printer {
 
   void print_location(size_t i) {
     const auto& location = graph_.locations[i];
-    out_ << "  location " << i << " " << quote_text(location.file) << ":" << location.line << " in "
-         << quote_text(location.function);
+    begin_line() << "location " << i << " " << quote_text(location.file) << ":" << location.line << " in "
+                 << quote_text(location.function);
     if (location.caller != 0) out_ << " from " << location.caller;
+    if (!location.module_class.empty())
+      out_ << " module " << quote_text(location.module_path) << " of " << quote_text(location.module_class);
     out_ << "\n";
   }
 
@@ -100,23 +111,47 @@ class Printer {
     return concat({"%", is_identifier(name) ? name : quote_text(name)});
   }
 
-  std::string definition(ValueId id) {
+  /// The value, with its type and metadata where the text before does not tell them.
+  std::string described(ValueId id, DefinitionId definition) {
     if (id == kNoValue) return "_";
-    auto meta = shown_.at(id) ? nullptr : graph_.meta(id);
+    const ValueType type = graph_.values[id].type;
+    const bool is_first = !shown_.at(id);
     shown_[id] = true;
-    return meta ? concat({name(id), ": ", meta_text(*meta)}) : name(id);
+    if (type != ValueType::Tensor) return is_first ? concat({name(id), ": ", type_name(type)}) : name(id);
+    if (definition == kNoDefinition) return name(id);
+    const DefinitionId before = std::exchange(latest_[id], definition);
+    if (before != kNoDefinition && graph_.definitions.same(before, definition)) return name(id);
+    return concat({name(id), ": ", meta_text(graph_.definitions.meta(definition), symbols_)});
   }
 
-  void print_node(const Node& node) {
-    out_ << "  " << joined(node.results, [&](const Result& result) {
-      auto values = joined(result.values, [&](ValueId id) { return definition(id); });
+  void print_node(uint32_t index) {
+    const Node& node = graph_.nodes[index];
+    begin_line() << joined(node.results, [&](const Result& result) {
+      auto values = joined(result.values, [&](ValueId id) {
+        return described(id, id == kNoValue ? kNoDefinition : graph_.definition_of(index, id));
+      });
       return result.is_list ? concat({"[", values, "]"}) : values;
     });
     if (!node.results.empty()) out_ << " = ";
     out_ << node.op.operator_name() << "(" << arguments(node) << ")";
     if (node.state != 0) out_ << " state " << node.state;
     if (node.location != 0) out_ << " at " << node.location;
+    print_changes(index);
     out_ << "\n";
+  }
+
+  /// What the node changed of values that it does not return.
+  void print_changes(uint32_t index) {
+    const Node& node = graph_.nodes[index];
+    std::vector<std::string> changed;
+    for (uint32_t i = 0; i < node.num_definitions; ++i) {
+      const DefinitionId definition = node.first_definition + i;
+      const ValueId id = graph_.definitions.value_of(definition);
+      const DefinitionId before = latest_[id];
+      if (before == definition || (before != kNoDefinition && graph_.definitions.same(before, definition))) continue;
+      changed.push_back(described(id, definition));
+    }
+    if (!changed.empty()) out_ << " then (" << joined(changed, [](const std::string& text) { return text; }) << ")";
   }
 
   std::string arguments(const Node& node) {
@@ -132,6 +167,8 @@ class Printer {
   std::string argument(const Argument& argument, const c10::Type& type) {
     if (argument.kind == Argument::Kind::Value) return name(argument.value);
     if (argument.kind == Argument::Kind::Constant) return constant(argument.constant, type);
+    if (argument.kind == Argument::Kind::Graph)
+      return Printer(*argument.graph(), tensors_, symbols_, indent_ + "  ").run();
     auto items = joined(argument.items, [&](const Argument& item) { return this->argument(item, type); });
     return concat({"[", items, "]"});
   }
@@ -151,7 +188,7 @@ class Printer {
     if (value.isString()) return quote_text(value.toStringRef());
     if (value.isDevice()) return concat({"device(", quote_text(value.toDevice().str()), ")"});
     if (value.isTensor()) return tensor(value.toTensor());
-    // For the reader alone: there is no way back from text to an object.
+    // For the reader only: an object cannot be parsed from text.
     if (value.isPyObject()) return concat({"python(", quote_text(value.toPyObjectHolder()->toStr()), ")"});
     STATOR_CHECK(value.isList(), "no text for a constant of kind ", value.tagKind());
     auto items = joined(value.toListRef(), [&](const c10::IValue& item) { return constant(item, type); });
@@ -168,8 +205,9 @@ class Printer {
     if (number && tensor.dim() == 0 && tensor.scalar_type() == widest(tensor)) {
       return concat({"number(", elements_text(tensor), ")"});
     }
-    TensorMeta meta{tensor.scalar_type(), tensor.device(), tensor.sizes().vec(), tensor.strides().vec(), false};
-    return concat({"tensor(", meta_text(meta), number ? " number" : "", ", [", elements_text(tensor), "])"});
+    TensorMeta meta = TensorMeta::of(tensor);
+    meta.requires_grad = false;
+    return concat({"tensor(", meta_text(meta, symbols_), number ? " number" : "", ", [", elements_text(tensor), "])"});
   }
 
   // The dtype a Python number has as a tensor.
@@ -182,12 +220,18 @@ class Printer {
   const Graph& graph_;
   std::vector<std::string> names_;
   std::vector<at::Tensor>* tensors_;
-  std::vector<bool> shown_;  // values whose metadata stands in the text
+  SymbolNames& symbols_;
+  std::string indent_;
+  std::vector<bool> shown_;           // values whose metadata is already printed
+  std::vector<DefinitionId> latest_;  // by value: the definition that was printed last
   std::ostringstream out_;
 };
 
 }  // namespace
 
-std::string to_text(const Graph& graph, std::vector<at::Tensor>* tensors) { return Printer(graph, tensors).run(); }
+std::string to_text(const Graph& graph, std::vector<at::Tensor>* tensors) {
+  SymbolNames symbols;
+  return Printer(graph, tensors, symbols, "").run() + "\n";
+}
 
 }  // namespace stator::graph

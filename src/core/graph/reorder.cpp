@@ -5,15 +5,16 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/graph/uses.h"
+#include "core/graph/aliasing.h"
+#include "core/shapes/number_ops.h"
 
 namespace stator::graph {
 namespace {
 
-/// Which nodes a node must come after.
+/// Computes the nodes that must precede a node.
 class Dependencies {
  public:
-  explicit Dependencies(const Graph& graph) : graph_(graph), of_(graph.nodes.size()) {
+  explicit Dependencies(const Graph& graph) : graph_(graph), aliasing_(graph), of_(graph.nodes.size()) {
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) add(n);
   }
   const std::vector<uint32_t>& of(uint32_t node) const { return of_[node]; }
@@ -21,7 +22,7 @@ class Dependencies {
  private:
   struct Place {
     uint32_t writer = kNever;
-    std::vector<uint32_t> readers;  // since then
+    std::vector<uint32_t> readers;  // since the last write
   };
 
   void add(uint32_t n) {
@@ -29,10 +30,9 @@ class Dependencies {
     bool is_barrier = !is_transparent(node);
     std::vector<const void*> read, written;
     auto storage_of = [&](ValueId id) -> const void* {
-      const at::Tensor& fake = graph_.values[id].fake;
-      if (fake.defined() && fake.has_storage()) return fake.storage().unsafeGetStorageImpl();
-      is_barrier = true;
-      return nullptr;
+      const void* memory = aliasing_.memory_of(id);
+      is_barrier = is_barrier || memory == nullptr;
+      return memory;
     };
     for (const Argument& argument : node.args)
       for_each_value(argument, [&](ValueId id) {
@@ -40,7 +40,7 @@ class Dependencies {
         read.push_back(storage_of(id));
       });
     for_each_written(node, [&](ValueId id) { written.push_back(storage_of(id)); });
-    if (node.op.hasTag(at::Tag::nondeterministic_seeded)) written.push_back(&random_);
+    if (draws_random(node)) written.push_back(&random_);
     for (const void* place : written) writes(n, places_[place]);
     for (const void* place : read) reads(n, places_[place]);
     if (is_barrier)
@@ -51,9 +51,7 @@ class Dependencies {
 
   static bool is_transparent(const Node& node) {
     const std::string_view name = node.op.operator_name().name;
-    const bool is_number = name.starts_with("stator::") && !name.starts_with("stator::call");
-    return is_number || (name.starts_with("aten::") && !name.starts_with("aten::set_") &&
-                         !name.starts_with("aten::resize") && !node.op.hasTag(at::Tag::inplace_view));
+    return shapes::is_number_op(node.op) || (name.starts_with("aten::") && !changes_metadata(node));
   }
 
   void depend(uint32_t node, uint32_t on) {
@@ -71,16 +69,17 @@ class Dependencies {
   }
 
   const Graph& graph_;
+  const Aliasing aliasing_;
   std::vector<std::vector<uint32_t>> of_;
   std::unordered_map<const void*, Place> places_;  // by storage
   Place world_;
-  char random_ = 0;  // stands for the generators
+  char random_ = 0;  // its address represents the random generators
 };
 
 }  // namespace
 
 std::vector<uint32_t> move_to_front(Graph& graph, const std::vector<bool>& marked) {
-  // Below autograd the nodes are others; and what autocast keeps depends on who asked first.
+  // The list below autograd has other nodes, and autocast's cache depends on the order of casts.
   if (graph.below) return {};
   for (const ExecState& state : graph.states)
     if (!state.autocast.empty()) return {};

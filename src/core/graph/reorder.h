@@ -8,9 +8,9 @@
 
 namespace stator::graph {
 
-/// Moves the marked nodes to the front, with all that they depend on: by value, by memory (of what is read and written
-/// there), by random draws, and by nodes that nobody knows enough of to pass them (Python calls, changes of metadata).
-/// All others keep their order. Needs the fakes. Gives the earlier index of each node; nothing where no node moved.
+/// Moves the marked nodes to the front, with all nodes that they depend on: by value, by memory (reads and writes
+/// of a storage), by random draws, and by nodes whose effects are unknown (Python calls, changes of metadata).
+/// All others keep their order. Needs the fakes. Returns the old index of each node; empty if no node moved.
 STATOR_API std::vector<uint32_t> move_to_front(Graph& graph, const std::vector<bool>& marked);
 
 }  // namespace stator::graph

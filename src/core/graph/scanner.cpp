@@ -132,6 +132,19 @@ std::string Scanner::number() {
   return text;
 }
 
+std::string Scanner::expression() {
+  skip_blanks();
+  int depth = 0;
+  auto text = take_while([&](char ch) {
+    if (ch == '(' || ch == '[') ++depth;
+    if (depth == 0 && (ch == ',' || ch == ']' || ch == '}' || ch == '\n')) return false;
+    if (ch == ')' || ch == ']') --depth;
+    return true;
+  });
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
 void Scanner::fail(const std::string& message) const {
   auto before = text_.substr(0, at_);
   auto line = 1 + std::count(before.begin(), before.end(), '\n');

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-/// Reads the text form character by character: skips blanks and comments, knows where it is when something is wrong.
+/// Reads the text form character by character: skips blanks and comments, and knows the position for errors.
 namespace stator::graph {
 
 class Scanner {
@@ -12,11 +12,11 @@ class Scanner {
   explicit Scanner(std::string_view text) : text_(text) {}
 
   bool at_end();
-  /// The next character that is no blank, 0 at the end; not consumed.
+  /// The next non-blank character, not consumed; 0 at the end.
   char peek();
   bool accept(std::string_view what);
   void expect(std::string_view what);
-  /// Accepts a whole word, not the beginning of a longer one.
+  /// Accepts a complete word, not the beginning of a longer one.
   bool accept_word(std::string_view word);
   /// Letters, digits and underscores; may not begin with a digit.
   std::string identifier();
@@ -28,7 +28,10 @@ class Scanner {
   /// The characters of a number literal (`-1`, `2.5e-3`, `inf`, `nan`).
   std::string number();
 
-  /// Throws TextError at the current place.
+  /// The characters up to a comma or the end of the brackets around it, without blanks at the end.
+  std::string expression();
+
+  /// Throws TextError at the current position.
   [[noreturn]] void fail(const std::string& message) const;
 
  private:

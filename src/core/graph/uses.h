@@ -8,26 +8,11 @@
 
 namespace stator::graph {
 
-/// Calls `visit(value)` for each value the argument holds, lists opened, in order.
+/// Calls `visit(value)` for each value in the argument and its lists, in order.
 template <class Visit>
 void for_each_value(const Argument& argument, const Visit& visit) {
   if (argument.kind == Argument::Kind::Value) visit(argument.value);
   for (const auto& item : argument.items) for_each_value(item, visit);
-}
-
-/// The values that the node writes to, as its schema tells.
-template <class Visit>
-void for_each_written(const Node& node, const Visit& visit) {
-  const auto& schema = node.op.schema();
-  for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
-    const auto* alias = schema.arguments()[i].alias_info();
-    if (alias != nullptr && alias->isWrite()) for_each_value(node.args[i], visit);
-  }
-}
-
-/// Whether two tensors, fakes too, lie in one storage.
-inline bool share_storage(const at::Tensor& a, const at::Tensor& b) {
-  return a.has_storage() && b.has_storage() && a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
 }
 
 /// Calls `visit(value)` for each result that is a value.
@@ -42,7 +27,7 @@ void for_each_result(const Node& node, const Visit& visit) {
 
 inline constexpr uint32_t kNever = UINT32_MAX;
 
-/// Use lists of one graph at one moment: which nodes read a value. Linear to build, flat in memory.
+/// The nodes that read each value of a graph, at the time of construction. Linear to build, flat in memory.
 class STATOR_API Uses {
  public:
   explicit Uses(const Graph& graph);
@@ -64,7 +49,7 @@ class STATOR_API Uses {
 };
 
 /// For each value, the index of the last node that reads or (in place) returns it: it may be released after that.
-/// `nodes.size()` for graph outputs; kNever for values nothing looks at.
+/// `nodes.size()` for graph outputs; kNever for unused values.
 STATOR_API std::vector<uint32_t> last_uses(const Graph& graph);
 
 }  // namespace stator::graph

@@ -4,6 +4,8 @@
 #include <sstream>
 
 #include "core/base/check.h"
+#include "core/graph/control_ops.h"
+#include "core/shapes/number_ops.h"
 
 namespace stator::graph {
 namespace {
@@ -26,7 +28,12 @@ bool is_number_list(const c10::Type& type) {
   if (type.kind() == TypeKind::OptionalType) {
     return is_number_list(*type.expectRef<c10::OptionalType>().getElementType());
   }
-  return type.kind() == TypeKind::ListType && is_number(*type.expectRef<c10::ListType>().getElementType());
+  return type.kind() == TypeKind::ListType && is_number_type(*type.expectRef<c10::ListType>().getElementType());
+}
+
+bool is_list(const c10::Type& type) {
+  if (type.kind() == TypeKind::OptionalType) return is_list(*type.expectRef<c10::OptionalType>().getElementType());
+  return type.kind() == TypeKind::ListType;
 }
 
 template <class... Parts>
@@ -77,11 +84,18 @@ class Verifier {
 
   std::string argument(const Argument& argument, const c10::Type& type) const {
     switch (argument.kind) {
-      case Argument::Kind::Value:
-        if (!is_tensor(type) && !is_number(type)) return join("a tensor where ", type.str(), " is wanted");
-        return use(argument.value);
+      case Argument::Kind::Value: {
+        if (auto problem = use(argument.value); !problem.empty()) return problem;
+        const ValueType given = graph_.values[argument.value].type;
+        return value_fits(given, type)
+                   ? ""
+                   : join("a value of type ", type_name(given), " where ", type.str(), " is wanted");
+      }
       case Argument::Kind::Constant:
         return constant_fits(argument.constant, type) ? "" : join("a constant that is no ", type.str());
+      case Argument::Kind::Graph:
+        if (type.kind() != TypeKind::AnyType) return join("a sub-graph where ", type.str(), " is wanted");
+        return find_problem(*argument.graph());
       case Argument::Kind::List:
         break;
     }
@@ -98,19 +112,63 @@ class Verifier {
     return {};
   }
 
+  /// Tensors and numbers are turned into each other where an operator wants the other.
+  static bool value_fits(ValueType given, const c10::Type& type) {
+    const bool is_either = given == ValueType::Tensor || holds_number(given);
+    if (is_tensor(type) || is_number_type(type)) return is_either;
+    if (is_either) return false;
+    return (given == ValueType::List) == is_list(type);
+  }
+
+  static bool result_fits(const Node& node, ValueType made, const c10::Type& type) {
+    switch (type.kind()) {
+      case TypeKind::IntType:
+      case TypeKind::SymIntType:
+        return made == ValueType::Integer;
+      case TypeKind::FloatType:
+      case TypeKind::SymFloatType:
+        return made == ValueType::Float;
+      case TypeKind::BoolType:
+      case TypeKind::SymBoolType:
+        return made == ValueType::Truth;
+      case TypeKind::NumberType:
+        return holds_number(made);
+      default:
+        break;
+    }
+    if (is_tensor(type)) return made == ValueType::Tensor || (holds_number(made) && shapes::is_number_op(node.op));
+    return made == (is_list(type) ? ValueType::List : ValueType::Object);
+  }
+
   std::string result(const Result& result, const c10::Type& type, uint32_t n) {
     if (!result.is_list && result.values.size() != 1) return "a single return with another number of values than one";
     if (result.is_list != is_tensor_list(type)) return join("a list and ", type.str(), " confused");
     for (auto id : result.values) {
       if (id == kNoValue) continue;
       if (id >= defined_.size()) return join("value ", id, " does not exist");
-      if (!result.is_list && !is_tensor(type)) return join("a value for a return of type ", type.str());
+      const ValueType made = graph_.values[id].type;
+      // An operator that gets a number as a tensor may return that very tensor.
+      const bool is_same_number = holds_number(made) && is_tensor(type) && graph_.values[id].producer != n;
+      if (!is_same_number && (result.is_list ? made != ValueType::Tensor : !result_fits(graph_.nodes[n], made, type)))
+        return join("a value of type ", type_name(made), " for a return of type ", type.str());
       bool fresh = graph_.values[id].producer == n;
       if (fresh && defined_[id]) return join("value ", id, " is defined twice");
       if (!fresh && !defined_[id]) return join("value ", id, " is returned but belongs to another node");
       defined_[id] = true;
     }
     return {};
+  }
+
+  static std::string sub_graphs(const Node& node) {
+    const bool is_control = is_control_op(node.op);
+    const auto& declared = node.op.schema().arguments();
+    for (size_t i = 0; i < node.args.size(); ++i) {
+      const bool is_graph = node.args[i].kind == Argument::Kind::Graph;
+      if (is_graph && !is_control) return "a sub-graph as an argument of an operator that runs none";
+      if (!is_graph && is_control && declared[i].type()->kind() == TypeKind::AnyType)
+        return join("argument ", declared[i].name(), " must be a sub-graph");
+    }
+    return is_control ? find_control_problem(node) : std::string();
   }
 
   std::string node(uint32_t n) {
@@ -130,6 +188,8 @@ class Verifier {
       auto problem = result(node.results[i], *schema.returns()[i].type(), n);
       if (!problem.empty()) return join("result ", i, ": ", problem);
     }
+    if (auto problem = sub_graphs(node); !problem.empty()) return problem;
+    if (node.first_definition + node.num_definitions > graph_.definitions.size()) return "no such definitions";
     if (node.state >= graph_.states.size()) return join("no state ", node.state);
     if (node.location >= graph_.locations.size()) return join("no location ", node.location);
     return {};
@@ -141,10 +201,10 @@ class Verifier {
 
 }  // namespace
 
-bool is_number(const c10::Type& type) {
+bool is_number_type(const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::OptionalType:
-      return is_number(*type.expectRef<c10::OptionalType>().getElementType());
+      return is_number_type(*type.expectRef<c10::OptionalType>().getElementType());
     case TypeKind::IntType:
     case TypeKind::SymIntType:
     case TypeKind::FloatType:
@@ -182,7 +242,7 @@ bool constant_fits(const c10::IValue& value, const c10::Type& type) {
     case TypeKind::AnyType:
       return value.isPyObject();
     case TypeKind::ListType: {
-      // Tensors in lists are arguments of their own, so that values and constants can mix.
+      // Tensors in lists are separate arguments, so that values and constants can be mixed.
       const auto& element = *type.expectRef<c10::ListType>().getElementType();
       if (is_tensor(element) || !value.isList()) return false;
       auto items = value.toListRef();

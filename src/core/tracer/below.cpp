@@ -12,6 +12,8 @@ using graph::ValueId;
 
 namespace {
 
+const auto alias_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::alias", "");
+
 c10::DispatchKeySet lazy_bits(const at::Tensor& tensor) {
   return tensor.key_set() & c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
 }
@@ -39,8 +41,7 @@ void BelowRecorder::adopt(const at::Tensor& fake, ValueId id) {
 
 ValueId BelowRecorder::output(const at::Tensor& fake) {
   if (auto id = find(fake); id != kNoValue) return id;
-  static const auto alias = c10::Dispatcher::singleton().findSchemaOrThrow("aten::alias", "");
-  return resolve(alias, fake);
+  return resolve(alias_op, fake);
 }
 
 ValueId BelowRecorder::number_value(const c10::OperatorHandle& op, const shapes::Expr&) {
@@ -50,9 +51,8 @@ ValueId BelowRecorder::number_value(const c10::OperatorHandle& op, const shapes:
 ValueId BelowRecorder::resolve(const c10::OperatorHandle&, const at::Tensor& tensor) {
   auto id = same_head(tensor);
   if (id == kNoValue) return kNoValue;
-  static const auto alias = c10::Dispatcher::singleton().findSchemaOrThrow("aten::alias", "");
   auto index = static_cast<uint32_t>(graph().nodes.size());
-  add_node(alias, {Argument::of_value(id)});
+  add_node(alias_op, {Argument::of_value(id)});
   auto copy = add_value(index, tensor);
   graph().nodes[index].results.push_back({false, {copy}});
   return copy;
@@ -63,11 +63,9 @@ ValueId BelowRecorder::same_head(const at::Tensor& tensor) const {
   auto found = by_storage_.find(tensor.storage().unsafeGetStorageImpl());
   if (found == by_storage_.end()) return kNoValue;
   for (auto id = found->second.rbegin(); id != found->second.rend(); ++id) {
-    const auto& meta = const_cast<BelowRecorder*>(this)->graph().values[*id].meta;
     const auto& known = known_[*id];
-    if (meta && meta->dtype == tensor.scalar_type() && tensor.sizes() == meta->sizes &&
-        tensor.strides() == meta->strides && tensor.storage_offset() == known.offset &&
-        lazy_bits(tensor) == known.bits) {
+    if (known.offset == tensor.storage_offset() && known.bits == lazy_bits(tensor) && known.dtype == tensor.dtype() &&
+        tensor.sizes() == known.sizes && tensor.strides() == known.strides) {
       return *id;
     }
   }
@@ -77,13 +75,19 @@ ValueId BelowRecorder::same_head(const at::Tensor& tensor) const {
 graph::ValueInfo BelowRecorder::describe(ValueId id, const at::Tensor& fake) {
   held_.emplace_back(fake.getIntrusivePtr());
   remember(id, fake);
-  return {{}, {}, UINT32_MAX, graph::meta_of(fake)};
+  return {};
 }
 
 void BelowRecorder::remember(ValueId id, const at::Tensor& fake) {
   if (known_.size() <= id) known_.resize(id + 1);
   bool symbolic = fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-  known_[id] = {fake.unsafeGetTensorImpl(), fake.storage(), symbolic ? 0 : fake.storage_offset(), lazy_bits(fake)};
+  known_[id] = {
+      fake.unsafeGetTensorImpl(), fake.storage(), symbolic ? 0 : fake.storage_offset(), lazy_bits(fake), {}, {}, {}};
+  if (!symbolic) {
+    known_[id].dtype = fake.dtype();
+    known_[id].sizes = fake.sizes();
+    known_[id].strides = fake.strides();
+  }
   by_storage_[fake.storage().unsafeGetStorageImpl()].push_back(id);
 }
 
@@ -93,8 +97,7 @@ void BelowRecorder::leave_storage(ValueId id) {
 }
 
 void BelowRecorder::returned(ValueId id, const at::Tensor& fake) {
-  // In place: the operator may have given it another geometry, or another storage.
-  graph().values[id].meta = graph::meta_of(fake);
+  // An in-place operator may have changed its geometry or storage.
   if (known_[id].impl != fake.unsafeGetTensorImpl()) return;
   leave_storage(id);
   remember(id, fake);

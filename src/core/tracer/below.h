@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/util/DimVector.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <unordered_map>
@@ -10,17 +11,17 @@
 
 namespace stator::tracer {
 
-/// The list below autograd: what reaches the `Fake` key while an operator of the list above runs.
+/// Records the list below autograd: the operators that reach the `Fake` key while an operator of the list above runs.
 ///
-/// Autograd decides by reference counts whether it may turn a fresh view into a tensor of its own or has to copy its
-/// head, so this recorder only holds tensors weakly: their addresses stay taken, their counts as they were. Metadata is
-/// copied when a value is made. A head that autograd did copy (same storage, same geometry) is written as an `alias`.
+/// Autograd decides by reference counts whether it may reuse a new view's TensorImpl or must make a shallow copy of
+/// it, so this recorder holds tensors weakly: their addresses are not reused, and their counts do not change. Metadata
+/// is copied when a value is made. A shallow copy by autograd (same storage, same geometry) is recorded as an `alias`.
 class BelowRecorder final : public Recorder, public fake::Observer {
  public:
   explicit BelowRecorder(std::string graph_name);
 
   void adopt(const at::Tensor& fake, graph::ValueId id) override;
-  /// The value of a tensor that is to be an output; kNoValue when this list did not make it.
+  /// The value of an output tensor; kNoValue if this list did not make it.
   graph::ValueId output(const at::Tensor& fake);
 
   void before(const c10::OperatorHandle& op, const torch::jit::Stack& stack) override;
@@ -28,12 +29,14 @@ class BelowRecorder final : public Recorder, public fake::Observer {
 
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  /// By value, besides what the graph holds. Empty for holes.
+  /// Per value: data beside the graph's. Empty for removed values.
   struct Known {
     const c10::TensorImpl* impl = nullptr;
     c10::Storage storage;
     int64_t offset = 0;
     c10::DispatchKeySet bits;  // conjugate, negative
+    caffe2::TypeMeta dtype;
+    c10::DimVector sizes, strides;  // empty where they are symbolic
   };
 
   graph::ValueId number_value(const c10::OperatorHandle& op, const shapes::Expr& expr) override;
@@ -46,7 +49,7 @@ class BelowRecorder final : public Recorder, public fake::Observer {
   void leave_storage(graph::ValueId id);
   graph::ValueId same_head(const at::Tensor& tensor) const;
 
-  std::vector<graph::Argument> pending_;  // operands of the operator that is running
+  std::vector<graph::Argument> pending_;  // operands of the running operator
   std::vector<Known> known_;
   std::unordered_map<const c10::StorageImpl*, std::vector<graph::ValueId>> by_storage_;
   std::vector<Weak> held_;

@@ -7,11 +7,11 @@
 
 namespace stator::tracer {
 
-/// Python numbers in the place of tensors come as a fresh tensor for each call. Equal ones (same dtype, same bits)
-/// share one here, so that a graph holds each number once.
+/// Torch's bindings make a new tensor for each Python number passed as a tensor. Equal ones (same dtype and bits)
+/// are replaced by one tensor, so that a graph holds each number once.
 class Numbers {
  public:
-  /// `number` itself, or the equal one that came first. It must be real.
+  /// `number` itself, or the first tensor equal to it. It must be a real tensor.
   const at::Tensor& shared(const at::Tensor& number);
 
  private:

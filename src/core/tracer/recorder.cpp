@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
 #include "core/fake/rule.h"
+#include "core/graph/aliasing.h"
 #include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
 
@@ -19,12 +20,14 @@ using graph::ValueId;
 
 namespace {
 
+const auto clone_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+
 bool is_plain_constant(const c10::IValue& v) {
   return v.isInt() || v.isNone() || v.isBool() || v.isDouble() || v.isIntList() || v.isString() || v.isDevice() ||
          v.isComplexDouble() || v.isDoubleList() || v.isBoolList() || v.isComplexDoubleList() || v.isPyObject();
 }
 
-/// Of a plain or symbolic number; null for anything else.
+/// The expression of a plain or symbolic number; null for anything else.
 shapes::Expr expression_of(const c10::IValue& v) {
   if (v.isInt()) return shapes::constant(v.toInt());
   if (v.isDouble()) return shapes::constant(v.toDouble());
@@ -35,7 +38,7 @@ shapes::Expr expression_of(const c10::IValue& v) {
   return nullptr;
 }
 
-/// What torch's bindings put in a tensor's place for an integer that they cannot read; for a float, it is no number.
+/// The value that torch's bindings pass for a symbolic integer in a tensor's place; for a float they pass NaN.
 constexpr int64_t kPlaceholder = 7777777;
 
 bool is_placeholder(const at::Tensor& number) {
@@ -73,6 +76,7 @@ ValueId Recorder::add_input(std::string name, const at::Tensor& fake) {
   auto id = static_cast<ValueId>(graph_->values.size());
   auto info = describe(id, fake);
   info.name = std::move(name);
+  info.definition = graph_->definitions.add(id, fake);
   graph_->values.push_back(std::move(info));
   graph_->inputs.push_back(id);
   know(fake, id);
@@ -80,9 +84,8 @@ ValueId Recorder::add_input(std::string name, const at::Tensor& fake) {
 }
 
 void Recorder::add_constant(const at::Tensor& data, const at::Tensor& fake) {
-  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   auto index = static_cast<uint32_t>(graph_->nodes.size());
-  add_node(clone, {Argument::of_constant(data), Argument::of_constant({})});
+  add_node(clone_op, {Argument::of_constant(data), Argument::of_constant({})});
   auto id = add_value(index, fake);
   graph_->nodes[index].results.push_back({false, {id}});
 }
@@ -95,10 +98,12 @@ graph::Node& Recorder::add_node(const c10::OperatorHandle& op, std::vector<Argum
   return node;
 }
 
-ValueId Recorder::add_value(uint32_t node, const at::Tensor& fake) {
+ValueId Recorder::add_value(uint32_t node, const at::Tensor& fake, graph::ValueType type) {
   auto id = static_cast<ValueId>(graph_->values.size());
   graph_->values.push_back(describe(id, fake));
   graph_->values.back().producer = node;
+  graph_->values.back().type = type;
+  if (type == graph::ValueType::Tensor) graph_->define(node, id, fake);
   know(fake, id);
   return id;
 }
@@ -106,7 +111,7 @@ ValueId Recorder::add_value(uint32_t node, const at::Tensor& fake) {
 Argument Recorder::tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor) {
   if (!tensor.defined()) return Argument::of_constant(tensor);
   if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
-  // A Python number in a tensor's place is passed as a fresh tensor that type promotion treats as a number.
+  // A Python number in a tensor's place is passed as a new tensor that type promotion treats as a number.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
     if (shapes::has_symbols() && is_placeholder(tensor)) refuse(op, kNumberAsTensor);
     return Argument::of_constant(numbers_.shared(tensor));
@@ -168,7 +173,8 @@ ValueId Recorder::add_number(const c10::OperatorHandle& op, std::vector<Argument
   fake.unsafeGetTensorImpl()->set_wrapped_number(true);
   const auto index = static_cast<uint32_t>(graph_->nodes.size());
   add_node(op, std::move(args));
-  const auto id = add_value(index, fake);
+  constexpr graph::ValueType kTypes[] = {graph::ValueType::Integer, graph::ValueType::Float, graph::ValueType::Truth};
+  const auto id = add_value(index, fake, kTypes[static_cast<size_t>(expr->type)]);
   graph_->nodes[index].results.push_back({false, {id}});
   symbols_.learn_number(expr, id);
   return id;
@@ -216,12 +222,21 @@ void Recorder::record_results(const c10::OperatorHandle& op, uint32_t node, at::
       result.values.push_back(kNoValue);
     }
   }
+  if (op.schema().is_mutable()) define_written(node);
+}
+
+void Recorder::define_written(uint32_t node) {
+  graph::for_each_written(graph_->nodes[node], [&](ValueId id) {
+    const at::Tensor& fake = graph_->values[id].fake;
+    if (fake.defined() && graph_->definition_of(node, id) == graph::kNoDefinition) graph_->define(node, id, fake);
+  });
 }
 
 ValueId Recorder::result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor) {
   if (!tensor.defined()) return kNoValue;
   if (auto id = find(tensor); id != kNoValue) {
     returned(id, tensor);
+    if (graph_->values[id].type == graph::ValueType::Tensor) graph_->define(node, id, tensor);
     return id;
   }
   if (!fake::is_fake(tensor)) refuse(op, "a result that is not a fake tensor");
@@ -240,10 +255,10 @@ void Recorder::rollback(size_t mark) {
   for (size_t n = mark; n < nodes.size(); ++n) {
     for (const auto& result : nodes[n].results) {
       for (ValueId id : result.values) {
-        // An in-place result names an older value, which stays.
+        // An in-place result is an older value, which is kept.
         if (id == kNoValue || values[id].producer != n) continue;
         forget(id);
-        // Inputs added later keep their ids, so this one stays as a hole.
+        // Inputs that were added later keep their ids, so this id becomes a hole.
         values[id] = {};
       }
     }
@@ -263,7 +278,7 @@ void AboveRecorder::adopt(const at::Tensor& fake, ValueId id) {
 
 ValueId AboveRecorder::resolve(const c10::OperatorHandle&, const at::Tensor&) { return kNoValue; }
 
-graph::ValueInfo AboveRecorder::describe(ValueId, const at::Tensor& fake) { return {{}, fake, UINT32_MAX, nullptr}; }
+graph::ValueInfo AboveRecorder::describe(ValueId, const at::Tensor& fake) { return {{}, fake}; }
 
 void AboveRecorder::forget(ValueId id) {
   auto& fake = graph().values[id].fake;

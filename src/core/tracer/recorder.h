@@ -16,19 +16,19 @@
 
 namespace stator::tracer {
 
-/// Where a node comes from, besides its operator and operands.
+/// The state and location of a node.
 struct Place {
   uint32_t state = 0;
   uint32_t location = 0;
 };
 
-/// Why an operator is refused that takes a number which depends on data as a tensor: it takes the number tensor itself.
+/// The reason to refuse an operator that gets a data-dependent number where it expects a tensor.
 inline constexpr char kNumberAsTensor[] = "a number that depends on data in the place of a tensor";
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& why);
 
-/// Writes operator calls into one graph and knows which tensor is which value. The two lists of a trace differ in how
-/// they hold tensors, and in what they do with one that no recorded operator made.
+/// Records operator calls into one graph, and maps tensors to values. The two lists of a trace differ in how
+/// they hold tensors, and in how they treat one that no recorded operator made.
 class Recorder {
  public:
   explicit Recorder(std::string graph_name);
@@ -39,44 +39,44 @@ class Recorder {
   std::shared_ptr<graph::Graph> share_graph() { return graph_; }
 
   graph::ValueId add_input(std::string name, const at::Tensor& fake);
-  /// A node that gives each run a fresh copy of `data`.
+  /// Adds a node that returns a new copy of `data` in each run.
   void add_constant(const at::Tensor& data, const at::Tensor& fake);
-  /// Of the nodes recorded from now on.
+  /// Sets the place of the nodes recorded from now on.
   void set_place(Place place) { place_ = place; }
-  /// kNoValue for tensors not known.
+  /// The value of a tensor; kNoValue if it is not known.
   graph::ValueId find(const at::Tensor& tensor) const;
-  /// `fake`, which no operator made, stands for the value `id` from now on.
+  /// From now on `fake`, which no operator made, represents the value `id`.
   virtual void adopt(const at::Tensor& fake, graph::ValueId id) = 0;
 
-  /// The operands of a call, taken before it runs: it may change what they are.
+  /// The operands of a call. Called before it runs, because it may change them.
   std::vector<graph::Argument> arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
-  /// Adds the node of a call that has run. False: it only answered a question about metadata, which is a constant of
+  /// Adds the node of a call that has run. False if the call only read metadata, which is a constant of
   /// the trace. Throws, with nothing added, for results that can't be values.
   bool record(const c10::OperatorHandle& op, std::vector<graph::Argument> args, const torch::jit::Stack& stack);
 
   /// The number tensor that holds a number which depends on data; nodes that compute it are added where they are
-  /// missing. Refuses, naming `op`, what the graph cannot tell.
+  /// missing. Refuses, naming `op`, a number that the graph cannot compute.
   virtual graph::ValueId number_value(const c10::OperatorHandle& op, const shapes::Expr& expr);
-  /// A node that gives the number tensor of `expr`.
+  /// Adds a node that returns the number tensor of `expr`.
   graph::ValueId add_number(const c10::OperatorHandle& op, std::vector<graph::Argument> args, const shapes::Expr& expr);
-  /// The number tensor `id` holds `expr` too.
+  /// Notes that the number tensor `id` holds `expr` as well.
   void learn_number(const shapes::Expr& expr, graph::ValueId id) { symbols_.learn_number(expr, id); }
 
   size_t mark() const { return graph_->nodes.size(); }
   void rollback(size_t mark);
 
  protected:
-  /// The value of a fake that is not known, or a refusal.
+  /// The value of a fake that is not known yet; refuses if it cannot have one.
   virtual graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) = 0;
-  /// What the graph keeps of a fresh value, which is to be `id`.
+  /// The graph's data for a new value, which will be `id`.
   virtual graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) = 0;
-  /// An operator gave back a tensor that is known.
+  /// Called if an operator returned a known tensor.
   virtual void returned(graph::ValueId id, const at::Tensor& fake) = 0;
-  /// The value is about to be forgotten.
+  /// Called before the value is removed.
   virtual void forget(graph::ValueId id) = 0;
 
   graph::Node& add_node(const c10::OperatorHandle& op, std::vector<graph::Argument> args);
-  graph::ValueId add_value(uint32_t node, const at::Tensor& fake);
+  graph::ValueId add_value(uint32_t node, const at::Tensor& fake, graph::ValueType type = graph::ValueType::Tensor);
   void know(const at::Tensor& fake, graph::ValueId id) { ids_.set(fake.unsafeGetTensorImpl(), id); }
   void unknow(const at::TensorImpl* impl) { ids_.erase(impl); }
 
@@ -85,6 +85,8 @@ class Recorder {
   graph::Argument tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor);
   graph::Argument number_argument(const c10::OperatorHandle& op, const shapes::Expr& expr);
   graph::ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
+  /// Definitions of what the node writes to and does not return.
+  void define_written(uint32_t node);
   void record_results(const c10::OperatorHandle& op, uint32_t node, at::ArrayRef<c10::IValue> returns);
 
   std::shared_ptr<graph::Graph> graph_ = std::make_shared<graph::Graph>();
@@ -106,7 +108,7 @@ class AboveRecorder final : public Recorder {
   void returned(graph::ValueId id, const at::Tensor& fake) override {}
   void forget(graph::ValueId id) override;
 
-  std::vector<at::Tensor> kept_;  // known tensors that are no value's fake
+  std::vector<at::Tensor> kept_;  // known tensors that are not the fake of a value
 };
 
 }  // namespace stator::tracer

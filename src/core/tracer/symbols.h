@@ -10,16 +10,16 @@
 
 namespace stator::tracer {
 
-/// Where the numbers that depend on data come from in one graph: each expression that is needed becomes a value, once.
+/// The values of data-dependent numbers in one graph: each expression that is needed becomes one value.
 /// A size is read off the first tensor that has it.
 class Symbols {
  public:
-  /// The tensor of a value may tell sizes that were not known before.
+  /// Notes the symbolic sizes of a value's tensor.
   void learn_sizes(graph::ValueId value, const at::Tensor& fake);
-  /// `value` is a number tensor that holds it.
+  /// Notes that `value` is a number tensor that holds `expr`.
   void learn_number(const shapes::Expr& expr, graph::ValueId value) { numbers_[expr->text] = value; }
 
-  /// kNoValue where it is not there yet.
+  /// The value of an expression; kNoValue if there is none yet.
   graph::ValueId find_number(const shapes::Expr& expr) const;
   struct Size {
     graph::ValueId tensor = graph::kNoValue;
@@ -27,7 +27,7 @@ class Symbols {
   };
   Size find_size(const shapes::Expr& expr) const;
 
-  /// Values that are gone tell nothing. `is_gone(value)`.
+  /// Removes values for which `is_gone(value)` holds.
   template <class F>
   void forget(const F& is_gone) {
     std::erase_if(numbers_, [&](const auto& entry) { return is_gone(entry.second); });

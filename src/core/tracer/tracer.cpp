@@ -3,18 +3,18 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "core/base/check.h"
+#include "core/base/fork_safe.h"
+#include "core/fake/composite.h"
 #include "core/fake/observer.h"
 #include "core/fake/symbolic.h"
-#include "core/fake/whole.h"
 #include "core/graph/exec_state.h"
 #include "core/shapes/allowed.h"
 #include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
 #include "core/tracer/below.h"
+#include "core/tracer/part.h"
 #include "core/tracer/recorder.h"
 
 namespace stator::tracer {
@@ -27,18 +27,19 @@ namespace {
 constexpr auto kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 thread_local Tracer* current = nullptr;
 
-/// The operator on fakes, seen by `below` where there is one. Answered whole, it is whole in that list too.
+/// Runs the operator on fakes; `below`, unless null, records what arrives below autograd. An operator with a composite
+/// answer is one node in that list too.
 void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
             BelowRecorder* below = nullptr) {
   try {
-    const auto* whole = fake::whole_of(op, *stack);
-    if (whole == nullptr && below == nullptr) return op.redispatchBoxed(keys, stack);
-    if (whole == nullptr) {
+    const auto* composite = fake::find_composite_answer(op, *stack);
+    if (composite == nullptr && below == nullptr) return op.redispatchBoxed(keys, stack);
+    if (composite == nullptr) {
       fake::ObserverScope seen(below);
       return op.redispatchBoxed(keys, stack);
     }
     if (below != nullptr) below->before(op, *stack);
-    fake::answer_whole(*whole, op, keys, stack);
+    fake::answer_composite(*composite, op, keys, stack);
     if (below != nullptr) below->after(op, *stack);
   } catch (const c10::Error& error) {
     fake::note_error(error.what_without_backtrace());
@@ -46,25 +47,24 @@ void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
 }
 
-/// A transform of functorch sees the operator first. It stays in this thread's keys, so that the operators that the
-/// transform is made of come back here, and those on plain tensors are the ones that are recorded.
+/// Whether a functorch transform handles the operator first. The mode key stays set, so that the operators that the
+/// transform calls arrive here again, and those on plain tensors are recorded.
 bool is_for_functorch(c10::DispatchKeySet keys) {
   return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
          keys.has_any(
              c10::DispatchKeySet({c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched}));
 }
 
-/// Tangents of forward mode hang on tensors beside their autograd graph. The fake of an input has none, whatever the
-/// input itself will have when the graph runs.
+const auto unpack_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_unpack_dual", "");
+const auto item_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::item", "");
+
+/// Refuses tensors that may have a forward-mode tangent. The fake of an input has none, even if the
+/// input has one when the graph runs.
 void refuse_unknown_tangent(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  static const auto unpack = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_unpack_dual", "");
-  if (op == unpack && !stack.back().toTensor().defined()) refuse(op, "the tangent of an input");
+  if (op == unpack_op && !stack.back().toTensor().defined()) refuse(op, "the tangent of an input");
 }
 
-bool is_read(const c10::OperatorHandle& op) {
-  static const auto item = c10::Dispatcher::singleton().findSchemaOrThrow("aten::item", "");
-  return op == item;
-}
+bool is_read(const c10::OperatorHandle& op) { return op == item_op; }
 
 at::Scalar scalar_of(c10::SymNode number) {
   if (number->is_int()) return c10::SymInt(std::move(number));
@@ -72,7 +72,7 @@ at::Scalar scalar_of(c10::SymNode number) {
   return c10::SymBool(std::move(number));
 }
 
-/// Known to be, whatever the data.
+/// Whether the sizes are known to be equal for all data.
 bool all_same(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
            return shapes::known(x.sym_eq(y)).value_or(false);
@@ -91,8 +91,8 @@ bool same_geometry(const at::Tensor& a, const at::Tensor& b) {
 
 struct Tracer::Impl {
   AboveRecorder above;
-  std::unique_ptr<BelowRecorder> below;  // null unless asked for
-  std::vector<size_t> below_starts;      // by node of the list above: where its part of the list below begins
+  std::unique_ptr<BelowRecorder> below;  // null unless requested
+  std::vector<size_t> below_starts;      // per node of the list above: index of its first node in the list below
   fake::FakeMode fakes;
   uint32_t location = 0;
   uint32_t state = 0;
@@ -177,31 +177,33 @@ void Tracer::Impl::rollback(size_t mark) {
   below_starts.resize(mark);
 }
 
-/// What the dispatcher calls for every op while the mode key is in TLS.
+/// The dispatcher calls this for every operator while the mode key is in TLS.
 struct Hook {
   static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
     if (is_for_functorch(keys)) return op.redispatchBoxed(below, stack);
     c10::impl::ExcludeDispatchKeyGuard inside(kModeKey);
     if (current != nullptr) return current->impl_->call(op, below, stack);
-    // Threads that inherit TLS (autograd's) have no tracer; what they make is unknown to it and so refused later.
+    // Autograd's threads inherit TLS but have no tracer; the tensors they make are unknown to it and refused later.
     answer(op, below, stack);
   }
 };
 
-std::string install() {
-  static const std::string problem = []() -> std::string {
-    try {
-      // Lives as long as the process: unregistering during exit races with other libraries' destructors.
-      auto* library = new torch::Library(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
-      library->fallback(torch::CppFunction::makeFromBoxedFunction<&Hook::run>());
-      return {};
-    } catch (const std::exception& error) {
-      return std::string("the tracer's dispatch key is taken: ") + error.what();
-    }
-  }();
-  return problem;
+/// An empty text, or why the key cannot be used.
+static std::string register_hook() {
+  try {
+    // Lives as long as the process: unregistering during exit races with other libraries' destructors.
+    auto* library = new torch::Library(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&Hook::run>());
+    return {};
+  } catch (const std::exception& error) {
+    return std::string("the tracer's dispatch key is taken: ") + error.what();
+  }
 }
+
+static auto& installed = *new ForkSafeOnce<std::string>;
+
+std::string install() { return installed.get(register_hook); }
 
 Tracer::Tracer(std::string graph_name) : impl_(std::make_unique<Impl>(std::move(graph_name))) {}
 
@@ -266,6 +268,28 @@ void Tracer::add_call(const c10::OperatorHandle& op, const torch::jit::Stack& ar
   impl_->above.record(op, std::move(operands), results);
 }
 
+void Tracer::add_control(const c10::OperatorHandle& op, std::vector<graph::Argument> args,
+                         std::vector<at::Tensor> results) {
+  if (impl_->below) refuse(op, "a node with sub-graphs has no form below autograd");
+  impl_->above.set_place(impl_->current_place());
+  impl_->above.record(op, std::move(args), {c10::IValue(std::move(results))});
+}
+
+graph::Argument Tracer::operand(const c10::OperatorHandle& op, const at::Tensor& fake) const {
+  const ValueId id = value_of(fake);
+  if (id == kNoValue) refuse(op, "a tensor that is no value of the graph");
+  return graph::Argument::of_value(id);
+}
+
+Tracer::Part Tracer::cut(size_t mark, c10::ArrayRef<at::Tensor> outputs) {
+  STATOR_CHECK(!impl_->below, "a part has no form below autograd");
+  std::vector<Output> values;
+  for (const auto& output : outputs) values.emplace_back(value_of(output), output);
+  Part part = copy_part(impl_->above.graph(), mark, values, impl_->current_place().state);
+  impl_->rollback(mark);
+  return part;
+}
+
 c10::SymNode Tracer::item(const at::Tensor& fake) { return impl_->item(fake); }
 
 at::Tensor Tracer::number(const c10::SymNodeImpl* node) {
@@ -288,7 +312,7 @@ c10::SymNode Tracer::named(const c10::SymNodeImpl* node) {
 void Tracer::autocast_ended() {
   if (graph::in_autocast_block()) return;
   ++impl_->region;
-  // The next node under autocast must not take over a state of the region before.
+  // The next node under autocast must not reuse a state of the previous region.
   impl_->enter_state();
 }
 
@@ -319,84 +343,6 @@ std::shared_ptr<graph::Graph> Tracer::finish(c10::ArrayRef<at::Tensor> outputs) 
 size_t Tracer::mark() const { return impl_->above.mark(); }
 
 void Tracer::rollback(size_t mark) { impl_->rollback(mark); }
-
-namespace {
-
-/// Copies nodes of one graph into another, where values that the copied nodes did not make are inputs.
-class PartBuilder {
- public:
-  PartBuilder(const graph::Graph& whole, Tracer::Part& part) : whole_(whole), part_(part) {
-    part_.graph = std::make_shared<graph::Graph>();
-    part_.graph->name = whole.name;
-    part_.graph->states = whole.states;
-    part_.graph->locations = whole.locations;
-  }
-
-  void add(uint32_t index) {
-    const auto& node = whole_.nodes[index];
-    std::vector<graph::Argument> args;
-    for (const auto& arg : node.args) args.push_back(operand(arg));
-    const auto copy = static_cast<uint32_t>(part_.graph->nodes.size());
-    part_.graph->add_node(node.op).args = std::move(args);
-    part_.graph->nodes[copy].state = node.state;
-    part_.graph->nodes[copy].location = node.location;
-    for (const auto& result : node.results) {
-      graph::Result made{result.is_list, {}};
-      for (ValueId id : result.values) made.values.push_back(result_of(index, copy, id));
-      part_.graph->nodes[copy].results.push_back(std::move(made));
-    }
-  }
-
-  void add_output(ValueId id, const at::Tensor& tensor) {
-    if (!made_.contains(id)) return;
-    part_.graph->outputs.push_back(ids_.at(id));
-    part_.made.push_back(tensor);
-  }
-
- private:
-  graph::Argument operand(const graph::Argument& arg) {
-    graph::Argument copy = arg;
-    if (arg.kind == graph::Argument::Kind::Value) copy.value = value(arg.value);
-    for (auto& item : copy.items) item = operand(item);
-    return copy;
-  }
-
-  ValueId value(ValueId id) {
-    const auto [place, fresh] = ids_.try_emplace(id);
-    if (fresh) {
-      const at::Tensor& fake = whole_.values[id].fake;
-      place->second = part_.graph->add_input("input" + std::to_string(part_.inputs.size()), fake);
-      part_.inputs.push_back(fake);
-    }
-    return place->second;
-  }
-
-  ValueId result_of(uint32_t index, uint32_t copy, ValueId id) {
-    if (id == kNoValue) return id;
-    if (whole_.values[id].producer == index) {
-      made_.insert(id);
-      return ids_[id] = part_.graph->add_result_value(copy, whole_.values[id].fake);
-    }
-    return value(id);
-  }
-
-  const graph::Graph& whole_;
-  Tracer::Part& part_;
-  std::unordered_map<ValueId, ValueId> ids_;  // of the whole: in the part
-  std::unordered_set<ValueId> made_;          // of the whole, by nodes of the part
-};
-
-}  // namespace
-
-Tracer::Part Tracer::cut(size_t mark, c10::ArrayRef<at::Tensor> outputs) {
-  STATOR_CHECK(!impl_->below, "a part has no form below autograd");
-  Part part;
-  PartBuilder builder(impl_->above.graph(), part);
-  for (size_t n = mark; n < impl_->above.graph().nodes.size(); ++n) builder.add(static_cast<uint32_t>(n));
-  for (const auto& output : outputs) builder.add_output(value_of(output), output);
-  impl_->rollback(mark);
-  return part;
-}
 
 TraceScope::TraceScope(Tracer& tracer)
     : previous_(current),

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/export.h"
+#include "core/graph/graph.h"
+#include "core/graph/uses.h"
+
+/// What nodes do to memory, and which values share it. All that moves, undoes or repeats nodes asks here.
+namespace stator::graph {
+
+/// The values that the node writes to, as its schema tells.
+template <class Visit>
+void for_each_written(const Node& node, const Visit& visit) {
+  const auto& schema = node.op.schema();
+  for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) for_each_value(node.args[i], visit);
+  }
+}
+
+/// Whether the node, or a node of its sub-graphs, draws random numbers.
+STATOR_API bool draws_random(const Node& node);
+/// Whether the node may change sizes, strides or the storage of a tensor that exists already.
+STATOR_API bool changes_metadata(const Node& node);
+
+/// Of a tensor, fakes too: equal for tensors that lie in one storage. Null for tensors without storage.
+STATOR_API const void* memory_of(const at::Tensor& tensor);
+
+/// Answers about the values of one graph, from its fakes and the schemas. The graph must outlive it; inputs must not
+/// be added meanwhile.
+class STATOR_API Aliasing {
+ public:
+  explicit Aliasing(const Graph& graph) : graph_(graph) {}
+
+  /// Equal for values that lie in one storage; null where that is not known.
+  const void* memory_of(ValueId value) const;
+  /// Positions of the inputs that lie in the same storage as the value.
+  const std::vector<uint32_t>& inputs_sharing(ValueId value) const;
+  /// Whether a node writes to the storage of the tensor, which may be no value.
+  bool is_written(const at::Tensor& tensor) const;
+
+  /// A result and an argument of one node that share memory, or are one tensor.
+  struct Alias {
+    ValueId result, argument;
+    bool operator==(const Alias&) const = default;
+  };
+  /// By storage where both have fakes, else by the schema.
+  std::vector<Alias> aliases_of(const Node& node) const;
+
+ private:
+  const Graph& graph_;
+  const std::vector<uint32_t> none_;
+  mutable bool has_inputs_ = false;
+  mutable std::unordered_map<const void*, std::vector<uint32_t>> inputs_;  // by memory, made when first asked for
+};
+
+}  // namespace stator::graph
