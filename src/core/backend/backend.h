@@ -9,34 +9,51 @@
 #include "core/base/export.h"
 #include "core/graph/graph.h"
 
+/// What a backend makes of a graph, and what it must say when a run fails. registry.h lists the backends.
 namespace stator::backend {
 
-/// A graph made runnable. `run` is thread-safe, needs no GIL and may throw what the operators throw.
+inline constexpr uint32_t kNoNode = UINT32_MAX;
+
+/// What a run had written when it threw. The caller undoes those writes, or learns that it cannot.
+struct Failure {
+  enum class Wrote : uint8_t {
+    Nothing,     // no input was written and no random number drawn
+    BeforeNode,  // what the nodes before `node` write, and perhaps a part of what `node` itself writes
+    CannotTell,  // any write of the graph may have happened, in whole or in part
+  };
+  Wrote wrote = Wrote::CannotTell;
+  uint32_t node = kNoNode;  // BeforeNode: the node of the graph that raised
+};
+
+/// A graph made runnable. Immutable: `run` is thread-safe and needs no GIL.
 class STATOR_API Executable {
  public:
   virtual ~Executable() = default;
-  /// `inputs`: one per graph input, consumed (moved from as soon as they are dead). Returns one per graph output.
+  /// `inputs`: one per graph input, consumed (moved from as soon as they are dead). Returns one tensor per graph
+  /// output. Throws what the operators throw.
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const = 0;
+  /// Describes the latest `run` of this executable on the calling thread that threw; called before the next run there.
+  virtual Failure failure() const = 0;
 };
 
-/// The node that was running when the latest `Executable::run` on this thread that threw did so; kNoNode if it was
-/// none of them (wrong number of inputs) or none has thrown yet.
-inline constexpr uint32_t kNoNode = UINT32_MAX;
+/// The node that was running when the latest run of the reference executor on this thread threw; kNoNode if no node
+/// was running (wrong number of inputs), or no run has thrown yet.
 STATOR_API uint32_t failed_node();
 
 /// The operator that raised, and the line of the program that called it.
 struct FailedOp {
   uint32_t node = kNoNode;
   c10::OperatorName op;
-  /// From the outermost caller, whose frame was captured, to the line of the call itself; each with its file, function
-  /// and line. Empty for nodes that no program made.
+  /// From the outermost caller, whose frame was captured, to the line of the call itself. Empty for nodes that were not
+  /// captured from a program.
   std::vector<graph::Location> lines;
 };
-/// What was running when the latest run on this thread that threw did so. None if that was a run of another graph, or
-/// no operator had started. To be asked before the next run on this thread.
+/// The operator that raised in the latest run of the reference executor that threw on this thread. None if that was a
+/// run of another graph, or no operator had started. Valid until the next run on this thread.
 STATOR_API std::optional<FailedOp> failed_op(const graph::Graph& graph);
 
-/// Replays the above-autograd list through cached operator handles: the slow, obviously right one.
+/// Replays the above-autograd list through cached operator handles. Registered as "reference"; other backends are
+/// tested against it.
 STATOR_API std::unique_ptr<Executable> compile_reference(std::shared_ptr<const graph::Graph> graph);
 
 }  // namespace stator::backend

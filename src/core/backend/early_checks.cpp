@@ -1,14 +1,13 @@
 #include "core/backend/early_checks.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <string_view>
 
-#include "core/backend/rewind.h"
+#include "core/backend/undo_log.h"
+#include "core/graph/aliasing.h"
 #include "core/graph/reorder.h"
-#include "core/graph/uses.h"
 #include "core/graph/verify.h"
+#include "core/ops/operator_table.h"
 #include "core/shapes/number_ops.h"
 
 namespace stator::backend {
@@ -19,25 +18,10 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
-/// Operators on floats that take any number which their dtype holds. In-place forms and those of `_foreach_` too.
-constexpr std::string_view kTakeWhatFits[] = {
-    "add", "addcdiv", "addcmul", "clamp", "clamp_max", "clamp_min", "div", "fill", "lerp", "mul", "pow", "sub",
-};
-
-bool takes_what_fits(std::string_view name) {
-  for (std::string_view prefix : {"aten::_foreach_", "aten::"}) {
-    if (!name.starts_with(prefix)) continue;
-    name.remove_prefix(prefix.size());
-    if (name.ends_with('_')) name.remove_suffix(1);
-    return std::find(std::begin(kTakeWhatFits), std::end(kTakeWhatFits), name) != std::end(kTakeWhatFits);
-  }
-  return false;
-}
-
-/// What the type of an argument is, or that of its elements.
-const c10::Type& element_of(const c10::Type& type) {
-  if (const auto* optional = type.castRaw<c10::OptionalType>()) return element_of(*optional->getElementType());
-  if (const auto* list = type.castRaw<c10::ListType>()) return element_of(*list->getElementType());
+/// The type of an argument, or of its elements if it is a list.
+const c10::Type& innermost_type(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return innermost_type(*optional->getElementType());
+  if (const auto* list = type.castRaw<c10::ListType>()) return innermost_type(*list->getElementType());
   return type;
 }
 
@@ -46,7 +30,7 @@ bool is_check(const Node& node) {
          node.op.operator_name().name == "aten::_assert_async";
 }
 
-/// Puts a check before each node that refuses numbers; the earlier index of each node.
+/// Adds a check before each node that may reject a number. Returns the old index of each node.
 std::vector<uint32_t> add_fit_checks(Graph& graph) {
   std::vector<Node> nodes;
   std::vector<uint32_t> earlier, position(graph.nodes.size());
@@ -72,32 +56,33 @@ std::vector<uint32_t> add_fit_checks(Graph& graph) {
   return earlier;
 }
 
-/// Which storages from outside a group of nodes reads or writes, each by one value that lies there.
+/// The input storages that a group of nodes reads or writes.
 struct Touched {
-  std::map<const void*, ValueId> all, written;
+  std::set<const void*> all, written;
 
-  void add(const Graph& graph, const Node& node) {
+  void add(const graph::Aliasing& aliasing, const Node& node) {
     for (const Argument& argument : node.args)
-      graph::for_each_value(argument, [&](ValueId id) { add(graph, id, all); });
-    graph::for_each_written(node, [&](ValueId id) { add(graph, id, written); });
+      graph::for_each_value(argument, [&](ValueId id) { add(aliasing.memory_of(id), all); });
+    graph::for_each_written(node, [&](ValueId id) { add(aliasing.memory_of(id), written); });
   }
-  static void add(const Graph& graph, ValueId id, std::map<const void*, ValueId>& to) {
-    const at::Tensor& fake = graph.values[id].fake;
-    if (fake.defined() && fake.has_storage()) to.emplace(fake.storage().unsafeGetStorageImpl(), id);
+  static void add(const void* memory, std::set<const void*>& to) {
+    if (memory != nullptr) to.insert(memory);
   }
 };
 
-/// Two tensors from outside that were not in one storage at capture may be in a later call: what moved past a write, or
-/// wrote itself, is right only where they are not. Puts a check of that in front of all; `order` becomes longer by it.
+/// Moving a node across a write is valid only if both do not touch the same storage. Inputs with different storages at
+/// capture may share one in a later call, so a check of that is added as the first node; `order` gets an entry for it.
 void add_distinct_check(Graph& graph, std::vector<uint32_t>& order) {
   const size_t moved = std::is_sorted_until(order.begin(), order.end()) - order.begin();
+  const graph::Aliasing aliasing(graph);
   Touched early, passed;
-  for (size_t n = 0; n < moved; ++n) early.add(graph, graph.nodes[n]);
-  for (size_t n = moved; n < order.size() && order[n] < order[moved - 1]; ++n) passed.add(graph, graph.nodes[n]);
-  std::map<const void*, ValueId> inputs;
-  for (ValueId input : graph.inputs) Touched::add(graph, input, inputs);
-  std::vector<Argument> tensors;
-  for (auto& [storage, input] : inputs) {
+  for (size_t n = 0; n < moved; ++n) early.add(aliasing, graph.nodes[n]);
+  for (size_t n = moved; n < order.size() && order[n] < order[moved - 1]; ++n) passed.add(aliasing, graph.nodes[n]);
+  std::set<const void*> seen;
+  std::vector<Argument> tensors;  // in the order of the inputs: a graph must not depend on addresses
+  for (ValueId input : graph.inputs) {
+    const void* storage = aliasing.memory_of(input);
+    if (storage == nullptr || !seen.insert(storage).second) continue;
     const bool by_early = early.all.contains(storage) && !passed.written.empty();
     const bool by_passed = passed.written.contains(storage) || (passed.all.contains(storage) && !early.written.empty());
     if (by_early || by_passed) tensors.push_back(Argument::of_value(input));
@@ -118,13 +103,13 @@ std::vector<ValueId> plain_numbers(const Node& node) {
   std::vector<ValueId> found;
   const auto& declared = node.op.schema().arguments();
   for (size_t i = 0; i < node.args.size(); ++i)
-    if (graph::is_number(element_of(*declared[i].type())))
+    if (graph::is_number_type(innermost_type(*declared[i].type())))
       graph::for_each_value(node.args[i], [&](ValueId id) { found.push_back(id); });
   return found;
 }
 
 std::vector<at::ScalarType> fitting_dtypes(const Graph& graph, const Node& node) {
-  if (!takes_what_fits(node.op.operator_name().name)) return {};
+  if (!ops::has_trait(node.op, ops::TakesFittingNumbers)) return {};
   for (ValueId number : plain_numbers(node)) {
     const at::Tensor& fake = graph.values[number].fake;
     if (!fake.defined() || fake.scalar_type() == at::kBool) return {};
@@ -133,7 +118,7 @@ std::vector<at::ScalarType> fitting_dtypes(const Graph& graph, const Node& node)
   const auto& declared = node.op.schema().arguments();
   bool all_known = true;
   for (size_t i = 0; i < node.args.size(); ++i) {
-    if (graph::is_number(element_of(*declared[i].type()))) continue;
+    if (graph::is_number_type(innermost_type(*declared[i].type()))) continue;
     graph::for_each_value(node.args[i], [&](ValueId id) {
       const at::Tensor& fake = graph.values[id].fake;
       const bool known = fake.defined() && fake.device().is_cpu() && c10::isFloatingType(fake.scalar_type()) &&
@@ -147,7 +132,7 @@ std::vector<at::ScalarType> fitting_dtypes(const Graph& graph, const Node& node)
 }
 
 std::vector<uint32_t> check_early(Graph& graph) {
-  if (graph.below || Rewind(graph).hazard().node >= graph.nodes.size()) return {};
+  if (graph.below || UndoLog(graph).hazard().node >= graph.nodes.size()) return {};
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_check)) return {};
   std::vector<uint32_t> earlier = add_fit_checks(graph);
   std::vector<bool> marked(graph.nodes.size());

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "core/base/fork_safe.h"
 #include "core/graph/verify.h"
 
 namespace stator::backend {
@@ -17,24 +18,24 @@ namespace {
 
 using graph::Argument;
 
-/// Of a list, which may be an optional one.
-const c10::Type& element_of(const c10::Type& type) {
-  if (const auto* optional = type.castRaw<c10::OptionalType>()) return element_of(*optional->getElementType());
+/// The element type of a list, which may be optional.
+const c10::Type& item_type(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return item_type(*optional->getElementType());
   return *type.expectRef<c10::ListType>().getElementType();
 }
 
-/// What a node is given instead of its operands: zeros that share memory where those do.
-class StandIns {
+/// Zero tensors in place of a node's operands; they share memory where the operands do.
+class TrialOperands {
  public:
-  StandIns(const graph::Graph& graph, const graph::Node& node) : graph_(graph), node_(node) {
+  TrialOperands(const graph::Graph& graph, const graph::Node& node) : graph_(graph), node_(node) {
     const auto& declared = node.op.schema().arguments();
     for (size_t i = 0; i < node.args.size(); ++i) look_at(node.args[i], *declared[i].real_type());
   }
 
-  /// Whether there are stand-ins for every operand.
+  /// Whether every operand can be replaced.
   bool are_possible() const { return is_possible_ && !(is_large() && has_numbers_); }
 
-  /// Tells nodes apart that may do different things.
+  /// Equal for nodes that behave the same.
   std::string key() {
     std::ostringstream text;
     text << node_.op.operator_name();
@@ -50,23 +51,23 @@ class StandIns {
   }
 
  private:
-  // More than that is made smaller, which only operators without numbers among their arguments allow.
+  // Larger operands are made smaller, which is valid only for operators without numbers among their arguments.
   static constexpr size_t kMostBytes = 64 * 1024;
 
   const at::Tensor& fake_of(const Argument& argument) const { return graph_.values[argument.value].fake; }
 
   bool is_large() const { return bytes_ > kMostBytes; }
 
-  /// Before anything is asked of a fake: not every one has a storage of a known size.
+  /// Checks an argument first: not every fake has a storage of known size.
   void look_at(const Argument& argument, const c10::Type& type) {
-    for (const Argument& item : argument.items) look_at(item, element_of(type));
+    for (const Argument& item : argument.items) look_at(item, item_type(type));
     if (argument.kind == Argument::Kind::Constant) {
       is_possible_ &= !argument.constant.isGenerator();
       has_numbers_ |= argument.constant.isIntList();
     }
     if (argument.kind != Argument::Kind::Value) return;
     const at::Tensor& fake = fake_of(argument);
-    is_possible_ &= !graph::is_number(type) && fake.defined() && fake.device().is_cpu() &&
+    is_possible_ &= !graph::is_number_type(type) && fake.defined() && fake.device().is_cpu() &&
                     fake.layout() == at::kStrided && fake.has_storage() &&
                     !fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
                     !fake.storage().sym_nbytes().is_heap_allocated();
@@ -96,9 +97,10 @@ class StandIns {
       case Argument::Kind::Value:
         return made_for(fake_of(argument));
       case Argument::Kind::List:
+      case Argument::Kind::Graph:  // operators with sub-graphs are not tried
         break;
     }
-    const c10::Type& element = element_of(type);
+    const c10::Type& element = item_type(type);
     if (element.kind() == c10::TypeKind::OptionalType) {
       c10::List<std::optional<at::Tensor>> list;
       for (const Argument& item : argument.items) list.push_back(made_for(item, element).toOptional<at::Tensor>());
@@ -112,7 +114,7 @@ class StandIns {
   at::Tensor made_for(const at::Tensor& fake) {
     at::Tensor made;
     if (is_large()) {
-      // Equal sizes stay equal, and ones stay ones.
+      // Keep equal sizes equal, and sizes of one.
       std::vector<int64_t> sizes = fake.sizes().vec();
       for (int64_t& size : sizes) size = std::min<int64_t>(size, 2);
       made = at::zeros(sizes, fake.options());
@@ -133,7 +135,7 @@ class StandIns {
   const graph::Graph& graph_;
   const graph::Node& node_;
   bool is_possible_ = true;
-  bool has_numbers_ = false;  // lists of them, such as sizes
+  bool has_numbers_ = false;  // has lists of numbers, such as sizes
   size_t bytes_ = 0;          // of the operands' storages
   std::vector<const c10::StorageImpl*> storages_;
   std::unordered_map<const c10::StorageImpl*, at::Tensor> memory_;
@@ -145,15 +147,15 @@ bool is_silent(const graph::Graph& graph, const graph::Node& node) {
          !node.op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
-bool raises(const graph::Node& node, StandIns& stand_ins) {
+bool raises(const graph::Node& node, TrialOperands& operands) {
   struct Quiet : c10::WarningHandler {
     void process(const c10::Warning&) override {}
   } quiet;
   c10::WarningUtils::WarningHandlerGuard warnings(&quiet);
-  // What autograd refuses it refused when the node was recorded.
+  // Skip autograd: it accepted the node when it was recorded.
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   try {
-    torch::jit::Stack stack = stand_ins.stack();
+    torch::jit::Stack stack = operands.stack();
     node.op.callBoxed(stack);
     return false;
   } catch (const std::exception&) {
@@ -161,24 +163,39 @@ bool raises(const graph::Node& node, StandIns& stand_ins) {
   }
 }
 
+/// The answers so far, by the key of the node's arguments. Thread-safe.
+class Answers {
+ public:
+  std::optional<bool> find(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(key);
+    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void keep(const std::string& key, bool answer) {
+    std::lock_guard lock(mutex_);
+    if (known_.size() > kMost) known_.clear();
+    known_.emplace(key, answer);
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  ForkSafeMutex& mutex_ = *new ForkSafeMutex;
+  std::unordered_map<std::string, bool> known_;
+};
+
+Answers& answers = *new Answers;
+
 }  // namespace
 
 bool raises_on_sight(const graph::Graph& graph, const graph::Node& node) {
   if (!is_silent(graph, node)) return false;
-  StandIns stand_ins(graph, node);
-  if (!stand_ins.are_possible()) return false;
-  const std::string key = stand_ins.key();
-  constexpr size_t kMany = 4096;
-  static std::mutex mutex;
-  static std::unordered_map<std::string, bool> known;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (auto found = known.find(key); found != known.end()) return found->second;
-  }
-  const bool result = raises(node, stand_ins);
-  std::lock_guard<std::mutex> lock(mutex);
-  if (known.size() > kMany) known.clear();
-  known.emplace(key, result);
+  TrialOperands operands(graph, node);
+  if (!operands.are_possible()) return false;
+  const std::string key = operands.key();
+  if (auto known = answers.find(key)) return *known;
+  const bool result = raises(node, operands);
+  answers.keep(key, result);
   return result;
 }
 

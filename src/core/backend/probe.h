@@ -5,10 +5,10 @@
 
 namespace stator::backend {
 
-/// Whether the node raises on tensors as it will get them, whatever their data: kernels know dtypes that they refuse
-/// and memory that overlaps, which no shape function does. Runs it, on zeros of the same dtypes and layouts; answers
-/// are kept. False also where that cannot be told: random draws, other devices, sizes that depend on data. The graph
-/// must have its fakes.
+/// Whether the node raises on any tensors with these dtypes and layouts: kernels reject some dtypes and overlapping
+/// memory, which shape functions do not check. Runs the node on zeros of the same dtypes and layouts, and caches the
+/// answer. Returns false if it cannot tell: for random draws, other devices, sizes that depend on data. The graph must
+/// have its fakes.
 STATOR_API bool raises_on_sight(const graph::Graph& graph, const graph::Node& node);
 
 }  // namespace stator::backend

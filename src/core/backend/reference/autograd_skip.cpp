@@ -5,21 +5,15 @@
 #include <torch/csrc/autograd/forward_grad.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
+#include "core/ops/operator_table.h"
 #include "core/shapes/number_ops.h"
 
 namespace stator::backend {
 namespace {
 
-constexpr std::array<std::string_view, 9> kActive = {
-    "aten::detach_",    "aten::requires_grad_", "aten::retain_grad",
-    "aten::set_data",   "aten::_backward",      "aten::_make_dual",
-    "aten::_fw_primal", "aten::_unpack_dual",   "aten::_new_zeros_with_same_feature_meta",
-};
-
-// Under these an op that is one node here would be seen in other pieces without autograd's layer.
+// With one of these keys, skipping autograd would decompose an operator differently.
 constexpr c10::DispatchKeySet kUnusual({
     c10::DispatchKey::Python,
     c10::DispatchKey::PythonTLSSnapshot,
@@ -33,7 +27,7 @@ constexpr c10::DispatchKeySet kUnusual({
 bool usual_thread() {
   auto keys = c10::impl::tls_local_dispatch_key_set();
   if (!(keys.included_ - c10::default_included_set).empty()) return false;
-  // Forward-mode tangents hide in tensors that do not require grad.
+  // A tensor that does not require grad may have a forward-mode tangent.
   return !torch::autograd::ForwardADLevel::try_get_by_idx(0);
 }
 
@@ -43,7 +37,7 @@ bool autograd_is_passive(const graph::Graph& graph) {
   return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
     std::string_view name = node.op.operator_name().name;
     if (shapes::is_number_op(node.op)) return true;
-    return name.starts_with("aten::") && std::find(kActive.begin(), kActive.end(), name) == kActive.end();
+    return name.starts_with("aten::") && !ops::has_trait(node.op, ops::ChangesAutograd);
   });
 }
 

@@ -5,8 +5,8 @@
 
 #include "core/graph/graph.h"
 
-/// When autograd's kernels may be left out of a replay. They may whenever they would do nothing but pass the call on;
-/// version counters and view tracking live in another layer that always stays.
+/// Decides whether a run may skip autograd's kernels. It may if they would only pass the call on;
+/// version counters and view tracking are in another layer, which is never skipped.
 namespace stator::backend {
 
 /// Whether every op's autograd kernel is a mere pass-through when nothing requires grad. Not known of ops outside
@@ -14,7 +14,7 @@ namespace stator::backend {
 bool autograd_is_passive(const graph::Graph& graph);
 
 enum class AutogradNeed : uint8_t {
-  Always,      // unusual surroundings or inputs: leave everything as it is
+  Always,      // unusual thread state or inputs: skip nothing
   InGradMode,  // some input requires grad
   Never,
 };

@@ -7,6 +7,7 @@
 
 #include "core/backend/reference/autograd_skip.h"
 #include "core/backend/reference/executor.h"
+#include "core/graph/control_ops.h"
 #include "core/graph/uses.h"
 #include "core/graph/verify.h"
 
@@ -18,14 +19,14 @@ bool has_optional_items(const c10::Type& list_type) {
   return list != nullptr && list->getElementType()->kind() == c10::TypeKind::OptionalType;
 }
 
-/// What a list of numbers holds; null for other types.
+/// The element type of a list of numbers; null for other types.
 c10::TypePtr number_element(const c10::TypePtr& type) {
   if (const auto* optional = type->castRaw<c10::OptionalType>()) return number_element(optional->getElementType());
   const auto* list = type->castRaw<c10::ListType>();
-  return list != nullptr && graph::is_number(*list->getElementType()) ? list->getElementType() : nullptr;
+  return list != nullptr && graph::is_number_type(*list->getElementType()) ? list->getElementType() : nullptr;
 }
 
-/// A constant that is a mere number: what it is and its bits.
+/// A constant that is a plain number: its type and its bits.
 struct Number {
   char kind;
   uint64_t bits;
@@ -45,8 +46,8 @@ std::optional<Number> number_in(const c10::IValue& value) {
 
 }  // namespace
 
-/// Writes the steps of a program. Registers are used again once what they held is dead, and equal numbers are kept
-/// once, so that the run of a long graph stays within the caches.
+/// Builds the steps of a program. A register is reused after its value is dead, and equal numbers are stored
+/// once, so that the run of a long graph fits in the CPU caches.
 class ReferenceExecutable::Builder {
  public:
   explicit Builder(ReferenceExecutable& program)
@@ -58,7 +59,7 @@ class ReferenceExecutable::Builder {
   void build() {
     for (auto id : graph_.inputs) {
       bool dead = last_[id] == graph::kNever;
-      program_.inputs_.push_back({dead ? Operand::Kind::Move : Operand::Kind::Copy, dead ? kDropped : hold(id)});
+      program_.inputs_.push_back({false, holds_number(id), dead ? kDropped : hold(id)});
     }
     program_.steps_.reserve(graph_.nodes.size());
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) add_step(n);
@@ -74,13 +75,20 @@ class ReferenceExecutable::Builder {
     auto& places = program_.places_;
     Step step{node.op,
               static_cast<uint32_t>(operands.size()),
-              static_cast<uint32_t>(node.args.size()),
+              0,
               static_cast<uint32_t>(places.size()),
               static_cast<uint32_t>(node.results.size()),
               node.state,
-              program_.steps_.empty() || program_.steps_.back().state != node.state};
+              program_.steps_.empty() || program_.steps_.back().state != node.state,
+              kNoControl};
     for (size_t i = 0; i < node.args.size(); ++i) {
+      if (node.args[i].kind == graph::Argument::Kind::Graph) continue;
       operands.push_back(make_operand(node.args[i], schema.arguments()[i].real_type()));
+    }
+    step.num_operands = static_cast<uint32_t>(operands.size()) - step.first_operand;
+    if (graph::is_control_op(node.op)) {
+      step.control = static_cast<uint32_t>(program_.controls_.size());
+      program_.controls_.push_back(make_control_node(node));
     }
     move_last_reads(step, node, index);
     release_dead(node, index);
@@ -90,10 +98,10 @@ class ReferenceExecutable::Builder {
     };
     for (const auto& result : node.results) {
       if (!result.is_list) {
-        places.push_back({false, place_of(result.values[0])});
+        places.push_back({false, holds_number(result.values[0]), place_of(result.values[0])});
         continue;
       }
-      places.push_back({true, static_cast<uint32_t>(program_.list_places_.size())});
+      places.push_back({true, false, static_cast<uint32_t>(program_.list_places_.size())});
       auto& list = program_.list_places_.emplace_back();
       for (auto id : result.values) list.push_back(place_of(id));
     }
@@ -103,10 +111,11 @@ class ReferenceExecutable::Builder {
 
   void add_outputs() {
     auto& outputs = program_.outputs_;
-    for (auto id : graph_.outputs) outputs.push_back({Operand::Kind::Copy, register_of_[id]});
+    for (auto id : graph_.outputs)
+      outputs.push_back({holds_number(id) ? Operand::Kind::Boxed : Operand::Kind::Copy, register_of_[id]});
     std::vector<bool> taken(held_.size());
     for (auto output = outputs.rbegin(); output != outputs.rend(); ++output) {
-      if (!taken[output->index]) output->kind = Operand::Kind::Move;
+      if (!taken[output->index] && output->kind == Operand::Kind::Copy) output->kind = Operand::Kind::Move;
       taken[output->index] = true;
     }
   }
@@ -114,10 +123,11 @@ class ReferenceExecutable::Builder {
   Operand make_operand(const graph::Argument& argument, const c10::TypePtr& type) {
     switch (argument.kind) {
       case graph::Argument::Kind::Value:
-        return {graph::is_number(*type) ? Operand::Kind::Number : Operand::Kind::Copy, register_of_[argument.value]};
+        return {value_operand(argument.value, *type), register_of_[argument.value]};
       case graph::Argument::Kind::Constant:
         return {Operand::Kind::Constant, constant(argument.constant)};
       case graph::Argument::Kind::List:
+      case graph::Argument::Kind::Graph:
         break;
     }
     const auto element = number_element(type);
@@ -125,6 +135,16 @@ class ReferenceExecutable::Builder {
     for (const auto& item : argument.items) list.items.push_back(make_operand(item, element ? element : type));
     program_.lists_.push_back(std::move(list));
     return {Operand::Kind::List, static_cast<uint32_t>(program_.lists_.size() - 1)};
+  }
+
+  bool holds_number(graph::ValueId id) const {
+    return id != graph::kNoValue && graph::holds_number(graph_.values[id].type);
+  }
+
+  /// How a value is given to an argument, or to an item of a list of tensors.
+  Operand::Kind value_operand(graph::ValueId id, const c10::Type& type) const {
+    if (graph::is_number_type(type)) return holds_number(id) ? Operand::Kind::Copy : Operand::Kind::Number;
+    return holds_number(id) ? Operand::Kind::Boxed : Operand::Kind::Copy;
   }
 
   uint32_t constant(const c10::IValue& value) {
@@ -137,12 +157,12 @@ class ReferenceExecutable::Builder {
     return next;
   }
 
-  // The last read of a register inside the last node that needs it takes the tensor out. A node that returns the value
-  // again (in place) takes it too: the return fills the register anew.
+  // The last read of a register in the last node that needs it moves the tensor out. So does a node that returns the
+  // value in place, because the return fills the register again.
   void move_last_reads(const Step& step, const graph::Node& node, uint32_t index) {
     // Several `out` arguments come back as references to them, which torch may read after it has dropped its operands.
     if (node.results.size() > 1 && node.op.schema().is_mutable()) return;
-    c10::SmallVector<uint32_t, 8> kept;  // registers that must stay, or were taken by a later operand
+    c10::SmallVector<uint32_t, 8> kept;  // registers that must stay, or are moved by a later operand
     auto visit = [&](Operand& operand) {
       if (operand.kind != Operand::Kind::Copy) return;
       graph::ValueId value = held_[operand.index];
@@ -191,10 +211,10 @@ class ReferenceExecutable::Builder {
   ReferenceExecutable& program_;
   const graph::Graph& graph_;
   std::vector<uint32_t> last_;
-  std::vector<uint32_t> register_of_;  // by value; kDropped: in none
+  std::vector<uint32_t> register_of_;  // by value; kDropped: no register
   std::vector<graph::ValueId> held_;   // by register
   std::vector<uint32_t> free_;
-  std::unordered_map<Number, uint32_t, NumberHash> numbers_;  // to their place in the constants
+  std::unordered_map<Number, uint32_t, NumberHash> numbers_;  // number -> index in the constants
 };
 
 ReferenceExecutable::ReferenceExecutable(std::shared_ptr<const graph::Graph> graph)

@@ -10,12 +10,12 @@
 namespace stator::backend {
 namespace {
 
-/// The latest run on this thread that threw. The graph is held weakly, so that its address means no other.
-struct Failure {
+/// The latest run on this thread that threw. The weak reference to the graph ensures that its address is not reused.
+struct FailedRun {
   std::weak_ptr<const graph::Graph> graph;
   uint32_t node = kNoNode;
 };
-thread_local Failure last_failed;
+thread_local FailedRun last_failed;
 
 template <class T>
 c10::IValue typed_list(const std::vector<c10::IValue>& items) {
@@ -35,7 +35,7 @@ std::optional<FailedOp> failed_op(const graph::Graph& graph) {
   return FailedOp{last_failed.node, node.op.operator_name(), graph.call_chain(node.location)};
 }
 
-/// One run's registers. Local to the call, so that runs on different threads never meet.
+/// One run's registers. Local to the call, so that runs on different threads share nothing.
 class ReferenceExecutable::Run {
  public:
   explicit Run(const ReferenceExecutable& program) : program_(program), registers_(program.num_registers_) {
@@ -44,15 +44,17 @@ class ReferenceExecutable::Run {
 
   void take_inputs(std::vector<at::Tensor>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
-      auto tensor = std::move(inputs[i]);
-      const auto& operand = program_.inputs_[i];
-      if (operand.kind != Operand::Kind::Move) registers_[operand.index] = std::move(tensor);
+      c10::IValue tensor = std::move(inputs[i]);
+      store(program_.inputs_[i], tensor);
     }
   }
 
   void step(const Step& step) {
     for (uint32_t i = 0; i < step.num_operands; ++i) push(program_.operands_[step.first_operand + i]);
-    step.op.callBoxed(&stack_);
+    if (step.control == kNoControl)
+      step.op.callBoxed(&stack_);
+    else
+      stack_ = {program_.controls_[step.control]->run(stack_)};
     for (uint32_t i = 0; i < step.num_places; ++i) store(program_.places_[step.first_place + i], stack_[i]);
     stack_.clear();
   }
@@ -68,9 +70,11 @@ class ReferenceExecutable::Run {
   at::Tensor tensor(const Operand& operand) {
     switch (operand.kind) {
       case Operand::Kind::Move:
-        return std::move(registers_[operand.index]);
+        return std::move(registers_[operand.index]).toTensor();
       case Operand::Kind::Copy:
-        return registers_[operand.index];
+        return registers_[operand.index].toTensor();
+      case Operand::Kind::Boxed:
+        return shapes::number_tensor(shapes::to_number(registers_[operand.index]));
       default:
         return program_.constants_[operand.index].toTensor();
     }
@@ -81,16 +85,27 @@ class ReferenceExecutable::Run {
   }
 
   void push(const Operand& operand) {
-    if (operand.kind == Operand::Kind::Constant) {
-      stack_.push_back(program_.constants_[operand.index]);
-    } else if (operand.kind == Operand::Kind::List) {
-      const List& list = program_.lists_[operand.index];
-      list.numbers == c10::TypeKind::AnyType ? push_list(list) : push_numbers(list);
-    } else if (operand.kind == Operand::Kind::Number) {
-      stack_.push_back(shapes::plain_number(registers_[operand.index]));
-    } else {
-      stack_.emplace_back(tensor(operand));
+    switch (operand.kind) {
+      case Operand::Kind::Constant:
+        stack_.push_back(program_.constants_[operand.index]);
+        return;
+      case Operand::Kind::Copy:
+        stack_.push_back(registers_[operand.index]);
+        return;
+      case Operand::Kind::Move:
+        stack_.push_back(std::move(registers_[operand.index]));
+        return;
+      case Operand::Kind::Number:
+        stack_.push_back(shapes::plain_number(registers_[operand.index].toTensor()));
+        return;
+      case Operand::Kind::Boxed:
+        stack_.emplace_back(tensor(operand));
+        return;
+      case Operand::Kind::List:
+        break;
     }
+    const List& list = program_.lists_[operand.index];
+    list.numbers == c10::TypeKind::AnyType ? push_list(list) : push_numbers(list);
   }
 
   void push_list(const List& list) {
@@ -109,12 +124,15 @@ class ReferenceExecutable::Run {
     }
   }
 
+  c10::IValue number(const Operand& operand) const {
+    if (operand.kind == Operand::Kind::Constant) return program_.constants_[operand.index];
+    const c10::IValue& held = registers_[operand.index];
+    return operand.kind == Operand::Kind::Number ? shapes::plain_number(held.toTensor()) : held;
+  }
+
   void push_numbers(const List& list) {
     std::vector<c10::IValue> items;
-    for (const auto& item : list.items) {
-      items.push_back(item.kind == Operand::Kind::Number ? shapes::plain_number(registers_[item.index])
-                                                         : program_.constants_[item.index]);
-    }
+    for (const auto& item : list.items) items.push_back(number(item));
     switch (list.numbers) {
       case c10::TypeKind::FloatType:
         return stack_.push_back(typed_list<double>(items));
@@ -129,7 +147,9 @@ class ReferenceExecutable::Run {
 
   void store(const Place& place, c10::IValue& value) {
     if (!place.is_list) {
-      if (place.index != kDropped) registers_[place.index] = std::move(value).toTensor();
+      if (place.index == kDropped) return;
+      registers_[place.index] =
+          place.is_number && value.isTensor() ? shapes::plain_number(value.toTensor()) : std::move(value);
       return;
     }
     const auto& places = program_.list_places_[place.index];
@@ -143,7 +163,7 @@ class ReferenceExecutable::Run {
 
   const ReferenceExecutable& program_;
   torch::jit::Stack stack_;
-  c10::SmallVector<at::Tensor, 16> registers_;
+  c10::SmallVector<c10::IValue, 16> registers_;
 };
 
 std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs) const {
@@ -169,6 +189,12 @@ std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs)
     last_failed = {graph_, index};
     throw;
   }
+}
+
+Failure ReferenceExecutable::failure() const {
+  if (last_failed.graph.lock() != graph_) return {};
+  if (last_failed.node == kNoNode) return {Failure::Wrote::Nothing};
+  return {Failure::Wrote::BeforeNode, last_failed.node};
 }
 
 std::unique_ptr<Executable> compile_reference(std::shared_ptr<const graph::Graph> graph) {

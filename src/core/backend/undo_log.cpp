@@ -1,4 +1,4 @@
-#include "core/backend/rewind.h"
+#include "core/backend/undo_log.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -8,8 +8,10 @@
 
 #include "core/backend/early_checks.h"
 #include "core/backend/probe.h"
-#include "core/graph/uses.h"
+#include "core/graph/aliasing.h"
+#include "core/graph/control_ops.h"
 #include "core/graph/verify.h"
+#include "core/ops/operator_table.h"
 #include "core/shapes/number_ops.h"
 
 namespace stator::backend {
@@ -17,64 +19,13 @@ namespace {
 
 constexpr size_t kMostBytes = 64 * 1024;
 
-/// Operators that check the data they get, and where they do so: on other devices than the CPU nobody hears of it in
-/// time. In alphabetical order, without the underscore of in-place forms; what ends in `*` is a prefix.
-constexpr std::string_view kMayRaise[] = {
-    "_assert_async",
-    "_index_put_impl",
-    "bernoulli",
-    "binary_cross_entropy",
-    "bincount",
-    "binomial",
-    "cholesky*",
-    "cross_entropy_loss",
-    "ctc_loss",
-    "div*",
-    "embedding",
-    "embedding_bag",
-    "floor_divide",
-    "floor_divide_",
-    "fmod",
-    "gather",
-    "histc",
-    "index",
-    "index_add",
-    "index_copy",
-    "index_fill",
-    "index_put",
-    "index_reduce",
-    "index_select",
-    "inverse",
-    "linalg_*",
-    "lu_*",
-    "masked_scatter",
-    "max_unpool*",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "multinomial",
-    "nll_loss*",
-    "normal",
-    "one_hot",
-    "poisson",
-    "pow",
-    "put",
-    "remainder",
-    "repeat_interleave",
-    "scatter*",
-    "segment_reduce",
-    "take",
-    "take_along_dim",
-    "tensor_split",
-    "triangular_solve",
-};
-
 bool holds_tensors(const c10::Type& type) {
   if (const auto* optional = type.castRaw<c10::OptionalType>()) return holds_tensors(*optional->getElementType());
   if (const auto* list = type.castRaw<c10::ListType>()) return holds_tensors(*list->getElementType());
   return type.kind() == c10::TypeKind::TensorType;
 }
 
-/// Integers overflow 64 bits, and anything may be divided by zero.
+/// Whether computing a number may fail: integers may overflow 64 bits, and divisors may be zero.
 bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
   if (node.op == shapes::fits_op() || node.op == shapes::distinct_op()) return true;
   if (node.op != shapes::number_op()) return false;
@@ -84,8 +35,8 @@ bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
   return result.scalar_type() == at::kLong || std::find(std::begin(kFail), std::end(kFail), op) != std::end(kFail);
 }
 
-/// Whether sizes or numbers that depend on data decide if the operator can be done.
-bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const Rewind::Fitting& fitting) {
+/// Whether the operator may raise depending on sizes or numbers that depend on data.
+bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const UndoLog::Fitting& fitting) {
   bool found = false;
   const std::vector<at::ScalarType> dtypes = fitting_dtypes(graph, node);
   auto fits = [&](graph::ValueId number) {
@@ -101,56 +52,76 @@ bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const Rew
       found = found || !fake.defined() || fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
     });
     if (all_fit) continue;
-    found = found || (node.args[i].kind == graph::Argument::Kind::Value && graph::is_number(*declared[i].type()));
+    found = found || (node.args[i].kind == graph::Argument::Kind::Value && graph::is_number_type(*declared[i].type()));
     found = found || (node.args[i].kind == graph::Argument::Kind::List && !holds_tensors(*declared[i].type()));
   }
   return found;
 }
 
-/// A call of something that may do what cannot be taken back.
+/// Whether the node calls code that may have effects which cannot be undone.
 bool is_lasting_call(const graph::Node& node) {
   const auto& name = node.op.operator_name();
   return name.name == "stator::call" && name.overload_name == "lasting";
 }
 
-bool may_raise(const graph::Graph& graph, const graph::Node& node, const Rewind::Fitting& fitting) {
+bool may_raise(const graph::Graph& graph, const graph::Node& node, const UndoLog::Fitting& fitting) {
   std::string_view name = node.op.operator_name().name;
   if (shapes::is_number_op(node.op)) return number_may_fail(graph, node);
-  if (!name.starts_with("aten::")) return true;  // nobody knows
+  if (!name.starts_with("aten::")) return true;  // not known: assume that it may raise
   if (takes_symbols(graph, node, fitting)) return true;
-  name.remove_prefix(6);
-  bool listed = std::any_of(std::begin(kMayRaise), std::end(kMayRaise), [&](std::string_view row) {
-    if (row.ends_with('*')) return name.starts_with(row.substr(0, row.size() - 1));
-    return name == row || (name.size() == row.size() + 1 && name.starts_with(row) && name.ends_with('_'));
-  });
-  if (!listed) return false;
-  // Numbers that are no integers have an answer to every division and power.
-  bool divides = name.starts_with("div") || name.starts_with("floor_divide") || name.starts_with("fmod") ||
-                 name.starts_with("pow") || name.starts_with("remainder");
+  const ops::Traits traits = ops::traits_of(node.op);
+  const bool on_integers = (traits & ops::FallibleOnIntegers) != 0;
+  if (!on_integers && (traits & ops::Fallible) == 0) return false;
   for (const auto& result : node.results)
     for (graph::ValueId value : result.values) {
       const at::Tensor& fake = graph.values[value].fake;
       if (!fake.defined()) continue;
+      // Other devices report such an error too late to act on it.
       if (!fake.device().is_cpu()) return false;
-      if (divides && !c10::isIntegralType(fake.scalar_type(), false)) return false;
+      if (on_integers && !c10::isIntegralType(fake.scalar_type(), false)) return false;
     }
   return true;
 }
 
+/// Whether a node of a sub-graph may raise for the data it gets. A sub-graph has no fakes, but metadata.
+bool may_raise_in_part(const graph::Graph& part, const graph::Node& node);
+
+bool parts_may_raise(const graph::Node& node) {
+  return std::any_of(node.args.begin(), node.args.end(), [](const graph::Argument& argument) {
+    if (argument.kind != graph::Argument::Kind::Graph) return false;
+    const graph::Graph& part = *argument.graph();
+    return std::any_of(part.nodes.begin(), part.nodes.end(),
+                       [&](const graph::Node& inner) { return may_raise_in_part(part, inner); });
+  });
+}
+
+bool may_raise_in_part(const graph::Graph& part, const graph::Node& node) {
+  if (graph::is_control_op(node.op)) return parts_may_raise(node);
+  if (!node.op.operator_name().name.starts_with("aten::")) return true;  // not known: assume that it may raise
+  bool raises = (ops::traits_of(node.op) & (ops::FallibleOnIntegers | ops::Fallible)) != 0;
+  for (const graph::Argument& argument : node.args)
+    graph::for_each_value(argument, [&](graph::ValueId id) {
+      const graph::DefinitionId definition = part.values[id].definition;
+      raises = raises || definition == graph::kNoDefinition || part.definitions.has_symbols(definition);
+    });
+  return raises;
+}
+
 }  // namespace
 
-Rewind::Rewind(const graph::Graph& graph) {
+UndoLog::UndoLog(const graph::Graph& graph) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
   first_effect_ = first_lasting_ = count;
   hazard_ = {count, count};
   fails_inside_.assign(count, false);
-  for (uint32_t i = 0; i < count; ++i) look_at(graph, i);
-  // An effect that nothing comes after needs no way back, unless it may end half-way.
+  const graph::Aliasing aliasing(graph);
+  for (uint32_t i = 0; i < count; ++i) look_at(graph, aliasing, i);
+  // An effect in the last node needs no undo unless it can fail after a partial write.
   bool is_over = first_effect_ + 1 >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
   saves_ = !is_over && first_effect_ < first_lasting_;
 }
 
-void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
+void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing, uint32_t index) {
   const graph::Node& node = graph.nodes[index];
   const auto& schema = node.op.schema();
   bool raises = may_raise(graph, node, fitting_);
@@ -160,7 +131,7 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
   checks_late_ = checks_late_ || (is_check && raises && first_lasting_ < index);
   bool is_late = first_lasting_ < index && hazard_.node > index;
   if (is_late && (raises || raises_on_sight(graph, node))) hazard_ = {index, first_lasting_};
-  if (node.op.hasTag(at::Tag::nondeterministic_seeded)) {
+  if (graph::draws_random(node)) {
     first_effect_ = std::min(first_effect_, index);
     random_ = true;
     auto own_generator = [](const graph::Argument& a) {
@@ -173,18 +144,18 @@ void Rewind::look_at(const graph::Graph& graph, uint32_t index) {
   }
   if (is_lasting_call(node)) first_lasting_ = std::min(first_lasting_, index);
   uint32_t effect = first_effect_;
-  graph::for_each_written(node, [&](graph::ValueId id) { writes(graph, graph.values[id].fake, index); });
-  fails_inside_[index] = raises && schema.is_mutable() && (first_effect_ < effect || effect < index);
+  graph::for_each_written(node, [&](graph::ValueId id) { writes(graph, aliasing.inputs_sharing(id), index); });
+  const bool fails = graph::is_control_op(node.op) ? parts_may_raise(node) : raises;
+  fails_inside_[index] = fails && schema.is_mutable() && (first_effect_ < effect || effect < index);
   if (fails_inside_[index] && first_lasting_ == index && hazard_.node > index) hazard_ = {index, index};
 }
 
-void Rewind::writes(const graph::Graph& graph, const at::Tensor& target, uint32_t index) {
-  bool outside = false, undone = !graph.nodes[index].op.hasTag(at::Tag::inplace_view);
-  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
+void UndoLog::writes(const graph::Graph& graph, const std::vector<uint32_t>& inputs, uint32_t index) {
+  if (inputs.empty()) return;
+  bool undone = !graph.nodes[index].op.hasTag(at::Tag::inplace_view);
+  for (uint32_t i : inputs) {
     const at::Tensor& input = graph.values[graph.inputs[i]].fake;
-    if (!graph::share_storage(input, target)) continue;
-    outside = true;
-    // What autograd knows of a tensor cannot be put back.
+    // The autograd state of a tensor cannot be restored.
     undone &= !input.requires_grad() && input.device().is_cpu();
     auto is_it = [&](const auto& known) { return known.first == i; };
     if (std::none_of(written_.begin(), written_.end(), is_it)) {
@@ -192,12 +163,11 @@ void Rewind::writes(const graph::Graph& graph, const at::Tensor& target, uint32_
       bytes_ += input.has_storage() ? input.storage().nbytes() : 0;
     }
   }
-  if (!outside) return;
   first_effect_ = std::min(first_effect_, index);
   if (!undone || bytes_ > kMostBytes) first_lasting_ = std::min(first_lasting_, index);
 }
 
-Rewind::Saved Rewind::save(const std::vector<at::Tensor>& inputs) const {
+UndoLog::Saved UndoLog::save(const std::vector<at::Tensor>& inputs) const {
   Saved saved;
   if (!saves_) return saved;
   size_t bytes = 0;
@@ -206,31 +176,34 @@ Rewind::Saved Rewind::save(const std::vector<at::Tensor>& inputs) const {
     const c10::Storage& storage = inputs[input].storage();
     bytes += storage.nbytes();
     if (bytes > kMostBytes) return {};
-    // All of the storage: views may reach beyond an input that is itself a part.
+    // Save the entire storage: a view may reach beyond an input that is itself a view.
     const auto* data = static_cast<const char*>(storage.data());
     saved.storages.push_back({storage, std::string(data, storage.nbytes())});
   }
   if (random_) {
     auto generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
+    std::lock_guard lock(generator.mutex());
     saved.random_state = generator.get_state();
   }
-  saved.is_whole = true;
+  saved.is_complete = true;
   return saved;
 }
 
-bool Rewind::restore(const Saved& saved, uint32_t failed_node) const {
-  // The node that raised did nothing itself, unless it may end half-way.
+bool UndoLog::restore(const Saved& saved, const Failure& failure) const {
+  if (failure.wrote == Failure::Wrote::Nothing) return true;
+  const auto count = static_cast<uint32_t>(fails_inside_.size());
+  const uint32_t failed_node = failure.wrote == Failure::Wrote::BeforeNode ? failure.node : count;
+  // The node that raised wrote nothing itself, unless it can fail after a partial write.
   bool inside = failed_node < fails_inside_.size() && fails_inside_[failed_node];
   if (failed_node < first_effect_ || (failed_node == first_effect_ && !inside)) return true;
-  if (failed_node > first_lasting_ || (failed_node == first_lasting_ && inside) || !saved.is_whole) return false;
+  if (failed_node > first_lasting_ || (failed_node == first_lasting_ && inside) || !saved.is_complete) return false;
   for (auto& [storage, bytes] : saved.storages) {
     if (storage.nbytes() != bytes.size()) return false;
     std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
   }
   if (saved.random_state.defined()) {
     auto generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
+    std::lock_guard lock(generator.mutex());
     generator.set_state(saved.random_state);
   }
   return true;

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "core/base/export.h"
+#include "core/graph/graph.h"
+
+namespace stator::graph {
+class Aliasing;
+}
+
+namespace stator::backend {
+
+/// Undoes the side effects of a graph run in which an operator raised, so that the program itself can run the same
+/// lines again. Random draws and writes to small tensors are undone. A write to a large tensor is not, because saving
+/// it would cost a copy in every call: it is an unrecoverable write.
+class STATOR_API UndoLog {
+ public:
+  /// Reads the graph's fakes, so it must be made before they are dropped.
+  explicit UndoLog(const graph::Graph& graph);
+
+  /// The state that one run may have to restore. Empty for most graphs.
+  struct Saved {
+    std::vector<std::pair<c10::Storage, std::string>> storages;  // and their bytes
+    at::Tensor random_state;
+    bool is_complete = false;
+  };
+  Saved save(const std::vector<at::Tensor>& inputs) const;
+  /// Undoes what a failed run wrote. False if a write remains that the program would do a second time.
+  bool restore(const Saved& saved, const Failure& failure) const;
+
+  /// The first node that raises, or may raise depending on its data, after the unrecoverable write `effect`. If
+  /// `effect` is the node itself, it may raise during its own write. Both are past the last node if there is none.
+  struct Hazard {
+    uint32_t node, effect;
+  };
+  Hazard hazard() const { return hazard_; }
+  /// Whether a number or an assumption may fail after an unrecoverable write.
+  bool checks_late() const { return checks_late_; }
+
+  /// Numbers that an earlier check has found to fit a dtype.
+  using Fitting = std::set<std::pair<graph::ValueId, at::ScalarType>>;
+
+ private:
+  void look_at(const graph::Graph& graph, const graph::Aliasing& aliasing, uint32_t index);
+  /// The node writes to memory of these inputs.
+  void writes(const graph::Graph& graph, const std::vector<uint32_t>& inputs, uint32_t index);
+
+  std::vector<std::pair<uint32_t, uint32_t>> written_;  // inputs, and the nodes that write to them first
+  Fitting fitting_;
+  bool checks_late_ = false;
+  bool random_ = false;
+  // Node indices of the first effect, and of the first one that cannot be undone; past the last node if there is none.
+  uint32_t first_effect_, first_lasting_;
+  Hazard hazard_;
+  size_t bytes_ = 0;                // total size of the storages written so far
+  std::vector<bool> fails_inside_;  // by node: it writes, and may raise depending on its data
+  bool saves_;
+};
+
+}  // namespace stator::backend
