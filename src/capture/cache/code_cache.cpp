@@ -14,7 +14,7 @@ struct Registry {
   std::unordered_map<PyCodeObject*, std::shared_ptr<CodeCache>> caches;
   std::unordered_map<PyCodeObject*, Ref> watches;
   uint64_t next_frame_id = 0;
-  /// Recently asked for, by address: a break asks for the same few again and again.
+  /// Recently used caches, indexed by the address of the code: a resume looks up the same few again and again.
   std::array<std::shared_ptr<CodeCache>, 64> recent;
 
   std::shared_ptr<CodeCache>& recent_for(PyCodeObject* code) {
@@ -47,7 +47,7 @@ CodeCache::Entries* CodeCache::at(int32_t offset) {
 }
 
 std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, const GuardInput& input) {
-  // What an entry held may come back here when it dies: that waits until the list is no longer walked.
+  // Destroying an entry may run code of the program, which may use this list: do it after the loop.
   Entries dead;
   Entries* entries = at(offset);
   if (!entries) return nullptr;
@@ -71,6 +71,15 @@ std::shared_ptr<Entry> CodeCache::find(PyObject* cache_key, PyObject* function, 
     if (entry.cache_key.get() == cache_key && entry.guards->run(call, function)) return hit(*entries, it);
   }
   return nullptr;
+}
+
+std::string CodeCache::compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+  if (Entries* entries = at(offset))
+    for (auto& entry : *entries)
+      if (entry->cache_key.get() == cache_key && entry->fits(input.arguments))
+        if (std::string difference = entry->guards->compare_passes(input); !difference.empty())
+          return entry->id() + ": " + difference;
+  return {};
 }
 
 std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at) {
@@ -114,12 +123,13 @@ std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key
   if (!entries) return reasons;
   for (auto& entry : *entries)
     if (entry->cache_key.get() == cache_key)
-      reasons.push_back(entry->id() + ": " +
-                        (entry->fits(input.arguments) ? entry->guards->miss(input).text : "other variables are bound"));
+      reasons.push_back(
+          entry->id() + ": " +
+          (entry->fits(input.arguments) ? entry->guards->miss(input).text : "other variables of the frame are bound"));
   return reasons;
 }
 
-/// Whether another value of the same kind stands there: a number or text, or a list of another length.
+/// Whether the guard failed because of another value of the same type: a number, a string, or the length of a list.
 static bool is_other_value(const CheckArray::Miss& miss) {
   if (!miss.saw) return false;
   PyTypeObject* type = Py_TYPE(miss.saw);
@@ -127,7 +137,7 @@ static bool is_other_value(const CheckArray::Miss& miss) {
   return Py_TYPE(miss.fact->object.get()) == type && type != &PyBool_Type && is_literal_type(type);
 }
 
-std::vector<std::string> CodeCache::restless_places(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+std::vector<std::string> CodeCache::unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input) {
   const auto& known = varying[offset];
   std::unordered_map<std::string, size_t> blamed;
   size_t failed = 0;
@@ -139,21 +149,21 @@ std::vector<std::string> CodeCache::restless_places(int32_t offset, PyObject* ca
     std::vector<CheckArray::Miss> misses;
     bool only_values = entry->guards->misses(input, misses);
     std::unordered_set<std::string> places;
-    bool before = false;  // made before a place was known to vary
+    bool is_outdated = false;  // made before one of its sources was known to vary
     for (const CheckArray::Miss& miss : misses) {
       if (!is_other_value(miss)) continue;
       std::string place = miss.source->describe();
-      before = before || known.contains(place);
+      is_outdated = is_outdated || known.contains(place);
       places.insert(std::move(place));
     }
-    if (before) continue;
+    if (is_outdated) continue;
     failed += only_values || !places.empty();
     for (const std::string& place : places) ++blamed[place];
   }
-  std::vector<std::string> restless;
+  std::vector<std::string> unstable;
   for (auto& [place, count] : blamed)
-    if (count > 1 && 2 * count > failed) restless.push_back(place);
-  return restless;
+    if (count > 1 && 2 * count > failed) unstable.push_back(place);
+  return unstable;
 }
 
 size_t CodeCache::count(int32_t offset, PyObject* cache_key) const {
@@ -221,7 +231,7 @@ uint64_t total_hits() { return hits; }
 void reset_caches() {
   hits = 0;
   guard_counts() = {};
-  // Entries hold user objects, whose death may run code that comes back here: let them go after the table is empty.
+  // Destroying entries may run code of the program, which may use the registry: empty the registry first.
   std::vector<std::shared_ptr<CodeCache>> all;
   for (auto& [code, cache] : registry().caches) all.push_back(cache);
   registry().next_frame_id = 0;

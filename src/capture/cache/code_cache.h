@@ -13,25 +13,28 @@
 
 namespace stator::capture {
 
-/// All entries of one code object: by the offset where they begin, most recently used first. GIL held throughout.
+/// The entries of one code object, by the offset at which their plans begin, most recently used first. Needs the GIL.
 class CodeCache {
  public:
   explicit CodeCache(PyCodeObject* code);
 
-  /// The entry whose guards hold, moved to the front; dead entries met on the way are dropped.
+  /// The entry whose guards hold, or null. Moves it to the front, and drops dead entries on the way.
   std::shared_ptr<Entry> find(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// Likewise for a call from its first instruction, as far as that can be told before its arguments are laid out.
+  /// The same for a call of the function whose arguments are not bound yet. Null means only that no entry's fast path
+  /// applies.
   std::shared_ptr<Entry> find(PyObject* cache_key, PyObject* function, const RawCall& call);
   void add(std::shared_ptr<Entry> entry);
-  /// Drops the least recently used entry of this backend.
+  /// What `CheckArray::compare_passes` says of the first entry of which it says something.
+  std::string compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// Drops the least recently used entry with this key.
   void evict(PyObject* cache_key);
-  /// Why none of the entries holds: one line per entry, newest first.
+  /// Which guard of each entry fails: one line per entry.
   std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// The places whose values keep most entries for the same objects from holding on this input. Places that are in
-  /// `varying` already are not named again.
-  std::vector<std::string> restless_places(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// Sources that became varying: most entries for the same identity-guarded objects fail on this input because of the
+  /// value at this source. Sources in `varying` are not returned again.
+  std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
   size_t count(int32_t offset, PyObject* cache_key) const;
-  /// Entries whose identity-guarded objects fit this call: those are what a recompile limit counts.
+  /// The number of entries whose identity guards on arguments hold for this call. The recompile limit applies to it.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
   /// All of them, most recently used first.
   std::vector<std::shared_ptr<Entry>> entries() const;
@@ -39,17 +42,16 @@ class CodeCache {
 
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
-  /// By offset, places (as sources describe themselves) whose value changes too often to capture for each: a capture
-  /// breaks where it is looked at.
+  /// By offset, the varying sources (`Source::describe`): a capture breaks where the program reads one.
   std::unordered_map<int32_t, std::unordered_set<std::string>> varying;
-  size_t refused = 0, patience = 32;  // misses at the limit since the last capture, and how many lead to the next one
-  bool was_called = false;            // as plain Python, where the first call is to be
-  bool warned = false;                // about the recompile limit
-  bool skipped = false;               // left alone: a backend asked for it, or nothing was gained
+  size_t refused = 0, patience = 32;  // misses at the recompile limit since the last capture; how many allow another
+  bool was_called = false;            // once as plain Python, if the first call is not to be captured
+  bool warned = false;                // that the recompile limit was reached
+  bool skipped = false;               // never captured again: a backend asked for it, or captures were not worthwhile
   size_t entries_made = 0, ops_made = 0;
-  std::optional<bool> candidate;  // whether its frames may be captured when a break runs them
-  bool names_torch = false;       // its globals lead to torch, so that frames without tensors are worth a look too
-  /// A reset dropped it: whoever holds it looks the code up again.
+  std::optional<bool> candidate;  // whether the hook may capture its frames, once that was determined
+  bool names_torch = false;       // its globals refer to torch: the hook tries to capture frames without tensors too
+  /// Whether a reset dropped this cache. A caller that kept a pointer must look the code up again.
   bool is_detached() const { return detached_; }
 
   PyCodeObject* code() const { return code_; }
@@ -68,7 +70,7 @@ class CodeCache {
   uint64_t clock_ = 0;
 };
 
-/// The cache of a code object; made on first use, gone when the code object dies.
+/// The cache of a code object; created on first use, destroyed when the code object dies.
 std::shared_ptr<CodeCache> code_cache(PyCodeObject* code);
 /// Null if there is none.
 std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code);
@@ -76,7 +78,7 @@ std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code);
 bool forget_cache(PyCodeObject* code);
 /// Hits of all entries since the last reset.
 uint64_t total_hits();
-/// Empties every cache and starts the compile ids anew.
+/// Empties every cache; ids start at 0 again.
 void reset_caches();
 
 }  // namespace stator::capture

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/call/break.h"
@@ -21,40 +22,49 @@ struct Phases {
   double total() const { return interpret + guards + backend; }
 };
 
-/// One way a code object was captured: when the guards hold, the plan is right. Published whole and never changed
-/// afterwards, but for its counters and the guards' re-armed tags (under the GIL).
+/// What a fresh capture is compared with, and what it must be given to be the same.
+struct OracleRecord {
+  std::string text;
+  std::string settings;
+  std::unordered_set<std::string> varying;
+  bool break_is_error = false;
+};
+
+/// The published result of a capture: if the guards hold, the plan does what the program does. Complete when it is
+/// added to a cache. Only its counters and the recorded state of its guards change afterwards, under the GIL.
 struct Entry {
-  int32_t offset = 0;  // code unit where the plan begins
-  Ref cache_key;       // identity of the backend
+  int32_t offset = 0;  // code unit at which the plan begins
+  Ref cache_key;       // the backend and options that it was captured for, compared by identity
   std::string backend;
   std::string function;  // the qualified name of the code
   uint64_t frame_id = 0, compile_id = 0;
-  std::optional<int64_t> autograd_id;  // of the compiled backward pass that it was captured in
+  std::optional<int64_t> autograd_id;  // of the compiled backward pass in which it was captured
   std::unique_ptr<CheckArray> guards;
-  std::unique_ptr<Plan> plan;  // null: the instruction at `offset` runs for real, or all of the frame does
-  bool runs_plain = false;     // the latter
-  bool general = false;        // made without values that keep changing: asked after all others
-  std::optional<BreakReason> broke;
-  bool raises = false;  // it broke for an exception that leaves the frame: the program's own, and nothing unsupported
-  std::vector<BoundPlace> bound;  // what the frame must hold, and must not; empty at offset 0
+  std::unique_ptr<Plan> plan;        // null: nothing was captured. The instruction at `offset` is executed concretely
+  bool runs_plain = false;           // no plan, and CPython runs the rest of the frame
+  bool general = false;              // does not specialise on varying sources: tried after all other entries
+  std::optional<BreakReason> broke;  // why the capture ended before the frame did
+  bool raises = false;               // the break is an exception of the program that leaves the frame
+  std::vector<BoundPlace> bound;     // slots of the frame that must be bound, or unbound; empty at offset 0
   std::shared_ptr<graph::Graph> graph;
   size_t ops = 0;
   Phases phases;
+  std::unique_ptr<OracleRecord> oracle;  // only of entries that were made while `config.oracle` was set
   uint64_t hits = 0;
-  uint64_t used = 0;  // when it was hit or made last, by its cache's clock
+  uint64_t used = 0;  // when it was last hit, or added, by the cache's clock
 
-  /// Whether the places that were looked at hold something just where they did.
+  /// Whether the same slots of the frame are bound as at the capture.
   bool fits(PyObject* const* values) const {
     for (const BoundPlace& place : bound)
       if (place.bound != (values[place.index] != nullptr)) return false;
     return true;
   }
-  /// `frame/count`; in a compiled backward pass `!pass/frame/count`.
+  /// `frame_id/compile_id`; in a compiled backward pass `!autograd_id/frame_id/compile_id`.
   std::string id() const {
     std::string pass = autograd_id ? "!" + std::to_string(*autograd_id) + "/" : "";
     return pass + std::to_string(frame_id) + "/" + std::to_string(compile_id);
   }
-  /// What profilers show.
+  /// The name that profilers show.
   std::string label() const { return "Stator: " + id() + " " + function; }
 };
 

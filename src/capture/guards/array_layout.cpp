@@ -33,6 +33,24 @@ Ref array_layout(PyObject* array) {
   return Ref::steal(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
+MemoryRange array_memory(PyObject* array) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    return {};
+  }
+  const auto data = reinterpret_cast<uintptr_t>(view.buf);
+  MemoryRange range{data, data + static_cast<uintptr_t>(view.itemsize), data};
+  for (int i = 0; i < view.ndim; ++i) {
+    const Py_ssize_t reach = view.shape[i] > 0 ? (view.shape[i] - 1) * view.strides[i] : 0;
+    (reach < 0 ? range.begin : range.end) += static_cast<uintptr_t>(reach);
+    if (view.shape[i] == 0) range = {};
+    if (view.shape[i] == 0) break;
+  }
+  PyBuffer_Release(&view);
+  return range;
+}
+
 bool has_layout(PyObject* array, PyObject* layout) {
   std::string text;
   return read_layout(array, text) &&

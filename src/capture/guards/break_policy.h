@@ -4,14 +4,14 @@
 
 namespace stator::capture {
 
-/// Whether a graph break on this thread is an error, as an `error_on_graph_break` block says; empty: in no such block.
-/// A part of `GlobalState`.
+/// Whether graph breaks on this thread are errors, by the innermost `error_on_graph_break` block; empty outside of such
+/// blocks. Part of `GlobalState`.
 inline std::optional<bool>& break_policy() {
   static constinit thread_local std::optional<bool> policy;
   return policy;
 }
 
-/// Puts it back at the end.
+/// Restores the policy when it is destroyed.
 class BreakPolicyScope {
  public:
   BreakPolicyScope() : before_(break_policy()) {}

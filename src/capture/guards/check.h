@@ -3,16 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "capture/guards/distinct.h"
 #include "capture/values/source.h"
 
-/// One guard as it runs: a function over a row of object slots.
+/// One guard in the form that runs: a function over an array of object slots.
 namespace stator::capture {
 
-/// A call as it comes, before its arguments are laid out. Borrowed.
+/// A call as the vectorcall protocol passes it, before its arguments are bound to parameters. All references are
+/// borrowed.
 struct RawCall {
   PyObject* const* args;  // positional arguments, then those given by name
   size_t positional;
-  PyObject* const* names;  // of the latter
+  PyObject* const* names;  // names of the latter
   size_t name_count;
 
   RawCall(PyObject* const* args, size_t positional, PyObject* const* names, size_t name_count)
@@ -23,56 +25,56 @@ struct RawCall {
                 names ? PyTuple_GET_SIZE(names) : 0) {}
 };
 
-/// What a call brings: the bound arguments by localsplus slot, and the function that runs.
+/// What guards look at: the bound arguments by localsplus slot, and the function that is called. Borrowed.
 struct GuardInput {
   PyObject* const* arguments;
   PyObject* function;
-  const RawCall* raw = nullptr;  // where the arguments were bound from, if from a call
+  const RawCall* raw = nullptr;  // the call that the arguments were bound from; null at a resume
 };
 
 struct Check;
 struct CheckRun {
   GuardInput input;
   PyObject** slots;  // borrowed references
-  Ref* fresh;        // by slot: objects that a load made, which nothing else holds
+  Ref* fresh;        // by slot: objects that a load created, which nothing else owns
 };
-/// How many checks to go forward; 0: the check does not hold. Runs no user code.
+/// Returns how many checks to advance; 0: the check fails. Runs no code of the program.
 using CheckFn = int (*)(Check& check, CheckRun& run);
 
-/// A check either fills a slot (Load), asserts a fact of one, or belongs to the block of an exact dict: head (fast
-/// accept, goes past the tail), what the block holds, tail (makes the fast accept stand for what was just seen).
-enum class CheckGroup : uint8_t { Load, Fact, DictHead, DictExact, DictTail };
+/// The checks of a plain dict's contents are a block. Its head compares the dict's version tag, and skips the block if
+/// the tag is unchanged since the block last held. Its tail stores the tag for the head.
+enum class CheckGroup : uint8_t {
+  Load,       // fills a slot
+  Fact,       // asserts a fact about the object in a slot
+  DictHead,   // first of a block
+  DictExact,  // in a block: the object is a dict and no subclass
+  DictTail,   // last of a block
+};
 
 struct Check {
   CheckFn fn = nullptr;
   CheckGroup group = CheckGroup::Load;
   uint8_t kind = 0;            // SourceKind of a load, FactKind of a fact
-  bool bound_only = false;     // follows from the form of the call where that is known (raw_opening.h)
-  int32_t slot = 0;            // what it looks at, or fills
-  int32_t from = 0;            // loads: the parent's slot
-  int32_t count = 0;           // an index or a number of checks, by kind
-  int32_t fact = -1;           // index into the array's fact list: what it asserts
-  PyObject* object = nullptr;  // owned by the fact, or kept valid by a weak watch
-  PyObject* extra = nullptr;
-  uint64_t number = 0;
+  bool bound_only = false;     // not needed for a raw call whose shape is known (raw_opening.h)
+  int32_t slot = 0;            // the slot it reads; loads: the slot it fills
+  int32_t from = 0;            // loads: the parent's slot; relations: the other slot
+  int32_t count = 0;           // loads: `Source::index`; heads and tails: a number of checks
+  int32_t fact = -1;           // index into CheckArray::facts_; -1: no fact
+  PyObject* object = nullptr;  // owned by the fact, or alive because the array watches it
+  PyObject* extra = nullptr;   // likewise
+  uint64_t number = 0;         // by kind: see guard_kinds.def; loads: hash of the key, or an address
 };
 
-/// Slots of which the first `changed` hold objects that no other slot here holds.
-struct DistinctSlots {
-  std::vector<int32_t> slots;
-  size_t changed;
-};
-
-/// What is known of a slot whatever a call brings.
+/// What holds for a slot in every call.
 struct SlotInfo {
-  bool fixed = false;    // always the same object: asserted by identity, or following from other guards
-  bool pinned = false;   // not loaded
-  bool leaf = true;      // nothing is loaded from it
+  bool fixed = false;    // always the same object: guarded by identity, or pinned
+  bool pinned = false;   // never loaded: its source is pinned
+  bool leaf = true;      // no other slot is loaded from it
   bool read = false;     // a plan may read it
   bool related = false;  // compared with another slot
 };
 
-/// Instances of this class stay instances of it: only those of Python classes, and modules, can be given another.
+/// Whether instances of this class cannot get another `__class__`: only those of Python classes, and modules, can.
 inline bool has_constant_instances(const PyTypeObject* type) {
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type != &PyModule_Type;
 }
@@ -86,26 +88,5 @@ inline bool run_checks(Check* check, Check* end, CheckRun& run) {
   }
   return true;
 }
-
-/// Tables by kind have this many rows.
-inline constexpr size_t kLoadKinds = static_cast<size_t>(SourceKind::Cached) + 1;
-inline constexpr size_t kFactKinds = 0
-#define STATOR_GUARD(name, invariant) +1
-#include "capture/values/guard_kinds.def"
-#undef STATOR_GUARD
-    ;
-
-/// The check functions of one fact kind, and how a failure reads; rows in check_kinds.cpp.
-struct FactRow {
-  CheckFn check;
-  /// `object` is what stands at the source now, or null when the path to it is gone.
-  std::string (*describe)(const Fact& fact);
-  std::string (*saw)(const Fact& fact, PyObject* object);
-};
-const FactRow& fact_row(FactKind kind);
-bool is_invariant(FactKind kind);
-
-/// The load function of one source kind.
-CheckFn load_row(SourceKind kind);
 
 }  // namespace stator::capture

@@ -8,42 +8,45 @@
 #include "capture/guards/global_state.h"
 #include "capture/guards/word_pass.h"
 
-/// Guards as they run: the source tree flattened into an array of typed checks over a row of object slots.
+/// The guards of one entry in the form that runs: the source tree flattened into an array of checks over an array of
+/// object slots.
 namespace stator::capture {
 
-/// Owned by a cache entry. Holds literals strongly, everything else weakly: when a watched object dies, the array is
-/// dead and never holds again. `run` needs the GIL and runs no user code. A pass over all checks is the guard; once it
-/// has held, a pass over words (word_pass.h) stands for it until something changed.
+/// Owned by a cache entry. Owns literals, and watches all other objects that its guards refer to: once one of them
+/// died, the array is dead and its guards never hold again. `run` needs the GIL and runs no code of the program. A full
+/// pass runs all checks. After it held, a word pass (word_pass.h) gives the same answer faster, until a word changes.
 class CheckArray {
  public:
-  /// Consumes the tree: object references held for capture are dropped.
+  /// Drops the tree's references to objects of the program.
   CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const GlobalState> globals);
 
   bool run(const GuardInput& input);
-  /// As above for a call whose arguments are not laid out yet. False says only that this could not be told quickly.
+  /// The same for a call whose arguments are not bound yet. False means only that the fast path does not apply.
   bool run(const RawCall& call, PyObject* function);
-  /// The names of such a call after it held, as a tuple; null if there are none.
+  /// After that returned true: the keyword names of the call as a tuple; null if there are none.
   PyObject* call_names() const { return words_.call_names(); }
-  /// The object that a loaded source held in the last successful run; borrowed.
+  /// The object that the source of this slot gave in the last run that held; borrowed.
   PyObject* slot(int32_t index) const { return current_[index]; }
   bool is_dead() const { return *dead_; }
-  /// The array is dead once `object` is. False for objects that cannot be watched.
+  /// Makes the array dead when `object` dies. False for objects without weak references.
   bool watch(PyObject* object);
-  /// The ambient state in which the guards held.
+  /// The state of torch (grad mode, autocast, ...) that the guards require.
   const GlobalState& globals() const { return *globals_; }
   /// Whether the arguments that are guarded by identity are the same objects.
   bool same_identities(const GuardInput& input) const;
 
   /// Which check fails first on this input.
   struct Miss {
-    std::string text;                // what it saw and what it wanted, and the user's line
-    const Source* source = nullptr;  // null: it is none of the facts
+    std::string text;                // what was expected, what was seen, and the program's line
+    const Source* source = nullptr;  // null: no guard of a source failed, but the state of torch or a load
     const Fact* fact = nullptr;
     PyObject* saw = nullptr;  // borrowed
   };
   Miss miss(const GuardInput& input);
-  /// All facts about single values and the lengths of lists that fail on this input, as long as nothing else does.
-  /// False if something else fails too.
+  /// Runs the word pass and the full pass on one input. Empty if they agree, else what they say. The oracle asks this.
+  std::string compare_passes(const GuardInput& input);
+  /// Collects the Equals and Length guards that fail on this input. Stops at the first other check that fails, and
+  /// returns false then.
   bool misses(const GuardInput& input, std::vector<Miss>& into);
   /// One line per fact.
   std::vector<std::string> describe() const;
@@ -63,8 +66,8 @@ class CheckArray {
   std::vector<Ref> fresh_;        // see CheckRun
   PyObject* const* current_ = nullptr;
   WordPass words_;
-  uint32_t uses_ = 0;   // of the words since they were recorded
-  uint32_t pause_ = 1;  // full passes until they are recorded
+  uint32_t uses_ = 0;   // how often the recorded words held
+  uint32_t pause_ = 1;  // full passes until words are recorded again
   uint32_t last_pause_ = 1;
   struct Asserted {
     Source* source;
@@ -74,7 +77,7 @@ class CheckArray {
   std::vector<Asserted> facts_;
   std::vector<std::unique_ptr<const DistinctSlots>> groups_;
   std::vector<Ref> watches_;
-  Ref on_death_;  // what they call
+  Ref on_death_;  // the callback of the watches
   std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);
 };
 

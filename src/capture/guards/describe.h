@@ -2,12 +2,16 @@
 
 #include <string>
 
+#include "capture/values/source.h"
+
+/// Guards as text, for users. Runs no code of the program.
 namespace stator::capture {
 
-struct Source;
-struct Fact;
-
-/// One line on a fact.
+/// The name of a guard kind, as guard_kinds.def has it.
+const char* name_of(FactKind kind);
+/// One line: the source and what is asserted of it.
 std::string describe_fact(const Source& source, const Fact& fact);
+/// What is at the source of a guard that failed. `object`: null if the path leads nowhere.
+std::string describe_seen(const Fact& fact, PyObject* object);
 
 }  // namespace stator::capture

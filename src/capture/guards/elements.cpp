@@ -10,20 +10,20 @@ namespace {
 
 constexpr const char* kAddress = "stator.element";
 
-/// Null unless the expected one is known by its address.
+/// The address that an item of the tuple stores; null if it is the element itself.
 const void* address_in(PyObject* expected) {
   return PyCapsule_IsValid(expected, kAddress) ? PyCapsule_GetPointer(expected, kAddress) : nullptr;
 }
 
 }  // namespace
 
-Ref watched_elements(CheckArray& by, PyObject* tuple) {
+Ref watched_elements(CheckArray& array, PyObject* tuple) {
   Py_ssize_t count = PyTuple_GET_SIZE(tuple);
   Ref made = Ref::steal(PyTuple_New(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* element = PyTuple_GET_ITEM(tuple, i);
-    Ref kept = !is_literal(element) && by.watch(element) ? Ref::steal(PyCapsule_New(element, kAddress, nullptr))
-                                                         : Ref::borrow(element);
+    Ref kept = !is_literal(element) && array.watch(element) ? Ref::steal(PyCapsule_New(element, kAddress, nullptr))
+                                                            : Ref::borrow(element);
     PyTuple_SET_ITEM(made.get(), i, kept.release());
   }
   return made;

@@ -8,43 +8,34 @@ void collect(Source* source, std::vector<std::pair<Source*, Fact*>>& into) {
   for (Source* child : source->children) collect(child, into);
 }
 
-/// What becomes of a fact that is not wanted, where its value is still read.
+/// What becomes of a guard that the user rejects but whose source is still read: column `unwanted` of guard_kinds.def.
 enum class Unwanted : uint8_t {
-  Goes,
-  Stays,    // reading relies on it
-  Weakens,  // to the class of the value
+  Drop,
+  Keep,        // reading the object, or what is reached from it, relies on the fact
+  KeepClass,   // only the class of the object is guarded instead
+  KeepOnPath,  // Keep if other sources are read from the object, else KeepClass
+};
+constexpr Unwanted kUnwanted[] = {
+#define STATOR_GUARD(name, stage, traits, unwanted, check, words, describe, saw) Unwanted::unwanted,
+#include "capture/values/guard_kinds.def"
+#undef STATOR_GUARD
 };
 
-Unwanted fate_of(const Fact& fact, const Source& source) {
+Unwanted outcome_for(const Fact& fact, const Source& source) {
   bool is_path = !source.children.empty();
-  if (!is_path && !source.loaded) return Unwanted::Goes;
-  if (!source.object) return Unwanted::Stays;
-  switch (fact.kind) {
-    case FactKind::Identity:
-      return is_path ? Unwanted::Stays : Unwanted::Weakens;
-    case FactKind::Equals:
-    case FactKind::Tensor:
-    case FactKind::ArrayLayout:
-      return Unwanted::Weakens;
-    case FactKind::TypeIs:
-    case FactKind::TypeVersion:
-    case FactKind::Length:
-    case FactKind::Keys:
-    case FactKind::Elements:
-    case FactKind::Code:
-    case FactKind::Exhausted:
-      return Unwanted::Stays;
-    default:
-      return Unwanted::Goes;
-  }
+  if (!is_path && !source.loaded) return Unwanted::Drop;
+  if (!source.object) return Unwanted::Keep;
+  Unwanted outcome = kUnwanted[static_cast<size_t>(fact.kind)];
+  if (outcome != Unwanted::KeepOnPath) return outcome;
+  return is_path ? Unwanted::Keep : Unwanted::KeepClass;
 }
 
 void drop(Source* source, const std::function<bool(const Fact*)>& is_unwanted) {
   std::vector<Fact> kept;
   for (Fact& fact : source->facts) {
-    Unwanted fate = is_unwanted(&fact) ? fate_of(fact, *source) : Unwanted::Stays;
-    if (fate == Unwanted::Goes) continue;
-    if (fate == Unwanted::Weakens) {
+    Unwanted outcome = is_unwanted(&fact) ? outcome_for(fact, *source) : Unwanted::Keep;
+    if (outcome == Unwanted::Drop) continue;
+    if (outcome == Unwanted::KeepClass) {
       Fact weaker{};
       weaker.kind = FactKind::TypeIs;
       weaker.object = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(source->object.get())));

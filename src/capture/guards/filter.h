@@ -6,17 +6,17 @@
 
 #include "capture/values/source.h"
 
-/// Facts that a user vouches for instead of having them guarded.
+/// Guards that the user rejects with `guard_filter_fn`, and so vouches for.
 namespace stator::capture {
 
 /// All facts of a tree, parents before what is read from them.
 std::vector<std::pair<Source*, Fact*>> facts_of(const SourceTree& tree);
 
-/// Takes facts out of the tree before a check array is made of it. What reading a value relies on stays in any case:
-/// the class of what is read, and who it is where something is read from it.
+/// Removes facts from the tree before a check array is built from it. Facts that reading relies on stay all the same:
+/// the class of an object that is read, and the identity of an object from which other sources are read.
 void drop_facts(const SourceTree& tree, const std::function<bool(const Fact*)>& is_unwanted);
 
-/// Whether the path begins at a global variable or a module's.
+/// Whether the path begins at a global variable of a module.
 bool is_global(const Source& source);
 
 }  // namespace stator::capture

@@ -6,27 +6,28 @@
 
 #include "capture/pycompat/ref.h"
 
-/// Torch's overriding of functions on this thread: the stack of torch-function modes, and what is switched off.
+/// The state of `__torch_function__` on this thread: the stack of torch-function modes, and whether overriding is
+/// disabled.
 namespace stator::capture {
 
-/// As torch numbers them.
+/// The numbers are those of at::impl::TorchFunctionDisabledState.
 enum class Overriding : uint8_t { Enabled, SubclassesDisabled, AllDisabled };
 
-/// The outermost is the 0th. Borrowed; null if there are fewer.
+/// Mode number `index`, 0 being the outermost. Borrowed; null if there are fewer modes.
 PyObject* function_mode_at(int64_t index);
 Overriding overriding();
 void set_overriding(Overriding state);
 /// Pops all but the first `kept` modes, then pushes others.
 void change_function_modes(int64_t kept, std::span<PyObject* const> pushed);
 
-/// While it lives torch's functions are what they are without modes, and nothing is switched off.
+/// While it exists, no torch-function mode is active and overriding is enabled. Restores both when it is destroyed.
 class WithoutFunctionModes {
  public:
   WithoutFunctionModes();
   ~WithoutFunctionModes();
   WithoutFunctionModes(const WithoutFunctionModes&) = delete;
 
-  /// What is hidden, outermost first.
+  /// The hidden modes, outermost first.
   const std::vector<Ref>& modes() const { return modes_; }
   Overriding state() const { return state_; }
 

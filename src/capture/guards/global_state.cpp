@@ -18,8 +18,9 @@
 namespace stator::capture {
 namespace {
 
-/// Flags of the process that change which kernel or metadata an op has: the lower bits are what a program can set
-/// within a graph, and the order of attention's kernels stands above all others.
+/// Process-wide flags that change which kernel an operator uses, or its metadata, packed into one number. Lowest are
+/// the attention flags, which a captured program may set; from bit `kOrderShift` on the priority order of attention
+/// kernels.
 constexpr uint32_t kAttentionFlags = 5, kOrderShift = 10, kBitsOfKernel = 3;
 constexpr uint32_t kSettable = ((1u << kAttentionFlags) - 1) | ~((1u << kOrderShift) - 1);
 
@@ -65,7 +66,6 @@ class Snapshot final : public GlobalState {
     excluded_ = keys.excluded_.raw_repr();
     default_dtype_ = c10::get_default_dtype();
     flags_ = context_flags();
-    threads_ = 0;
     autocast_cpu_ = at::autocast::get_autocast_dtype(at::kCPU);
     autocast_cuda_ = at::autocast::get_autocast_dtype(at::kCUDA);
     autocast_cache_ = at::autocast::is_autocast_cache_enabled();
@@ -98,9 +98,9 @@ class Snapshot final : public GlobalState {
       out << "torch-function modes: expected " << function_modes_ << ", saw "
           << at::impl::PythonTorchFunctionTLS::stack_len();
     else if (at::impl::PythonTorchFunctionTLS::get_disabled_state() != function_state_)
-      out << "overriding of torch's functions was switched on or off";
+      out << "__torch_function__ was enabled or disabled";
     else if (break_policy() != break_policy_)
-      out << "graph breaks are errors, or no longer are";
+      out << "error_on_graph_break has another value";
     else if (keys.included_.raw_repr() != included_ || keys.excluded_.raw_repr() != excluded_)
       out << "autocast or dispatcher state changed";
     else
@@ -125,7 +125,7 @@ class Snapshot final : public GlobalState {
     at::autocast::set_autocast_dtype(at::kCPU, autocast_cpu_);
     at::autocast::set_autocast_dtype(at::kCUDA, autocast_cuda_);
     at::autocast::set_autocast_cache_enabled(autocast_cache_);
-    // The depth can only be counted up and down.
+    // The nesting depth can only be changed by one at a time.
     int nesting = at::autocast::increment_nesting();
     while (nesting > autocast_nesting_) nesting = at::autocast::decrement_nesting();
     while (nesting < autocast_nesting_) nesting = at::autocast::increment_nesting();
@@ -150,7 +150,7 @@ class Snapshot final : public GlobalState {
   c10::AutogradState autograd_ = c10::AutogradState::get_tls_state();
   bool autocast_cache_;
   caffe2::TypeMeta default_dtype_;
-  uint32_t flags_, threads_;
+  uint32_t flags_;
   at::ScalarType autocast_cpu_, autocast_cuda_;
   int autocast_nesting_;
   std::optional<bool> break_policy_ = break_policy();
@@ -163,9 +163,9 @@ class Snapshot final : public GlobalState {
 
 std::shared_ptr<const GlobalState> GlobalState::current() { return std::make_shared<Snapshot>(); }
 
-const char* GlobalState::obstacle() {
+const char* GlobalState::unsupported_mode() {
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return "a torch-dispatch mode is active";
-  // They see each tensor that an operator saves, in the operators' order.
+  // The hooks are called for each tensor that an operator saves; a graph may save others, in another order.
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return "saved-tensor hooks are active";
   auto included = c10::impl::tls_local_dispatch_key_set().included_;
   if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return "a functorch transform is active";

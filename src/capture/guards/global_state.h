@@ -5,24 +5,28 @@
 
 namespace stator::capture {
 
-/// Everything ambient that a capture depends on: dispatcher TLS keys, grad and inference mode, autocast, default
-/// dtype, deterministic and attention flags, torch-function and dispatch modes, functorch depth.
+/// A snapshot of the thread's and process's state of torch that a capture depends on: dispatcher TLS keys, grad and
+/// inference mode, autocast, default dtype, deterministic and attention flags, torch-function and dispatch modes,
+/// levels of functorch transforms. Each entry guards it.
 class GlobalState {
  public:
   virtual ~GlobalState() = default;
   virtual bool matches() const = 0;
-  /// The same but for torch-function modes, which a capture keeps for itself.
+  /// The same without torch-function modes: during a capture the interpreter has its own stack of them.
   virtual bool matches_but_modes() const = 0;
+  /// What differs now, as text.
   virtual std::string mismatch() const = 0;
-  /// Whether no level of a transform (`torch.func`, forward-mode AD) was opened or closed since.
+  /// Whether the same levels of transforms (`torch.func`, forward-mode AD) are open as in the snapshot.
   virtual bool has_same_levels() const = 0;
-  /// Whether `restore` would bring all of it back from the state of this moment.
+  /// Whether `restore` can undo every difference between now and the snapshot.
   virtual bool can_be_restored() const = 0;
-  /// Puts grad mode, inference-independent flags, autocast and levels back to this snapshot (after a capture).
+  /// Sets everything that can be set (grad and inference mode, autocast, default dtype, attention flags, levels of
+  /// transforms) to the snapshot.
   virtual void restore() const = 0;
+  /// A snapshot of now.
   static std::shared_ptr<const GlobalState> current();
   /// Why nothing may be captured now (an active dispatch mode, functorch, tracing), or null.
-  static const char* obstacle();
+  static const char* unsupported_mode();
 };
 
 }  // namespace stator::capture

@@ -17,7 +17,7 @@ std::unordered_set<PyTypeObject*>& other_literal_types() {
 
 bool is_other_literal(PyTypeObject* type) { return other_literal_types().count(type) > 0; }
 
-/// Numbers of NumPy show their bits.
+/// For NumPy scalars.
 bool same_buffers(PyObject* a, PyObject* b) {
   Py_buffer x, y;
   if (PyObject_GetBuffer(a, &x, PyBUF_SIMPLE) < 0) {
@@ -44,7 +44,7 @@ bool sequence_equal(PyObject* a, PyObject* b) {
   return true;
 }
 
-/// Ranges are equal when they give the same numbers, but they show their bounds.
+/// Python compares ranges by their numbers, but a program can read `start`, `stop` and `step`.
 bool same_range(PyObject* a, PyObject* b) {
   for (const char* part : {"start", "stop", "step"}) {
     Ref x = Ref::steal(PyObject_GetAttrString(a, part)), y = Ref::steal(PyObject_GetAttrString(b, part));
@@ -65,7 +65,7 @@ bool same_elements(PyObject* a, PyObject* b) {
   return true;
 }
 
-/// The value of a member of an enumeration that is shown as the standard library does; null for anything else.
+/// The value of an enum member whose __repr__ is the standard library's; null for any other object.
 Ref enum_value(PyObject* object) {
   static PyObject *const repr = PyUnicode_InternFromString("__repr__"), *const name =
                                                                             PyUnicode_InternFromString("_value_");
@@ -78,7 +78,7 @@ Ref enum_value(PyObject* object) {
   return value;
 }
 
-/// Whether its repr runs nothing that a program could see.
+/// Whether its repr runs no code of the program.
 bool is_shown_by_c(PyObject* object, int depth) {
   constexpr int kDeepest = 4;
   PyTypeObject* type = Py_TYPE(object);
@@ -120,7 +120,7 @@ bool is_literal_type(PyTypeObject* type) {
 
 bool is_foreign_enum(PyTypeObject* type) {
   if (Py_TYPE(type) == &PyType_Type || !type->tp_dict) return false;
-  // Each module that was built with another pybind11 has a metaclass of its own, so known by name.
+  // Modules built with different versions of pybind11 have different metaclasses of this name.
   std::string_view metaclass(Py_TYPE(type)->tp_name);
   if (!metaclass.ends_with("pybind11_type")) return false;
   static PyObject* const entries = PyUnicode_InternFromString("__entries");
@@ -193,10 +193,10 @@ std::string short_repr(PyObject* object) {
   if (!object) return "nothing";
   LaterError kept;
   kept.take();
-  NoSignals quiet;  // their handlers run while text is made
+  NoSignals no_signals;  // repr of a long text checks for signals, whose handlers are code of the program
   Ref text = is_shown_by_c(object, 0) ? Ref::steal(PyObject_Repr(object)) : Ref();
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  // An integer may have too many digits, a text no UTF-8.
+  // Raised for an integer with too many digits, or for text that is not valid Unicode.
   PyErr_Clear();
   std::string result = chars ? chars : std::string("<") + Py_TYPE(object)->tp_name + " object>";
   if (result.size() > kLimit) result = result.substr(0, kLimit - 3) + "...";

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "capture/guards/kinds.h"
 #include "capture/pycompat/code.h"
 
 namespace stator::capture {
 namespace {
 
-/// Index of the argument given by this name, or -1.
-int32_t given_as(const RawCall& call, PyObject* name) {
+/// Index of the argument that is passed by this name, or -1.
+int32_t index_of_keyword(const RawCall& call, PyObject* name) {
   for (size_t i = 0; i < call.name_count; ++i) {
     PyObject* given = call.names[i];
     if (given == name || PyUnicode_Compare(given, name) == 0) return static_cast<int32_t>(call.positional + i);
@@ -20,11 +21,11 @@ bool is_fact(const Check& check, FactKind kind) {
   return check.group == CheckGroup::Fact && static_cast<FactKind>(check.kind) == kind;
 }
 
-/// Facts that the form of a call decides for a tuple or dict made from its arguments.
-bool is_of_form(const Check& check) {
-  return check.group != CheckGroup::Load &&
-         (check.group != CheckGroup::Fact || is_fact(check, FactKind::TypeIs) || is_fact(check, FactKind::Keys) ||
-          is_fact(check, FactKind::Length) || is_fact(check, FactKind::Absent));
+/// Whether the number of arguments and their names decide this check of the *args tuple or the **kwargs dict.
+bool follows_from_shape(const Check& check) {
+  if (check.group != CheckGroup::Fact) return check.group != CheckGroup::Load;
+  auto kind = static_cast<FactKind>(check.kind);
+  return kind == FactKind::TypeIs || has_trait(kind, kDictContents);
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ RawBinding::RawBinding(const RawCall& call, PyObject* function) {
   for (int32_t i = 0; i < total; ++i) {
     int32_t origin = i < parameters_ && static_cast<size_t>(i) < call.positional ? i : kDefault;
     if (origin == kDefault && i >= code->posonlyargcount)
-      origin = given_as(call, PyTuple_GET_ITEM(code->localsplus_names, i));
+      origin = index_of_keyword(call, PyTuple_GET_ITEM(code->localsplus_names, i));
     if (origin == kDefault) (i < parameters_ ? uses_defaults_ : uses_keyword_defaults_) = true;
     origins_.push_back(origin);
   }
@@ -82,14 +83,14 @@ bool RawOpening::unpack(const RawCall& call, const RawBinding& binding, const Ro
     if (check.group == CheckGroup::Load && check.from == container.slot) {
       auto kind = static_cast<SourceKind>(check.kind);
       int32_t index = -1;
-      if (is_dict && kind == SourceKind::DictItem) index = given_as(call, check.object);
+      if (is_dict && kind == SourceKind::DictItem) index = index_of_keyword(call, check.object);
       if (!is_dict && kind == SourceKind::Item) index = binding.first_vararg() + check.count;
       if (index < 0) return false;
       roots_.push_back({check.slot, index, nullptr});
       filled.push_back(check.slot);
       check.bound_only = true;
     } else if (check.slot == container.slot) {
-      if (!is_of_form(check)) return false;
+      if (!follows_from_shape(check)) return false;
       check.bound_only = true;
     } else if (is_fact(check, FactKind::Tensor) &&
                std::find(filled.begin(), filled.end(), check.slot) != filled.end()) {

@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "capture/guards/array_layout.h"
+
 namespace stator::capture {
 namespace {
 
@@ -17,10 +19,12 @@ struct Facts {
   uint32_t dim;
 };
 
-/// As TensorImpl::requires_grad, which is two calls away.
+/// As TensorImpl::requires_grad, but inlined.
 bool requires_grad(const c10::TensorImpl* impl) {
   auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl->autograd_meta());
-  return meta && (meta->requires_grad_ || static_cast<bool>(meta->grad_fn_));
+  if (!meta) return false;
+  // A view also requires grad if its base does, since an in-place write.
+  return meta->requires_grad_ || static_cast<bool>(meta->grad_fn_) || (meta->is_view_ && meta->requires_grad());
 }
 
 /// `shape`: sizes, then strides.
@@ -30,7 +34,7 @@ inline bool facts_hold(const Facts& facts, const int64_t* shape, PyObject* objec
   if (impl->key_set().raw_repr() != facts.keys || impl->dtype() != facts.dtype || impl->device() != facts.device ||
       requires_grad(impl) != facts.requires_grad)
     return false;
-  // Tensors of equal keys and class keep their shapes alike.
+  // Equal class and dispatch keys imply that sizes and strides are stored in the same way.
   const auto& layout = impl->sizes_and_strides();
   if (layout.size() != facts.dim) return false;
   const int64_t *sizes = layout.sizes_data(), *strides = layout.strides_data();
@@ -104,7 +108,7 @@ struct TensorRow::Packed {
   struct Item {
     Facts facts;
     int32_t slot;
-    uint32_t shape;  // where its shape begins
+    uint32_t shape;  // index of its first size in `shapes`
   };
   std::vector<Item> items;
   std::vector<int64_t> shapes;
@@ -138,7 +142,19 @@ std::shared_ptr<const TensorExpectation> TensorExpectation::of(PyObject* tensor)
 
 int64_t storage_offset_of(PyObject* tensor) { return THPVariable_Unpack(tensor).storage_offset(); }
 
-bool is_leaf_tensor(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
+MemoryRange memory_of(PyObject* object) {
+  if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass))) return array_memory(object);
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (!tensor.has_storage()) return {};
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.storage().data());
+  const auto offset = static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize();
+  return {begin, begin + tensor.storage().nbytes(), begin + offset};
+}
+
+bool is_leaf_tensor(PyObject* tensor) {
+  // Not `is_leaf`, which does not notice that the base of a view was written to since.
+  return !THPVariable_Unpack(tensor).grad_fn();
+}
 
 bool is_view_tensor(PyObject* tensor) { return THPVariable_Unpack(tensor).is_view(); }
 
@@ -160,7 +176,7 @@ std::optional<int64_t> whole_item(PyObject* object) {
 PyObject* gradient_of(PyObject* tensor) {
   const at::Tensor& gradient = THPVariable_Unpack(tensor).grad();
   if (!gradient.defined()) return nullptr;
-  // A tensor keeps its Python face as long as it lives.
+  // The Python object of a tensor lives as long as the tensor, so a borrowed reference is safe.
   return Ref::steal(THPVariable_Wrap(gradient)).get();
 }
 

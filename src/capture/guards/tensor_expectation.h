@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,12 +9,12 @@
 
 namespace stator::capture {
 
-/// What a captured graph assumes of one input tensor: class, dispatch keys, dtype, device, sizes, strides,
-/// requires_grad. Metadata only, since `p.data = ...` and `module.double()` keep the TensorImpl.
+/// What a captured graph assumes about one input tensor: class, dispatch keys, dtype, device, sizes, strides,
+/// requires_grad. All of it is compared in each call, since `p.data = ...` and `module.double()` change it in place.
 class TensorExpectation {
  public:
   virtual ~TensorExpectation() = default;
-  /// No user code runs; any object may be given.
+  /// Takes any object. Runs no code of the program.
   virtual bool matches(PyObject* object) const = 0;
   /// What differs, e.g. `dtype: expected float32, saw float64`.
   virtual std::string mismatch(PyObject* object) const = 0;
@@ -24,23 +25,29 @@ class TensorExpectation {
 
 /// Whether the tensor is a leaf of autograd's graph.
 bool is_leaf_tensor(PyObject* tensor);
-/// Whether autograd knows it as a view of another tensor.
+/// Whether autograd tracks it as a view of another tensor.
 bool is_view_tensor(PyObject* tensor);
-/// The one element of a tensor of integers or truths in the CPU's memory; empty for any other.
+/// The only element of an int64, int32 or bool tensor in CPU memory; empty for any other tensor.
 std::optional<int64_t> whole_item(PyObject* tensor);
-/// Where it begins in its storage, in elements.
+/// Its storage offset in elements.
 int64_t storage_offset_of(PyObject* tensor);
-/// The tensor's gradient, borrowed from it; null if it has none.
+/// Where a tensor, or a NumPy array, keeps its data: the bytes of its storage, and the address of its first element.
+/// Zeros where there is no memory.
+struct MemoryRange {
+  uintptr_t begin = 0, end = 0, data = 0;
+};
+MemoryRange memory_of(PyObject* object);
+/// The tensor's .grad, borrowed; null if it is None.
 PyObject* gradient_of(PyObject* tensor);
 
-/// Expectations of many tensors side by side in memory: what a fast pass compares. Holds copies, no references.
+/// Expectations of several slots, packed in contiguous memory for the word pass. Copies: owns no Python object.
 class TensorRow {
  public:
   TensorRow();
   ~TensorRow();
   void clear();
   void add(int32_t slot, const TensorExpectation& expectation);
-  /// Whether the objects in those slots (any objects) are as expected.
+  /// Whether the objects in those slots match. Any objects may be given.
   bool matches(PyObject* const* slots) const;
 
  private:

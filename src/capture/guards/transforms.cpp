@@ -11,7 +11,7 @@ namespace {
 
 using torch::autograd::ForwardADLevel;
 
-/// Functorch by its bindings: its headers need others that do not come with torch.
+/// Calls a function of `torch._C._functorch`. Its C++ headers include files that are not installed with torch.
 Ref functorch(const char* name, PyObject* argument = nullptr) {
   static PyObject* const module = [] {
     Ref torch_c = Ref::steal(PyImport_ImportModule("torch._C"));
@@ -22,7 +22,7 @@ Ref functorch(const char* name, PyObject* argument = nullptr) {
   return Ref::steal(argument ? PyObject_CallOneArg(function.get(), argument) : PyObject_CallNoArgs(function.get()));
 }
 
-/// An error of the program's stays set, whatever is asked meanwhile.
+/// Keeps a Python error that is set, while Python functions are called.
 class ErrorAside {
  public:
   ErrorAside() { PyErr_Fetch(&type_, &value_, &trace_); }

@@ -1,4 +1,5 @@
-// The words of each kind of check. `word_pass.h` says why they may be read and what they imply.
+// The words of each kind of check (columns `words` of source_kinds.def and guard_kinds.def). word_pass.h says why the
+// words may be read, and why unchanged words imply the same answer.
 #include <algorithm>
 
 #include "capture/guards/word_pass.h"
@@ -15,10 +16,12 @@ PyFunctionObject* function_at(WordRecorder& to, int32_t slot) {
   return reinterpret_cast<PyFunctionObject*>(to.at(slot));
 }
 
-// ---- loads: the parent must stand where it stood and be of the class whose field is read
+// ---- loads
 
+/// Whether earlier words imply which object the parent is, and its class, so that a field of it may be read.
 bool follows(const Check& c, WordRecorder& to) { return to.is_placed(c.from) && to.is_typed(c.from); }
 
+/// The words written so far imply which object the slot gets.
 bool placed(const Check& c, WordRecorder& to) {
   to.set_placed(c.slot);
   return true;
@@ -31,19 +34,19 @@ bool argument_words(const Check& c, WordRecorder& to) {
 }
 
 bool function_words(const Check& c, WordRecorder& to) {
-  to.set_typed(c.slot);  // what is compiled is a plain function
+  to.set_typed(c.slot);  // a compiled function is always a plain Python function
   return placed(c, to);
 }
 
 bool instance_dict_words(const Check& c, WordRecorder& to) {
   PyObject* owner = to.at(c.from);
   if (!follows(c, to)) return false;
-  // Where the instances of a class differ in size, so does the place.
+  // If instances of a class differ in size, the offset of __dict__ differs too.
   if (Py_TYPE(owner)->tp_itemsize != 0 && !to.is_fixed(c.from)) return false;
   PyObject** place = _PyObject_GetDictPtr(owner);
   if (!place || *place != to.at(c.slot)) return false;
   to.word(place);
-  to.set_typed(c.slot);  // CPython lets only dicts stand there
+  to.set_typed(c.slot);  // CPython accepts only dicts as a __dict__
   return placed(c, to);
 }
 
@@ -54,7 +57,8 @@ bool dict_item_words(const Check& c, WordRecorder& to) {
   return placed(c, to);
 }
 
-/// Where the object keeps a field that its class describes (slots, fields of C classes, a function's code), or null.
+/// The address of a field that a descriptor of the class reads (a slot, a member of a C class, a function's code), or
+/// null.
 PyObject** field_place(PyObject* owner, PyObject* name) {
   if (PyFunction_Check(owner) && PyUnicode_CompareWithASCIIString(name, "__code__") == 0)
     return &reinterpret_cast<PyFunctionObject*>(owner)->func_code;
@@ -94,7 +98,7 @@ bool cell_words(const Check& c, WordRecorder& to) {
   if (!follows(c, to)) return false;
   to.word(&function_at(to, c.from)->func_closure);
   to.word(reinterpret_cast<PyTupleObject*>(PyFunction_GET_CLOSURE(to.at(c.from)))->ob_item + c.count);
-  to.set_typed(c.slot);  // a closure holds cells
+  to.set_typed(c.slot);  // closures contain only cells
   return placed(c, to);
 }
 
@@ -135,7 +139,8 @@ bool bound_self_words(const Check& c, WordRecorder& to) {
   return placed(c, to);
 }
 
-/// Where one object must stand, words may tell of its insides before it is known that it stands there.
+/// The load has no words and runs after them. If the guards require one particular object, words may describe that
+/// object all the same: it is alive, and the late load compares its identity.
 bool late_words(const Check& c, WordRecorder& to) {
   if (to.is_fixed(c.slot)) {
     to.set_placed(c.slot);
@@ -184,7 +189,7 @@ bool length_words(const Check& c, WordRecorder& to) {
   return true;
 }
 
-/// Contents of a dict of a subclass: its tag tells of them all, but not of the order that an OrderedDict keeps beside.
+/// Contents of an instance of a dict subclass: the version tag covers them, but not the order of an OrderedDict's keys.
 bool dict_content_words(const Check& c, WordRecorder& to) {
   PyObject* dict = to.at(c.slot);
   if (!to.is_placed(c.slot) || !to.is_typed(c.slot) || !PyDict_Check(dict) || !stator_dict_tag_place(dict))
@@ -200,7 +205,7 @@ bool code_words(const Check& c, WordRecorder& to) {
   PyFunctionObject* function = function_at(to, c.slot);
   to.word(&function->func_code);
   to.word(&function->func_defaults);
-  to.set_holds_defaults(c.slot);  // the fact does, strongly
+  to.set_holds_defaults(c.slot);  // the fact owns the tuple
   if (!to.is_fixed(c.slot)) to.word(&function->func_globals);
   return true;
 }
@@ -212,7 +217,7 @@ bool no_attribute_words(const Check& c, WordRecorder& to) {
   PyObject* dict;
   StatorInstanceDict form = stator_instance_dict(owner, &dict);
   if (form == kStatorDictNone) return true;
-  bool is_function = PyFunction_Check(owner);  // its dict has a place of its own, empty or not
+  bool is_function = PyFunction_Check(owner);  // has a field for its __dict__, null or not
   if (form != kStatorDictObject && !is_function) return false;
   if (dict && !stator_dict_tag_place(dict)) return false;
   to.word(_PyObject_GetDictPtr(owner));
@@ -228,9 +233,23 @@ bool cell_empty_words(const Check& c, WordRecorder& to) {
 
 bool relation_words(const Check& c, WordRecorder& to) { return to.is_placed(c.slot) && to.is_placed(c.from); }
 
+/// The object there keeps the `__dict__` that it has, or has none for ever.
+bool own_dict_words(int32_t slot, WordRecorder& to) {
+  PyObject* owner = to.at(slot);
+  if (!to.is_typed(slot)) return false;
+  if (PyDict_CheckExact(owner)) return true;
+  PyObject* dict;
+  const StatorInstanceDict form = stator_instance_dict(owner, &dict);
+  if (form == kStatorDictNone) return true;
+  if (form != kStatorDictObject || (Py_TYPE(owner)->tp_itemsize != 0 && !to.is_fixed(slot))) return false;
+  to.word(_PyObject_GetDictPtr(owner));
+  return true;
+}
+
 bool distinct_words(const Check& c, WordRecorder& to) {
-  const auto& slots = reinterpret_cast<const DistinctSlots*>(c.number)->slots;
-  return std::all_of(slots.begin(), slots.end(), [&](int32_t slot) { return to.is_placed(slot); });
+  const auto& group = *reinterpret_cast<const DistinctSlots*>(c.number);
+  return std::all_of(group.slots.begin(), group.slots.end(),
+                     [&](int32_t slot) { return to.is_placed(slot) && (!group.by_dict || own_dict_words(slot, to)); });
 }
 
 bool abc_token_words(const Check&, WordRecorder& to) {
@@ -240,64 +259,16 @@ bool abc_token_words(const Check&, WordRecorder& to) {
 }
 
 constexpr WordsFn kLoads[] = {
-    /* Argument */ argument_words,
-    /* Function */ function_words,
-    /* Pinned */ placed,
-    /* InstanceDict */ instance_dict_words,
-    /* DictItem */ dict_item_words,
-    /* Attribute */ attribute_words,
-    /* Item */ item_words,
-    /* Cell */ cell_words,
-    /* CellContents */ cell_contents_words,
-    /* Default */ default_words,
-    /* KwDefault */ kwdefault_words,
-    /* BoundFunction */ bound_function_words,
-    /* BoundSelf */ bound_self_words,
-    /* Type */ no_words,
-    /* Gradient */ no_words,
-    /* Referent */ no_words,
-    /* Upcoming */ late_words,
-    /* UpcomingKey */ late_words,
-    /* Counter */ no_words,
-    /* Asked */ no_words,
-    /* Iterated */ no_words,
-    /* FunctionMode */ no_words,
-    /* Proxied */ no_words,
-    /* ThreadDict */ no_words,
-    /* Cached */ late_words,
+#define STATOR_SOURCE(name, missing, per_call, load, words, text) words,
+#include "capture/values/source_kinds.def"
+#undef STATOR_SOURCE
 };
 
 constexpr WordsFn kFacts[] = {
-    /* Identity */ identity_words,
-    /* Equals */ equals_words,
-    /* TypeIs */ type_is_words,
-    /* TypeVersion */ type_version_words,
-    /* Tensor */ tensor_words,
-    /* ArrayLayout */ no_words,
-    /* Length */ length_words,
-    /* Keys */ keys_words,
-    /* Absent */ dict_content_words,
-    /* Elements */ no_words,
-    /* Code */ code_words,
-    /* NoAttribute */ no_attribute_words,
-    /* NoField */ no_words,
-    /* Bare */ no_words,
-    /* CellEmpty */ cell_empty_words,
-    /* SameAs */ relation_words,
-    /* NotSameAs */ relation_words,
-    /* Leaf */ no_words,
-    /* View */ no_words,
-    /* Item */ no_words,
-    /* Offset */ no_words,
-    /* NoGradient */ no_words,
-    /* NothingHandled */ no_words,
-    /* Distinct */ distinct_words,
-    /* Exhausted */ no_words,
-    /* AbcToken */ abc_token_words,
-    /* NotCached */ no_words,
-    /* Answers */ no_words,
+#define STATOR_GUARD(name, stage, traits, unwanted, check, words, describe, saw) words,
+#include "capture/values/guard_kinds.def"
+#undef STATOR_GUARD
 };
-static_assert(std::size(kLoads) == kLoadKinds && std::size(kFacts) == kFactKinds);
 
 }  // namespace
 

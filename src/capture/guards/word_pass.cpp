@@ -45,8 +45,8 @@ WordPass::Answer WordPass::run_words() {
   return tensors_.matches(slots_.data()) ? Answer::Holds : Answer::Fails;
 }
 
-/// Looks at the values of a changed dict again. What else was recorded of them stands by their addresses: those that
-/// it was recorded of must be the same.
+/// A dict's tag changed: runs the checks of its contents again, and accepts the new tag if they hold. Objects that
+/// words or other checks depend on must be the same as before.
 bool WordPass::rearm(size_t word) {
   int32_t first = word_blocks_[word];
   if (first < 0) return false;
@@ -132,7 +132,7 @@ bool WordRecorder::record_check(const Check& check) {
   return true;
 }
 
-/// The tag stands for everything in the block.
+/// The dict's tag is the only word: it covers everything in the block.
 bool WordRecorder::record_dict(std::span<const Check> block) {
   int32_t dict = block.front().slot;
   if (!is_placed(dict) || !is_typed(dict) || !stator_dict_tag_place(at(dict))) return false;
@@ -167,7 +167,7 @@ void WordRecorder::tensor(int32_t slot, const TensorExpectation& expectation) {
 
 void WordRecorder::open_raw(const RawCall& call) {
   RawBinding binding(call, pass_.function_);
-  // Which parameters are left to defaults follows from the form of the call; what the defaults are does not.
+  // The shape of the call says which parameters get defaults. The default values need words.
   auto* function = reinterpret_cast<PyFunctionObject*>(pass_.function_);
   if (binding.uses_defaults()) word(&function->func_defaults);
   if (binding.uses_keyword_defaults()) {
@@ -189,13 +189,14 @@ void WordRecorder::word(const void* place, int32_t block) {
     pass_.word_blocks_.push_back(block);
     return;
   }
-  // Shared words can be accepted anew only if everything they stand for is a block.
+  // Several checks share the word. Only if all of them are blocks can a new value be accepted.
   int32_t& first = pass_.word_blocks_[found->second];
   if (first >= 0 && block >= 0) pass_.blocks_[block].next = first;
   first = first >= 0 ? block : -1;
 }
 
-/// A function that a call brings keeps its globals alive, but it is looked at after the words: such a dict has none.
+/// Finds pinned globals dicts that only a function argument keeps alive. Arguments are checked after the words, so such
+/// a dict may be dead when words are read and must have none. True if there are new ones: record again without them.
 bool WordRecorder::exclude_uncertain_globals() {
   PyObject* function = pass_.function_;
   PyObject* own = function && PyFunction_Check(function) ? PyFunction_GET_GLOBALS(function) : nullptr;

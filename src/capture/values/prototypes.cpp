@@ -16,9 +16,9 @@ Prototype& Prototypes::add(Ref object) {
   return made;
 }
 
-void Prototypes::stand_for(Ref object, Value* value) {
+void Prototypes::set_surrogate(Ref object, Value* value) {
   values_[object.get()] = value;
-  stand_ins_[value] = object.get();
+  surrogates_[value] = object.get();
   own(std::move(object));
 }
 
@@ -28,9 +28,9 @@ Value* Prototypes::value_of(PyObject* object) const {
   return found == values_.end() ? nullptr : found->second;
 }
 
-PyObject* Prototypes::stand_in(Value* value) const {
-  auto found = stand_ins_.find(value);
-  return found == stand_ins_.end() ? nullptr : found->second;
+PyObject* Prototypes::surrogate(Value* value) const {
+  auto found = surrogates_.find(value);
+  return found == surrogates_.end() ? nullptr : found->second;
 }
 
 void Prototypes::own(Ref object) {

@@ -7,12 +7,12 @@
 
 #include "capture/values/value.h"
 
-/// Classes and descriptors that the program makes anew in each run are real objects in a capture, too: prototypes,
-/// which hold real objects in the place of values. Nobody but the capture ever sees them; a plan makes the program's
-/// own.
+/// Prototypes: the real classes and descriptors that represent, during a capture, those that the program makes in each
+/// run. They contain surrogates, real objects that represent values. The program never sees a prototype; the plan makes
+/// the program's own object.
 namespace stator::capture {
 
-/// A call that the plan makes.
+/// A call that the plan performs.
 struct MadeBy {
   Ref callable;
   std::vector<Value*> arguments;
@@ -21,38 +21,38 @@ struct MadeBy {
 
 struct Prototype {
   Ref object;
-  uint64_t step = 0;  // the instruction to stop before, where it cannot be made again
-  /// What makes it. A class statement: the metaclass, of which no code is run, on the name and the bases.
+  uint64_t step = 0;  // at which it was made; to break before, if the plan cannot make it
+  /// The call that makes it. For a class statement: the metaclass with name and bases, whose Python code is not run.
   MadeBy made_by;
   bool is_statement = false;
-  std::vector<std::pair<Value*, Value*>> names;  // of a class statement: the namespace when the class was made
-  std::vector<MadeBy> changes;                   // calls whose first argument it is, before those given
+  std::vector<std::pair<Value*, Value*>> names;  // class statement: the namespace when the class was made
+  std::vector<MadeBy> changes;                   // later calls with the object as first argument, before `arguments`
 };
 
-/// Owns what it is given; all of one capture.
+/// All prototypes of one capture. Owns the objects it is given.
 class Prototypes {
  public:
   bool empty() const { return all_.empty(); }
-  /// Null: the object is none.
+  /// Null if the object is not a prototype.
   Prototype* find(PyObject* object);
   Prototype& add(Ref object);
 
-  /// The object stands for the value inside of prototypes, and for no other.
-  void stand_for(Ref object, Value* value);
-  Value* value_of(PyObject* object) const;  // null: it stands for none
-  PyObject* stand_in(Value* value) const;   // null: nothing stands for it yet
+  /// The object represents the value inside of prototypes. One object, one value.
+  void set_surrogate(Ref object, Value* value);
+  Value* value_of(PyObject* object) const;  // null: the object is not a surrogate
+  PyObject* surrogate(Value* value) const;  // null: the value has no surrogate yet
 
-  /// What only prototypes have: nothing of it outlives the capture.
+  /// Takes ownership of an object that is used only inside of prototypes and must not outlive the capture.
   void own(Ref object);
   bool owns(PyObject* object) const { return owned_.contains(object); }
-  /// Whether it is read from what only prototypes have.
+  /// Whether the path of the source begins at such an object.
   bool owns(const Source* source) const;
 
  private:
   std::deque<Prototype> all_;
   std::unordered_map<PyObject*, Prototype*> by_object_;
   std::unordered_map<PyObject*, Value*> values_;
-  std::unordered_map<const Value*, PyObject*> stand_ins_;
+  std::unordered_map<const Value*, PyObject*> surrogates_;
   std::unordered_map<PyObject*, Ref> owned_;
 };
 

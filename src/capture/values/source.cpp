@@ -1,5 +1,8 @@
 #include "capture/values/source.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "capture/pycompat/evaluation.h"
 
 namespace stator::capture {
@@ -15,6 +18,7 @@ static bool same_key(PyObject* a, PyObject* b) {
 Source* SourceTree::make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object) {
   arena_.push_back(Source{kind, parent, index, Ref::borrow(key), {}, Ref::borrow(object), {}, {}});
   Source* made = &arena_.back();
+  made->number = static_cast<uint32_t>(arena_.size() - 1);
   (parent ? parent->children : roots_).push_back(made);
   return made;
 }
@@ -35,38 +39,39 @@ Source* SourceTree::function(PyObject* object) {
   return make(SourceKind::Function, nullptr, 0, nullptr, object);
 }
 
-Source* SourceTree::pinned(PyObject* object, const char* what) {
+Source* SourceTree::pinned(PyObject* object, const char* text) {
   auto [found, fresh] = pinned_.try_emplace(object, nullptr);
   if (fresh) {
-    Ref name = Ref::steal(PyUnicode_FromString(what));
+    Ref name = Ref::steal(PyUnicode_FromString(text));
     found->second = make(SourceKind::Pinned, nullptr, 0, name.get(), object);
   }
   return found->second;
 }
 
+static uint64_t child_hash(SourceKind kind, int32_t index, PyObject* key) {
+  Py_hash_t hash = key ? PyObject_Hash(key) : 0;
+  return (static_cast<uint64_t>(hash) * 31 + static_cast<uint64_t>(index)) * 31 + static_cast<uint64_t>(kind);
+}
+
 Source* SourceTree::child(Source* parent, SourceKind kind, int32_t index, PyObject* key, PyObject* object) {
-  if (parent->children.size() < 8) {
+  auto is_wanted = [&](const Source* child) {
+    return child->kind == kind && child->index == index && same_key(child->key.get(), key);
+  };
+  constexpr size_t kFewChildren = 8;
+  if (parent->children.size() < kFewChildren) {
     for (Source* child : parent->children)
-      if (child->kind == kind && child->index == index && same_key(child->key.get(), key)) return child;
+      if (is_wanted(child)) return child;
     return make(kind, parent, index, key, object);
   }
-  auto& index_map = wide_[parent];
-  Py_hash_t hash = key ? PyObject_Hash(key) : 0;
-  uint64_t code = (static_cast<uint64_t>(hash) * 31 + static_cast<uint64_t>(index)) * 31 + static_cast<uint64_t>(kind);
-  if (index_map.empty())
-    for (Source* child : parent->children) {
-      Py_hash_t h = child->key ? PyObject_Hash(child->key.get()) : 0;
-      index_map.emplace((static_cast<uint64_t>(h) * 31 + static_cast<uint64_t>(child->index)) * 31 +
-                            static_cast<uint64_t>(child->kind),
-                        child);
-    }
-  auto [first, last] = index_map.equal_range(code);
-  for (; first != last; ++first) {
-    Source* child = first->second;
-    if (child->kind == kind && child->index == index && same_key(child->key.get(), key)) return child;
-  }
+  auto& by_hash = child_index_[parent];
+  if (by_hash.empty())
+    for (Source* child : parent->children)
+      by_hash.emplace(child_hash(child->kind, child->index, child->key.get()), child);
+  const uint64_t hash = child_hash(kind, index, key);
+  for (auto [at, end] = by_hash.equal_range(hash); at != end; ++at)
+    if (is_wanted(at->second)) return at->second;
   Source* made = make(kind, parent, index, key, object);
-  index_map.emplace(code, made);
+  by_hash.emplace(hash, made);
   return made;
 }
 
@@ -80,12 +85,12 @@ void SourceTree::add_fact(Source* source, Fact fact) {
 }
 
 static std::string text_of(PyObject* object, bool quoted) {
-  // The text of an instance of a class written in Python is code of the program's.
+  // An instance of a Python class would run the program's __repr__ or __str__.
   if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     Ref plain = Ref::steal(PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(object)->tp_name, object));
     return plain ? PyUnicode_AsUTF8(plain.get()) : "?";
   }
-  NoSignals quiet;  // their handlers run while text is made
+  NoSignals no_signals;  // repr of a long text checks for signals, whose handlers are code of the program
   Ref text = Ref::steal(quoted ? PyObject_Repr(object) : PyObject_Str(object));
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (!chars) PyErr_Clear();
@@ -97,80 +102,119 @@ static bool is_item_named(const Source* source, const char* name) {
          PyUnicode_CompareWithASCIIString(source->key.get(), name) == 0;
 }
 
-/// What a module keeps in a table of its own reads as its attribute, or as its item where the name is a number.
+/// An item of an nn.Module's `_modules`, `_parameters` or `_buffers` reads as an attribute of the module, or as its
+/// item if the name is a number. Empty for any other source.
 static std::string describe_member(const Source* item) {
   const Source* table = item->parent;
   for (const char* name : {"_modules", "_parameters", "_buffers"}) {
     if (!is_item_named(table, name) || table->parent->kind != SourceKind::InstanceDict) continue;
     if (!item->key || !PyUnicode_Check(item->key.get())) return "";
-    bool is_number =
+    bool is_index =
         PyUnicode_GET_LENGTH(item->key.get()) > 0 && Py_UNICODE_ISDIGIT(PyUnicode_READ_CHAR(item->key.get(), 0));
     std::string key = text_of(item->key.get(), false);
-    return table->parent->describe() + (is_number ? "[" + key + "]" : "." + key);
+    return table->parent->describe() + (is_index ? "[" + key + "]" : "." + key);
   }
   return "";
 }
 
 std::string Source::shown_key(bool quoted) const { return key ? text_of(key.get(), quoted) : key_text; }
 
-std::string Source::describe() const {
-  switch (kind) {
-    case SourceKind::Argument:
-      return key ? shown_key(false) : "argument " + std::to_string(index);
-    case SourceKind::Function:
-      return "<function>";
-    case SourceKind::Pinned:
-      return shown_key(false);
-    case SourceKind::InstanceDict:
-      return parent->describe();
-    case SourceKind::DictItem:
-      if (parent->kind == SourceKind::InstanceDict || parent->kind == SourceKind::ThreadDict)
-        return parent->describe() + "." + shown_key(false);
-      if (parent->kind == SourceKind::Pinned) return shown_key(false);
-      if (std::string member = describe_member(this); !member.empty()) return member;
-      return parent->describe() + "[" + shown_key(true) + "]";
-    case SourceKind::Attribute:
-      return parent->describe() + "." + shown_key(false);
-    case SourceKind::Item:
-      return parent->describe() + "[" + std::to_string(index) + "]";
-    case SourceKind::Cell:
-      if (parent->kind == SourceKind::Function) return shown_key(false);
-      return parent->describe() + ".__closure__[" + shown_key(true) + "]";
-    case SourceKind::CellContents:
-      return parent->describe();
-    case SourceKind::Default:
-      return parent->describe() + ".__defaults__[" + std::to_string(index) + "]";
-    case SourceKind::KwDefault:
-      return parent->describe() + ".__kwdefaults__[" + shown_key(true) + "]";
-    case SourceKind::BoundFunction:
-      return parent->describe() + ".__func__";
-    case SourceKind::BoundSelf:
-      return parent->describe() + ".__self__";
-    case SourceKind::Type:
-      return "type(" + parent->describe() + ")";
-    case SourceKind::Gradient:
-      return parent->describe() + ".grad";
-    case SourceKind::Referent:
-      return parent->describe() + "()";
-    case SourceKind::Upcoming:
-      return parent->describe() + ".next[" + std::to_string(index) + "]";
-    case SourceKind::UpcomingKey:
-      return parent->describe() + ".next_key[" + std::to_string(index) + "]";
-    case SourceKind::Counter:
-      return parent->describe() + ".count[" + std::to_string(index) + "]";
-    case SourceKind::Asked:
-      return parent->describe() + ".iterator[" + std::to_string(index) + "]";
-    case SourceKind::Iterated:
-      return parent->describe() + ".iterated";
-    case SourceKind::FunctionMode:
-      return "<torch-function mode " + std::to_string(index) + ">";
-    case SourceKind::Proxied:
-    case SourceKind::ThreadDict:
-      return parent->describe();
-    case SourceKind::Cached:
-      return parent->describe() + ".cached[" + shown_key(true) + "]";
+/// Columns of source_kinds.def.
+namespace {
+
+enum class Missing : uint8_t { Never, Maybe, UnlessKeys, UnlessLength };
+enum class PerCall : uint8_t { Yes, No, AsParent, InContainer };
+struct SourceRow {
+  Missing missing;
+  PerCall per_call;
+  std::string_view text;
+};
+constexpr SourceRow kSources[] = {
+#define STATOR_SOURCE(name, missing, per_call, load, words, text) {Missing::missing, PerCall::per_call, text},
+#include "capture/values/source_kinds.def"
+#undef STATOR_SOURCE
+};
+
+/// Whether the braces of a row hold names that `fill_in` knows.
+constexpr bool is_valid_text(std::string_view text) {
+  for (size_t open = text.find('{'); open != text.npos; open = text.find('{')) {
+    size_t close = text.find('}');
+    if (close == text.npos) return false;
+    std::string_view name = text.substr(open + 1, close - open - 1);
+    if (name != "parent" && name != "index" && name != "key" && name != "key!r") return false;
+    text.remove_prefix(close + 1);
   }
-  return "?";
+  return true;
+}
+static_assert(std::all_of(std::begin(kSources), std::end(kSources),
+                          [](const SourceRow& row) { return is_valid_text(row.text); }));
+
+const SourceRow& row_of(const Source& source) { return kSources[static_cast<size_t>(source.kind)]; }
+
+bool has_fact(const Source& source, FactKind kind) {
+  return std::any_of(source.facts.begin(), source.facts.end(), [&](const Fact& fact) { return fact.kind == kind; });
+}
+
+/// The text of a row with the names in braces replaced.
+std::string fill_in(std::string_view text, const Source& source) {
+  std::string filled;
+  while (!text.empty()) {
+    size_t open = std::min(text.find('{'), text.size());
+    filled += text.substr(0, open);
+    text.remove_prefix(open);
+    if (text.empty()) break;
+    size_t close = text.find('}');
+    std::string_view name = text.substr(1, close - 1);
+    if (name == "parent") filled += source.parent->describe();
+    if (name == "index") filled += std::to_string(source.index);
+    if (name == "key") filled += source.shown_key(false);
+    if (name == "key!r") filled += source.shown_key(true);
+    text.remove_prefix(close + 1);
+  }
+  return filled;
+}
+
+}  // namespace
+
+bool may_be_missing(const Source& source) {
+  switch (row_of(source).missing) {
+    case Missing::Never:
+      return false;
+    case Missing::Maybe:
+      return true;
+    case Missing::UnlessKeys:
+      return !has_fact(*source.parent, FactKind::Keys);
+    case Missing::UnlessLength:
+      return !has_fact(*source.parent, FactKind::Length);
+  }
+  return true;
+}
+
+bool is_per_call(const Source& source) {
+  switch (row_of(source).per_call) {
+    case PerCall::Yes:
+      return true;
+    case PerCall::No:
+      return false;
+    case PerCall::AsParent:
+      return is_per_call(*source.parent);
+    case PerCall::InContainer:
+      return source.parent->kind != SourceKind::InstanceDict && source.parent->kind != SourceKind::Pinned;
+  }
+  return true;
+}
+
+std::string Source::describe() const {
+  // Variables and attributes read as the program writes them.
+  if (kind == SourceKind::Argument && key) return shown_key(false);
+  if (kind == SourceKind::Cell && parent->kind == SourceKind::Function) return shown_key(false);
+  if (kind == SourceKind::DictItem) {
+    if (parent->kind == SourceKind::InstanceDict || parent->kind == SourceKind::ThreadDict)
+      return parent->describe() + "." + shown_key(false);
+    if (parent->kind == SourceKind::Pinned) return shown_key(false);
+    if (std::string member = describe_member(this); !member.empty()) return member;
+  }
+  return fill_in(row_of(*this).text, *this);
 }
 
 }  // namespace stator::capture

@@ -9,46 +9,36 @@
 
 #include "capture/pycompat/ref.h"
 
-/// Where an outside object came from: a path from the call's own roots. Guards hang on sources; plans read them.
+/// Sources: the path by which a later call finds an external object again, from an argument, the function or a pinned
+/// object. Each guard belongs to a source; plans read the objects of sources.
 namespace stator::capture {
 
 enum class SourceKind : uint8_t {
-  Argument,       // localsplus slot `index` of the captured frame
-  Function,       // the function object that is running
-  Pinned,         // an object whose identity follows from other guards (class attribute, function's globals)
-  InstanceDict,   // __dict__ of the parent
-  DictItem,       // parent[key], parent an exact dict
-  Attribute,      // parent's instance attribute `key`, read without user code
-  Item,           // parent[index], parent a tuple or list
-  Cell,           // closure cell `index` of the parent function; `key`: the variable's name
-  CellContents,   // what the parent cell holds
-  Default,        // __defaults__[index] of the parent function
-  KwDefault,      // __kwdefaults__[key] of the parent function
-  BoundFunction,  // __func__ of the parent method
-  BoundSelf,      // __self__ of the parent method
-  Type,           // the parent's class
-  Gradient,       // .grad of the parent tensor
-  Referent,       // what the parent weak reference refers to; None when it is gone
-  Upcoming,       // what the parent iterator gives after `index` other items; of a dict's items, the value
-  UpcomingKey,    // of a dict's items, the key
-  Counter,        // the number that the parent enumerate gives after `index` others
-  Asked,          // iterator `index` of those that the parent enumerate or zip asks
-  Iterated,       // the list or dict that the parent iterator goes over
-  FunctionMode,   // the thread's torch-function mode number `index`, from the outermost
-  Proxied,        // the mapping that the parent mappingproxy shows
-  ThreadDict,     // attributes of the parent threading.local in the thread that runs
-  Cached,         // what the parent, a function of functools.lru_cache, keeps under `key`
+#define STATOR_SOURCE(name, missing, per_call, load, words, text) name,
+#include "capture/values/source_kinds.def"
+#undef STATOR_SOURCE
 };
+inline constexpr size_t kSourceKinds = 0
+#define STATOR_SOURCE(name, missing, per_call, load, words, text) +1
+#include "capture/values/source_kinds.def"
+#undef STATOR_SOURCE
+    ;
 
-/// `index` of an Attribute source: an attribute of the instance itself, or a field that its class describes.
+/// `index` of an Attribute source: an attribute of the instance itself, or a field that a descriptor of its class reads
+/// (a slot, a member of a C class).
 inline constexpr int32_t kOwnAttribute = 0, kClassField = 1;
 
-/// Facts that a guard asserts about the object at a source.
+/// What a guard asserts about the object at a source.
 enum class FactKind : uint8_t {
-#define STATOR_GUARD(name, invariant) name,
+#define STATOR_GUARD(name, stage, traits, unwanted, check, words, describe, saw) name,
 #include "capture/values/guard_kinds.def"
 #undef STATOR_GUARD
 };
+inline constexpr size_t kFactKinds = 0
+#define STATOR_GUARD(name, stage, traits, unwanted, check, words, describe, saw) +1
+#include "capture/values/guard_kinds.def"
+#undef STATOR_GUARD
+    ;
 
 /// A line of the user's program.
 struct UserLine {
@@ -64,9 +54,9 @@ struct Fact {
   Ref object;  // expected object, type, key, key tuple, ... by kind
   Ref extra;   // second expectation, by kind
   int64_t number = 0;
-  UserLine line;                                      // what needed it
+  UserLine line;                                      // the program's line that made the guard necessary
   Source* other = nullptr;                            // SameAs, NotSameAs
-  std::shared_ptr<const std::vector<Source*>> group;  // Distinct
+  std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory
   std::shared_ptr<const TensorExpectation> tensor;    // Tensor
 };
 
@@ -75,32 +65,40 @@ struct Source {
   Source* parent = nullptr;
   int32_t index = 0;
   Ref key;
-  std::string key_text;  // of a key that is no longer held
-  Ref object;            // what stood there at capture
+  std::string key_text;  // the key as text, once the key itself was dropped
+  Ref object;            // what was there at capture; dropped when the check array is built
   std::vector<Source*> children;
   std::vector<Fact> facts;
-  bool loaded = false;  // a plan reads it, so it needs a slot even without facts
-  int32_t slot = -1;    // given when the check array is made
+  bool loaded = false;  // a plan or another source's guard reads it, so it needs a slot even without facts
+  int32_t slot = -1;    // its slot in the check array; -1: none
+  uint32_t number = 0;  // how many sources were made before it
 
   /// Readable path, e.g. `self.layers[0].weight`.
   std::string describe() const;
+  /// The key as text; `quoted`: its repr. Runs no code of the program.
   std::string shown_key(bool quoted) const;
 };
 
-/// Owns all sources of one capture and interns them: one node per path.
+/// Whether each call may well bring another object: then the object is guarded by its type, not by its identity.
+bool is_per_call(const Source& source);
+/// Whether a later call can find nothing at the source although the guards of its parent hold.
+bool may_be_missing(const Source& source);
+
+/// Owns all sources of one capture and interns them: one `Source` per path.
 class SourceTree {
  public:
   Source* argument(int slot, PyObject* object);
   Source* function(PyObject* object);
   Source* function_mode(int32_t index, PyObject* object);
-  Source* pinned(PyObject* object, const char* what);
+  /// `text`: how the object is shown.
+  Source* pinned(PyObject* object, const char* text);
   Source* child(Source* parent, SourceKind kind, int32_t index, PyObject* key, PyObject* object);
 
-  /// Adds a fact once.
+  /// Does nothing if the source has the same fact already.
   void add_fact(Source* source, Fact fact);
 
   const std::vector<Source*>& roots() const { return roots_; }
-  /// Leaves out what is reached from these roots; they stay valid.
+  /// Removes these roots from `roots()`, and so everything reached from them. Pointers to them stay valid.
   template <class F>
   void drop_roots(F&& is_dropped) {
     std::erase_if(roots_, is_dropped);
@@ -112,8 +110,8 @@ class SourceTree {
   std::deque<Source> arena_;
   std::vector<Source*> roots_;
   std::unordered_map<PyObject*, Source*> pinned_;
-  // Parents with many children get a hash index, so that interning stays linear.
-  std::unordered_map<Source*, std::unordered_multimap<uint64_t, Source*>> wide_;
+  // Sources with many children get a hash index, so that interning all of them takes linear time.
+  std::unordered_map<Source*, std::unordered_multimap<uint64_t, Source*>> child_index_;
 };
 
 }  // namespace stator::capture
