@@ -7,18 +7,27 @@
 
 namespace stator::capture {
 
-/// The arguments of a call laid out as the callee's frame would hold them (localsplus order: parameters, keyword-only
-/// parameters, *args tuple, **kwargs dict), with defaults filled in.
+/// The arguments of a call bound to the callee's parameters, in localsplus order (parameters, keyword-only parameters,
+/// *args tuple, **kwargs dict), with defaults filled in.
 class BoundArguments {
  public:
-  /// False when the call does not fit the signature: then CPython itself should say so. References are borrowed from
-  /// the caller except for what had to be made.
+  /// False (no error set) if the call does not fit the signature: CPython then calls the function and raises. The bound
+  /// references are borrowed from the call and the function; only the *args tuple and **kwargs dict are owned here.
   bool bind(const pycompat::Code& code, PyObject* function, PyObject* const* args, size_t positional, PyObject* names);
   PyObject* const* data() const { return data_; }
 
  private:
-  bool bind_slowly(const pycompat::Code& code, PyObject* function, PyObject* const* args, size_t positional,
-                   PyObject* names);
+  struct Call {
+    const pycompat::Code& code;
+    PyObject* function;
+    PyObject* const* args;
+    size_t positional;
+    PyObject* names;  // tuple or null
+  };
+  bool bind_slowly(const Call& call);
+  bool bind_positional(const Call& call, PyObject** to);
+  bool bind_keywords(const Call& call, PyObject** to);
+  static bool fill_defaults(const Call& call, PyObject** to);
 
   PyObject* const* data_ = nullptr;
   static constexpr size_t kInline = 24;

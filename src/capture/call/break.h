@@ -1,18 +1,13 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "capture/call/break_id.h"
 #include "capture/pycompat/ref.h"
 
 namespace stator::capture {
 
-enum class BreakId : uint8_t {
-#define STATOR_BREAK(id, title, hint) id,
-#include "capture/call/break_reasons.def"
-#undef STATOR_BREAK
-};
 const char* break_name(BreakId id);
 const char* break_title(BreakId id);
 const char* break_hint(BreakId id);
@@ -22,25 +17,25 @@ struct StackLine {
   int line = 0;
 };
 
-/// Why and where a capture ended: what a user is shown.
+/// Why and where a capture ended, as shown to the user.
 struct BreakReason {
   BreakId id;
   std::string detail;
   std::vector<StackLine> stack;  // outermost first
-  bool is_error = false;         // the function in whose body it is was compiled to raise it
+  bool is_error = false;         // graph breaks are errors at this place (`fullgraph`, `error_on_graph_break`)
 
   std::string text() const;
 };
 
 struct Value;
 
-/// Unwinds the interpreter to the capture's own loop, which turns it into a `BreakReason`. Never leaves the capture.
+/// A graph break, thrown as a C++ exception. The capture attempt catches it and makes a `BreakReason` from it.
 struct Break {
   BreakId id;
   std::string detail;
 };
 
-/// The captured program raised: unwinds to the frame that has a handler for it.
+/// The captured program raised a Python exception: unwinds the interpreter to the frame that handles it.
 struct Raise {
   Value* exception;
 };

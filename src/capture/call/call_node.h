@@ -2,12 +2,12 @@
 
 namespace stator::capture {
 
-/// What is known of the Python object that a node calls.
+/// What the Python object that a `stator::call` node calls may do. Each row may also do what the rows above it do.
 enum class CallNode {
   Pure,
-  Random,   // it may use random numbers
-  Writing,  // and also write to its arguments
-  Lasting,  // and also do what cannot be taken back
+  Random,   // draws random numbers
+  Writing,  // writes to its tensor arguments
+  Lasting,  // has effects that the undo log cannot undo
 };
 
 }  // namespace stator::capture

@@ -18,7 +18,7 @@ Done call(At& at) {
   RefRow<8> held(count + 2);
   for (size_t i = held.size(); i-- > 0;) held[i] = at.pop();
   if (pycompat::kCallableBeforeNull) std::swap(held[0], held[1]);
-  // NULL and the callable, or a method and its self: either way the arguments follow.
+  // The stack has NULL and the callable, or an unbound method and its self; then the arguments.
   static_assert(sizeof(Ref) == sizeof(PyObject*));
   auto* row = reinterpret_cast<PyObject**>(held.data());
   bool has_self = row[0] != nullptr;

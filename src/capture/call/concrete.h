@@ -3,19 +3,19 @@
 #include "capture/pycompat/code.h"
 #include "capture/pycompat/frame.h"
 
-/// One instruction done for real on a real frame, where a capture could not go on. Each handler is the instruction's
-/// own object-API call, so effects, errors and messages are CPython's.
+/// Concrete execution: runs the one instruction that broke, on the real frame. Each handler makes the C API call that
+/// CPython's evaluator makes for the instruction, so effects, errors and messages are CPython's.
 namespace stator::capture {
 
 enum class Done : uint8_t {
-  Next,      // goes on at the following instruction
-  Jump,      // goes on at the instruction's target
+  Next,      // continue at the following instruction
+  Jump,      // continue at the instruction's target
   Raised,    // a Python error is set
-  Reraised,  // so is it, and its traceback stays as it was; below, RERAISE's number tells where it came from first
-  Cannot,    // nothing was touched: CPython has to run the frame from here
+  Reraised,  // a Python error is set; no entry for this frame may be added to its traceback (RERAISE)
+  Cannot,    // nothing was changed: CPython must run the rest of the frame
 };
 
-/// The frame is linked at the instruction and stays so: callees see it as their caller. GIL held.
+/// While the instruction runs, the frame is the thread's current frame, so callees see it as their caller. GIL held.
 Done execute(PyThreadState* tstate, StatorFrame* frame, const pycompat::Code& code, const pycompat::Instr& instr);
 
 }  // namespace stator::capture

@@ -6,7 +6,7 @@
 #include "capture/call/concrete.h"
 #include "capture/pycompat/ref.h"
 
-/// What the files with concrete handlers share: a frame at an instruction, and the tables they give.
+/// Shared by the files with concrete handlers: a frame at an instruction, and the tables of handlers.
 namespace stator::capture {
 
 struct At {
@@ -16,10 +16,10 @@ struct At {
 
   Ref pop() { return Ref::steal(stator_frame_pop(frame)); }
   void push(Ref value) { stator_frame_push(frame, value.release()); }
-  /// Borrowed; 1 is the top.
+  /// Stack value, 1 being the top. Borrowed.
   PyObject* top(int depth = 1) const { return stator_frame_stack(frame, stator_frame_stack_depth(frame) - depth); }
   PyObject* name() const { return PyTuple_GET_ITEM(code.names, instr.arg); }
-  /// `count` values, the deepest first.
+  /// Pops `count` values; the deepest comes first.
   std::vector<Ref> pop_all(size_t count) {
     std::vector<Ref> held(count);
     for (size_t i = count; i-- > 0;) held[i] = pop();

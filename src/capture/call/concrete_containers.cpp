@@ -8,7 +8,8 @@ using pycompat::Op;
 
 namespace {
 
-/// Pushes `before` items, then (after >= 0) a list of what stands between, then `after` items; the first on top.
+/// Pushes the items of an iterable so that the first is on top: `before` items, and if `after` >= 0 a list of the items
+/// in the middle and `after` items.
 Done unpack_into(At& at, Ref iterable, int before, int after) {
   Ref iterator = Ref::steal(PyObject_GetIter(iterable.get()));
   if (!iterator) {
@@ -57,7 +58,7 @@ Done list_extend(At& at) {
     PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(more.get())->tp_name);
     return Done::Raised;
   }
-  // The method asks what it is given how long it is, as the instruction does.
+  // list.extend calls __len__ or __length_hint__ of its argument, as the instruction does.
   static PyObject* const extend = PyUnicode_InternFromString("extend");
   Ref done = Ref::steal(PyObject_CallMethodOneArg(at.top(at.instr.arg), extend, more.get()));
   return status(done ? 0 : -1);
@@ -197,7 +198,7 @@ Done match_keys(At& at) {
   return Done::Next;
 }
 
-/// An attribute that a class pattern names, at most once. Empty without an error: the subject has none.
+/// An attribute that a class pattern names; naming one twice is an error. Null without an error: the subject lacks it.
 Ref pattern_attribute(PyObject* subject, PyObject* type, PyObject* name, PyObject* seen) {
   int known = PySet_Contains(seen, name);
   if (known > 0)
@@ -209,7 +210,8 @@ Ref pattern_attribute(PyObject* subject, PyObject* type, PyObject* name, PyObjec
   return found;
 }
 
-/// The names of a class's positional patterns; `is_self`: the one there is means the subject. Null: an error is set.
+/// `__match_args__` of a class. `is_self`: the class has none, and its only positional pattern matches the subject
+/// itself (int, str, ...). Null with an error set.
 Ref positional_names(PyObject* type, bool& is_self) {
   Ref names = Ref::steal(PyObject_GetAttrString(type, "__match_args__"));
   auto* cls = reinterpret_cast<PyTypeObject*>(type);
@@ -225,7 +227,7 @@ Ref positional_names(PyObject* type, bool& is_self) {
   return {};
 }
 
-/// What a class pattern gives its inner patterns; null without an error: no match.
+/// Tuple of the values that the sub-patterns of a class pattern match; null without an error: no match.
 Ref match_class_values(PyObject* subject, PyObject* type, Py_ssize_t positional, PyObject* keywords) {
   if (!PyType_Check(type)) {
     PyErr_SetString(PyExc_TypeError, "called match pattern must be a class");

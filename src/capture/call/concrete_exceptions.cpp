@@ -71,13 +71,13 @@ Done check_exc_match(At& at) {
   return at.push_or_raise(PyBool_FromLong(PyErr_GivenExceptionMatches(at.top(), classes.get())));
 }
 
-/// Makes it the current error, with the traceback that it has.
+/// Sets the exception as the current error, with its own traceback.
 void restore(Ref exception) {
   PyObject* trace = PyException_GetTraceback(exception.get());
   PyObject* type = Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())));
   PyErr_Restore(type, exception.release(), trace);
 }
-/// An instance for `raise X` or `from X`: X itself, or what calling the class gives. Null with the error set.
+/// The exception of `raise X` or `from X`: X, or the result of calling X if it is a class. Null with an error set.
 Ref exception_instance(Ref given, const char* otherwise) {
   if (PyExceptionInstance_Check(given.get())) return given;
   if (!PyExceptionClass_Check(given.get())) {
@@ -134,7 +134,8 @@ bool are_star_classes(PyObject* classes) {
     if (is_group(PyTuple_GET_ITEM(classes, i))) return false;
   return true;
 }
-/// The part of an exception that `except*` takes, and the rest; None where there is none. False: an error is set.
+/// Splits an exception into the part that `except*` handles and the rest; None for an empty part. False: an error is
+/// set.
 bool split_group(PyObject* exception, PyObject* classes, Ref& match, Ref& rest) {
   bool is_group = PyObject_TypeCheck(exception, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup));
   match = rest = Ref::borrow(Py_None);

@@ -75,7 +75,7 @@ Done delete_fast(At& at) {
   stator_frame_set_slot(at.frame, at.instr.arg, nullptr);
   return Done::Next;
 }
-/// The cell in the instruction's slot; null where there is none yet.
+/// The cell in the instruction's slot; null if it was not created yet.
 PyObject* cell_of(At& at) {
   PyObject* cell = stator_frame_slot(at.frame, at.instr.arg);
   return cell && PyCell_Check(cell) ? cell : nullptr;
@@ -147,7 +147,7 @@ Done import_name(At& at) {
 Done import_from(At& at) {
   PyObject* module = at.top();
   static PyObject* const getattr_name = PyUnicode_InternFromString("__getattr__");
-  // A module that makes its names up is asked once only.
+  // If this failed, CPython would run the instruction again: a module's __getattr__ must not be called twice.
   bool plain = PyModule_CheckExact(module) && !PyDict_GetItemWithError(PyModule_GetDict(module), getattr_name);
   if (!plain) return Done::Cannot;
   Ref found = Ref::steal(PyObject_GetAttr(module, at.name()));

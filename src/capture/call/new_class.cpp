@@ -6,8 +6,9 @@
 namespace stator::capture {
 namespace {
 
-/// Whether code of the program would be told the name. (Properties only keep it.)
-bool is_told(PyTypeObject* type) {
+/// Whether instances of the class have a `__set_name__` written in Python. (That of `property` is C and only stores the
+/// name.)
+bool has_set_name(PyTypeObject* type) {
   static PyObject* const name = PyUnicode_InternFromString("__set_name__");
   PyObject* found = _PyType_Lookup(type, name);
   return found && Py_TYPE(found) != &PyMethodDescr_Type;
@@ -15,8 +16,8 @@ bool is_told(PyTypeObject* type) {
 
 bool has_dict(PyTypeObject* type) { return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT); }
 
-/// A class whose `__init_subclass__` does nothing, laid out as classes with a `__dict__` are, or as `object` is.
-PyObject* silence(bool with_dict) {
+/// A class whose `__init_subclass__` does nothing, with the memory layout of a class with `__dict__`, or of `object`.
+PyObject* class_without_hook(bool with_dict) {
   static PyObject* const scope = [] {
     Ref made = Ref::steal(PyDict_New());
     PyDict_SetItemString(made.get(), "__builtins__", PyEval_GetBuiltins());
@@ -29,16 +30,16 @@ PyObject* silence(bool with_dict) {
   return scope ? PyDict_GetItemString(scope, with_dict ? "Dict" : "Bare") : nullptr;
 }
 
-/// The first base is the one that is told.
-Ref behind_silence(PyObject* bases) {
-  PyObject* silent = silence(has_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, 0))));
+/// The bases with such a class in front: `type.__new__` calls the `__init_subclass__` that it finds first.
+Ref behind_class_without_hook(PyObject* bases) {
+  PyObject* silent = class_without_hook(has_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, 0))));
   Ref first = silent ? Ref::steal(PyTuple_Pack(1, silent)) : Ref();
   return first ? Ref::steal(PySequence_Concat(first.get(), bases)) : Ref();
 }
 
 }  // namespace
 
-bool tells_bases(PyObject* bases) {
+bool has_subclass_hook(PyObject* bases) {
   static PyObject* const name = PyUnicode_InternFromString("__init_subclass__");
   static PyObject* const plain = _PyType_Lookup(&PyBaseObject_Type, name);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
@@ -49,23 +50,23 @@ bool tells_bases(PyObject* bases) {
 }
 
 Ref new_class(PyTypeObject* metaclass, PyObject* name, PyObject* bases, PyObject* names) {
-  // What wants to be told its name is put in its place when the class is there.
+  // Attributes with __set_name__ are set after the class was made.
   Ref kept = Ref::steal(PyDict_Copy(names));
   if (!kept) return {};
   std::vector<std::pair<PyObject*, PyObject*>> later;
   Py_ssize_t position = 0;
   PyObject *key, *value;
   while (PyDict_Next(names, &position, &key, &value))
-    if (is_told(Py_TYPE(value))) later.emplace_back(key, value);
+    if (has_set_name(Py_TYPE(value))) later.emplace_back(key, value);
   for (auto& [attribute, unused] : later)
     if (PyDict_SetItem(kept.get(), attribute, Py_None) < 0) return {};
-  const bool is_silenced = tells_bases(bases);
-  Ref given = is_silenced ? behind_silence(bases) : Ref::borrow(bases);
+  const bool has_hook = has_subclass_hook(bases);
+  Ref given = has_hook ? behind_class_without_hook(bases) : Ref::borrow(bases);
   Ref arguments = given ? Ref::steal(PyTuple_Pack(3, name, given.get(), kept.get())) : Ref();
   Ref made = arguments ? Ref::steal(PyType_Type.tp_new(metaclass, arguments.get(), nullptr)) : Ref();
   if (!made) return {};
   static PyObject* const bases_name = PyUnicode_InternFromString("__bases__");
-  if (is_silenced && PyType_Type.tp_setattro(made.get(), bases_name, bases) < 0) return {};
+  if (has_hook && PyType_Type.tp_setattro(made.get(), bases_name, bases) < 0) return {};
   for (auto& [attribute, held] : later)
     if (PyType_Type.tp_setattro(made.get(), attribute, held) < 0) return {};
   return made;

@@ -4,12 +4,13 @@
 
 namespace stator::capture {
 
-/// A class as `type.__new__(metaclass, name, bases, names)` makes it, of which nobody is told: neither
-/// `__set_name__` of what it holds nor `__init_subclass__` of its bases is called. Null with a Python error set.
-/// Words of errors are the language's, unless its bases are to be told of it.
+/// The class that `type.__new__(metaclass, name, bases, names)` makes, without calling `__set_name__` of its attributes
+/// or
+/// `__init_subclass__` of its bases: the interpreter has done that. Null with a Python error set. The error messages
+/// are CPython's, unless `has_subclass_hook(bases)`.
 Ref new_class(PyTypeObject* metaclass, PyObject* name, PyObject* bases, PyObject* names);
 
 /// Whether a base has an `__init_subclass__` other than that of `object`.
-bool tells_bases(PyObject* bases);
+bool has_subclass_hook(PyObject* bases);
 
 }  // namespace stator::capture

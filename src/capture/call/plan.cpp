@@ -2,290 +2,28 @@
 
 #include <optional>
 
-#include "capture/call/new_class.h"
+#include "capture/call/make_steps.h"
 #include "capture/call/signals.h"
-#include "capture/guards/literals.h"
-#include "capture/pycompat/facts.h"
-#include "capture/pycompat/frame.h"
 
 namespace stator::capture {
-namespace {
 
-struct Making {
-  const CheckArray& guards;
-  std::span<const int32_t> inputs;
-  std::span<Ref> outputs;
-  Ref* made;
-  PyObject* at(int32_t index) const { return index < 0 ? nullptr : made[index].get(); }
-};
-
-using StepFn = Ref (*)(const Step&, Making&);
-
-Ref make_constant(const Step& s, Making&) { return s.object.ref(); }
-Ref make_slot(const Step& s, Making& m) { return Ref::borrow(m.guards.slot(s.a)); }
-
-Ref make_output(const Step& s, Making& m) {
-  PyObject* tensor = m.outputs[s.a].get();
-  if (!s.object) return Ref::borrow(tensor);
-  // The graph makes a tensor for it. A backend may have given one that is seen elsewhere too: that one is left alone.
-  int uses = 0;
-  for (const Ref& output : m.outputs) uses += output.get() == tensor;
-  for (int32_t input : m.inputs) uses += m.guards.slot(input) == tensor;
-  if (uses == 1) {
-    static PyObject* const name = PyUnicode_InternFromString("__class__");
-    return PyObject_SetAttr(tensor, name, s.object.get()) < 0 ? Ref() : Ref::borrow(tensor);
-  }
-  static PyObject* const method = PyUnicode_InternFromString("as_subclass");
-  return Ref::steal(PyObject_CallMethodOneArg(tensor, method, s.object.get()));
-}
-
-Ref make_tuple(const Step& s, Making& m) {
-  Ref tuple = Ref::steal(PyTuple_New(s.items.size()));
-  for (size_t i = 0; tuple && i < s.items.size(); ++i)
-    PyTuple_SET_ITEM(tuple.get(), i, Ref(m.made[s.items[i]]).release());
-  return tuple;
-}
-
-PyTypeObject* class_of(const Step& s, Making& m) {
-  return s.object ? s.object.as<PyTypeObject>() : reinterpret_cast<PyTypeObject*>(m.at(s.b));
-}
-
-Ref make_named_tuple(const Step& s, Making& m) {
-  Ref items = make_tuple(s, m);
-  PyTypeObject* type = class_of(s, m);
-  // Named tuples come from tuple.__new__; torch's and the system's own from their constructor.
-  static PyObject* const structure = PyUnicode_InternFromString("n_sequence_fields");
-  if (!_PyType_Lookup(type, structure)) {
-    Ref arguments = Ref::steal(PyTuple_Pack(1, items.get()));
-    return Ref::steal(PyTuple_Type.tp_new(type, arguments.get(), nullptr));
-  }
-  return Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), items.get()));
-}
-
-Ref make_list(const Step& s, Making& m) {
-  Ref list = Ref::steal(PyList_New(s.items.size()));
-  for (size_t i = 0; list && i < s.items.size(); ++i) PyList_SET_ITEM(list.get(), i, Ref(m.made[s.items[i]]).release());
-  return list;
-}
-
-bool fill(PyObject* dict, const std::vector<int32_t>& items, Making& m) {
-  bool ordered = !PyDict_CheckExact(dict) && PyODict_Check(dict);
-  for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    PyObject *key = m.at(items[i]), *value = m.at(items[i + 1]);
-    if ((ordered ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) < 0) return false;
-  }
-  return true;
-}
-
-Ref make_dict(const Step& s, Making& m) {
-  Ref dict = Ref::steal(s.a >= 0                                      ? PyObject_CallOneArg(s.object.get(), m.at(s.a))
-                        : s.object.as<PyTypeObject>() == &PyDict_Type ? PyDict_New()
-                                                                      : PyObject_CallNoArgs(s.object.get()));
-  if (!dict || !fill(dict.get(), s.items, m)) return {};
-  return dict;
-}
-
-Ref make_set(const Step& s, Making& m) {
-  Ref elements = s.object ? s.object.ref() : make_tuple(s, m);
-  return Ref::steal(s.a ? PyFrozenSet_New(elements.get()) : PySet_New(elements.get()));
-}
-Ref make_slice(const Step& s, Making& m) {
-  return Ref::steal(PySlice_New(m.at(s.items[0]), m.at(s.items[1]), m.at(s.items[2])));
-}
-Ref make_view(const Step& s, Making& m) { return Ref::steal(PyObject_CallMethodNoArgs(m.at(s.a), s.object.get())); }
-
-Ref make_object(const Step& s, Making& m) {
-  PyTypeObject* type = class_of(s, m);
-  // The class's own __new__ and __init__ ran in the capture; here only the bare object is made.
-  PyTypeObject* base = type;
-  while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) base = base->tp_base;
-  Ref arguments = make_tuple(s, m);
-  return Ref::steal(base->tp_new(type, arguments.get(), nullptr));
-}
-
-Ref make_cell(const Step&, Making&) { return Ref::steal(PyCell_New(nullptr)); }
-
-Ref make_bound(const Step& s, Making& m) {
-  PyObject *function = m.at(s.a), *self = m.at(s.b);
-  if (PyFunction_Check(function)) return Ref::steal(PyMethod_New(function, self));
-  descrgetfunc get = Py_TYPE(function)->tp_descr_get;
-  // `self` is the class itself.
-  if (Py_IS_TYPE(function, &PyClassMethodDescr_Type)) return Ref::steal(get(function, nullptr, self));
-  return get ? Ref::steal(get(function, self, reinterpret_cast<PyObject*>(Py_TYPE(self))))
-             : Ref::steal(PyMethod_New(function, self));
-}
-
-Ref make_partial(const Step& s, Making& m) {
-  static PyObject* const type = [] {
-    Ref functools = Ref::steal(PyImport_ImportModule("functools"));
-    return functools ? PyObject_GetAttrString(functools.get(), "partial") : nullptr;
-  }();
-  if (!type) return {};
-  PyObject* bound = m.at(s.items[1]);
-  Ref arguments = Ref::steal(PyTuple_New(1 + PyTuple_GET_SIZE(bound)));
-  PyTuple_SET_ITEM(arguments.get(), 0, Ref::borrow(m.at(s.items[0])).release());
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound); ++i)
-    PyTuple_SET_ITEM(arguments.get(), i + 1, Ref::borrow(PyTuple_GET_ITEM(bound, i)).release());
-  return Ref::steal(PyObject_Call(type, arguments.get(), m.at(s.items[2])));
-}
-
-Ref make_function(const Step& s, Making& m) {
-  Ref function = Ref::steal(PyFunction_New(s.object.get(), m.at(s.items[0])));
-  if (!function) return {};
-  if (s.items[1] >= 0) PyFunction_SetDefaults(function.get(), m.at(s.items[1]));
-  if (s.items[2] >= 0) PyFunction_SetKwDefaults(function.get(), m.at(s.items[2]));
-  if (s.items.size() > 3) {
-    Ref closure = Ref::steal(PyTuple_New(s.items.size() - 3));
-    for (size_t i = 3; i < s.items.size(); ++i)
-      PyTuple_SET_ITEM(closure.get(), i - 3, Ref::borrow(m.at(s.items[i])).release());
-    PyFunction_SetClosure(function.get(), closure.get());
-  }
-  return function;
-}
-
-Ref done() { return Ref::borrow(Py_None); }
-
-/// The instance's own attribute, if storing to the name would store just there.
-PyObject* plain_attribute(PyObject* owner, PyObject* name) {
-  PyObject* on_class = _PyType_Lookup(Py_TYPE(owner), name);
-  return on_class && Py_TYPE(on_class)->tp_descr_set ? nullptr : stator_instance_value(owner, name);
-}
-
-Ref set_attribute(const Step& s, Making& m) {
-  PyObject *owner = m.at(s.a), *value = m.at(s.b), *name = s.object.get();
-  auto set = PyType_Check(owner) ? PyObject_SetAttr : PyObject_GenericSetAttr;
-  PyObject* present = value && !PyType_Check(owner) ? plain_attribute(owner, name) : nullptr;
-  // Storing what is there already changes nothing. What is overwritten need not be stored unless dropping the present
-  // value may run code, which would see it.
-  bool is_literal = present && is_literal_type(Py_TYPE(present));
-  if (s.hint == StepHint::Overwrites && !is_literal) {
-    for (int32_t item : s.items)
-      if (set(owner, name, m.at(item)) < 0) return {};
-  } else if (present == value && present) {
-    return done();
-  }
-  return set(owner, name, value) < 0 ? Ref() : done();
-}
-
-Ref set_attributes(const Step& s, Making& m) {
-  PyObject* owner = m.at(s.a);
-  PyTypeObject* type = Py_TYPE(owner);
-  PyObject** place = type->tp_dictoffset > 0 ? _PyObject_GetDictPtr(owner) : nullptr;
-  auto name = [&](size_t i) { return PyTuple_GET_ITEM(s.extra.get(), i); };
-  // While the class is as it was when the plan was made, none of the names is a descriptor's.
-  if (place && !*place && stator_type_version(type) == s.number && s.number) {
-    Ref dict = Ref::steal(PyDict_Copy(s.object.get()));
-    for (size_t i = 0; dict && i < s.items.size(); ++i) {
-      PyObject* value = m.at(s.items[i]);  // null: there already, and so is None where a value is to come
-      if (value && value != Py_None && PyDict_SetItem(dict.get(), name(i), value) < 0) return {};
-    }
-    *place = dict.release();
-    return *place ? done() : Ref();
-  }
-  for (size_t i = 0; i < s.items.size(); ++i) {
-    PyObject* value = s.items[i] >= 0 ? m.at(s.items[i]) : PyDict_GetItemWithError(s.object.get(), name(i));
-    if (PyObject_GenericSetAttr(owner, name(i), value) < 0) return {};
-  }
-  return done();
-}
-
-Ref fill_dict(const Step& s, Making& m) {
-  PyObject* dict = m.at(s.a);
-  if (s.hint != StepHint::Fresh && PyODict_Check(dict)) {
-    // The built-in method, whatever a subclass makes of it.
-    Ref clear = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyODict_Type), "clear"));
-    if (!clear || !Ref::steal(PyObject_CallOneArg(clear.get(), dict))) return {};
-  } else if (s.hint != StepHint::Fresh) {
-    PyDict_Clear(dict);
-  }
-  return fill(dict, s.items, m) ? done() : Ref();
-}
-Ref fill_list(const Step& s, Making& m) {
-  Ref items = make_list(s, m);
-  PyObject* list = m.at(s.a);
-  return PyList_SetSlice(list, 0, PyList_GET_SIZE(list), items.get()) < 0 ? Ref() : done();
-}
-Ref call_method(const Step& s, Making& m) {
-  std::vector<PyObject*> arguments{m.at(s.a)};
-  for (int32_t item : s.items) arguments.push_back(m.at(item));
-  Ref result = Ref::steal(PyObject_VectorcallMethod(s.object.get(), arguments.data(), arguments.size(), nullptr));
-  return result ? done() : Ref();
-}
-Ref set_cell(const Step& s, Making& m) { return PyCell_Set(m.at(s.a), m.at(s.b)) < 0 ? Ref() : done(); }
-Ref set_item(const Step& s, Making& m) {
-  PyObject* dict = m.at(s.a);
-  int failed = s.b < 0 ? PyDict_DelItem(dict, s.object.get()) : PyDict_SetItem(dict, s.object.get(), m.at(s.b));
-  return failed < 0 ? Ref() : done();
-}
-
-bool take(PyObject* iterator, int32_t count) {
-  if (count <= 0) return true;
-  for (int32_t i = 0; i < count; ++i) {
-    Ref item = Ref::steal(PyIter_Next(iterator));
-    if (!item) break;
-  }
-  return !PyErr_Occurred();
-}
-
-Ref take_items(const Step& s, Making& m) { return take(m.at(s.a), s.b) ? done() : Ref(); }
-
-Ref call_object(const Step& s, Making& m) {
-  std::vector<PyObject*> args;
-  for (int32_t item : s.items) args.push_back(m.at(item));
-  size_t names = s.extra ? PyTuple_GET_SIZE(s.extra.get()) : 0;
-  Ref made = Ref::steal(PyObject_Vectorcall(s.object.get(), args.data(), args.size() - names, s.extra.get()));
-  return made && take(made.get(), s.a) ? std::move(made) : Ref();
-}
-
-Ref make_generator(const Step& s, Making& m) {
-  PyObject* function = m.at(s.items[0]);
-  if (s.a < 0) return Ref::steal(PyObject_Call(function, m.at(s.items[1]), m.at(s.items[2])));
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  std::vector<PyObject*> placeholders(code->co_argcount + code->co_kwonlyargcount, Py_None);
-  Ref names = code->co_kwonlyargcount ? Ref::steal(PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount,
-                                                                    code->co_argcount + code->co_kwonlyargcount))
-                                      : Ref();
-  Ref generator = Ref::steal(PyObject_Vectorcall(function, placeholders.data(), code->co_argcount, names.get()));
-  if (!generator) return {};
-  std::vector<PyObject*> values;
-  for (size_t i = 1; i < s.items.size(); ++i) values.push_back(Ref::borrow(m.at(s.items[i])).release());
-  StatorFrameState state{values.data(), values.data() + s.a, static_cast<int>(values.size()) - s.a, s.b};
-  int failed = stator_generator_fill(generator.get(), &state);
-  for (PyObject* left : values) Py_XDECREF(left);
-  return failed ? Ref() : generator;
-}
-
-Ref make_class(const Step& s, Making& m) {
-  return new_class(s.object.as<PyTypeObject>(), m.at(s.items[0]), m.at(s.items[1]), m.at(s.items[2]));
-}
-
-constexpr StepFn kSteps[] = {
-    make_constant,  make_slot,     make_output, make_tuple,     make_named_tuple, make_list,  make_dict,
-    make_set,       make_slice,    make_view,   make_object,    make_cell,        make_bound, make_partial,
-    make_function,  set_attribute, fill_dict,   fill_list,      call_method,      set_cell,   set_item,
-    set_attributes, call_object,   take_items,  make_generator, make_class,
-};
-static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Class) + 1);
-
-}  // namespace
-
-bool Plan::run(const CheckArray& guards, Outcome& outcome) const {
-  RefRow<8> lent(lent_.size());
-  for (size_t i = 0; i < lent_.size(); ++i) lent[i] = Ref::borrow(lent_[i]);
+bool Plan::run(const CheckArray& guards, PlanResult& result) const {
+  RefRow<8> owned(disowned_.size());
+  for (size_t i = 0; i < disowned_.size(); ++i) owned[i] = Ref::borrow(disowned_[i]);
   if (frames.empty()) {
     RefRow<32> made(steps.size());
-    return make_all(guards, made.data(), outcome);
+    return run_with_modes(guards, made.data(), result);
   }
-  outcome.made.resize(steps.size());
-  return make_all(guards, outcome.made.data(), outcome);
+  result.made.resize(steps.size());
+  return run_with_modes(guards, result.made.data(), result);
 }
 
-bool Plan::make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const {
-  if (!hides_modes && modes_at_end.kept < 0) return make_steps(guards, made, outcome);
+bool Plan::run_with_modes(const CheckArray& guards, Ref* made, PlanResult& result) const {
+  if (!hides_modes && modes_at_end.kept < 0) return run_steps(guards, made, result);
   {
     std::optional<WithoutFunctionModes> hidden;
     if (hides_modes) hidden.emplace();
-    if (!make_steps(guards, made, outcome)) return false;
+    if (!run_steps(guards, made, result)) return false;
   }
   if (modes_at_end.kept < 0) return true;
   std::vector<PyObject*> pushed;
@@ -295,21 +33,21 @@ bool Plan::make_all(const CheckArray& guards, Ref* made, Outcome& outcome) const
   return true;
 }
 
-bool Plan::make_steps(const CheckArray& guards, Ref* made, Outcome& outcome) const {
+bool Plan::run_steps(const CheckArray& guards, Ref* made, PlanResult& given) const {
   RefRow<8> outputs(graph ? graph->output_count() : 0);
-  Making making{guards, inputs, {outputs.data(), outputs.size()}, made};
-  // Slots are read before the graph runs: they are borrowed, and other threads may run meanwhile.
-  for (int32_t i : slots_) made[i] = make_slot(steps[i], making);
-  if (graph && !run_graph(guards, {outputs.data(), outputs.size()}, outcome.operator_failed)) {
+  PlanRun run{guards, inputs, {outputs.data(), outputs.size()}, made};
+  // Take references to the slots' objects first: slots are borrowed, and other threads may run while the graph does.
+  for (int32_t i : slots_) made[i] = Ref::borrow(guards.slot(steps[i].a));
+  if (graph && !run_graph(guards, {outputs.data(), outputs.size()}, given.operator_failed)) {
     guards.globals().restore();
     return false;
   }
   for (int32_t i : order_) {
-    made[i] = kSteps[static_cast<size_t>(steps[i].kind)](steps[i], making);
+    made[i] = kStepMakers[static_cast<size_t>(steps[i].kind)](steps[i], run);
     if (!made[i]) return false;
   }
   if (state_at_end) state_at_end->restore();
-  if (frames.empty()) outcome.result = made[result];
+  if (frames.empty()) given.result = made[result];
   return true;
 }
 
@@ -331,9 +69,9 @@ bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& und
   if (has_subclasses) set_overriding(Overriding::SubclassesDisabled);
   bool done = graph->run({tensors, inputs.size()}, outputs, undone);
   if (has_subclasses) set_overriding(Overriding::Enabled);
-  // A program that ran again would not meet it again.
+  // The graph failed because a signal handler raised. Running the program again would lose that exception.
   if (undone && is_raised_by_signal()) undone = false;
-  // Settings that the graph was to change and to put back.
+  // Nodes of the graph change torch's state and put it back; a failure came in between.
   if (!done) guards.globals().restore();
   return done;
 }

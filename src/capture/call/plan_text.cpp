@@ -6,45 +6,21 @@
 namespace stator::capture {
 namespace {
 
-/// What the two numbers of a step are.
+/// What `Step::a` and `Step::b` are.
 enum class Number : uint8_t { None, Step, Plain };
 struct StepRow {
   const char* name;
-  Number a = Number::None, b = Number::None;
+  Number a, b;
 };
 constexpr StepRow kSteps[] = {
-    {"constant"},
-    {"slot", Number::Plain},
-    {"output", Number::Plain},
-    {"tuple"},
-    {"named_tuple", Number::None, Number::Step},
-    {"list"},
-    {"dict", Number::Step},
-    {"set", Number::Plain},
-    {"slice"},
-    {"view", Number::Step},
-    {"new_object", Number::None, Number::Step},
-    {"new_cell"},
-    {"bound", Number::Step, Number::Step},
-    {"partial"},
-    {"function"},
-    {"set_attribute", Number::Step, Number::Step},
-    {"fill_dict", Number::Step},
-    {"fill_list", Number::Step},
-    {"call_method", Number::Step},
-    {"set_cell", Number::Step, Number::Step},
-    {"set_item", Number::Step, Number::Step},
-    {"set_attributes", Number::Step},
-    {"call", Number::Plain},
-    {"take", Number::Step, Number::Plain},
-    {"generator", Number::Plain, Number::Plain},
-    {"class"},
+#define STATOR_STEP(name, make, text, a, b, observes) {text, Number::a, Number::b},
+#include "capture/call/plan_steps.def"
+#undef STATOR_STEP
 };
-static_assert(std::size(kSteps) == static_cast<size_t>(StepKind::Class) + 1);
 
 std::string step_name(int32_t step) { return step < 0 ? "-" : "%" + std::to_string(step); }
 
-/// Without running code of the user's.
+/// Runs no code of the program.
 std::string object_text(PyObject* object) {
   if (PyFunction_Check(object)) return short_repr(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
   if (PyType_Check(object)) return reinterpret_cast<PyTypeObject*>(object)->tp_name;
@@ -83,8 +59,8 @@ std::vector<std::string> describe(const Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i)
     lines.push_back(step_name(static_cast<int32_t>(i)) + " = " + step_text(plan.steps[i]));
   if (plan.frames.empty()) lines.push_back("return " + step_name(plan.result));
-  for (const FrameImage& frame : plan.frames) {
-    lines.push_back("go on in " + (frame.function < 0 ? "the frame" : step_name(frame.function)) + " at offset " +
+  for (const FrameState& frame : plan.frames) {
+    lines.push_back("resume " + (frame.function < 0 ? "the frame" : step_name(frame.function)) + " at offset " +
                     std::to_string(frame.offset));
     lines.push_back(row_text("slots", frame.slots));
     lines.push_back(row_text("stack", frame.stack));

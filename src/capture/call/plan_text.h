@@ -7,7 +7,7 @@ namespace stator::capture {
 
 class Plan;
 
-/// One line per step, then where it ends.
+/// One line for the graph, one per step, then what is returned or which frames are resumed.
 std::vector<std::string> describe(const Plan& plan);
 
 }  // namespace stator::capture

@@ -1,37 +1,33 @@
-// What can be known of a plan's steps before they run.
+// What is done once for a plan before it runs: stores are merged, and references to objects of the program are given
+// up.
 #include "capture/call/plan.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
 
-/// Steps that run no code of the program's and show nobody what was stored before them.
-bool is_quiet(const Step& step) {
-  switch (step.kind) {
-    case StepKind::Constant:
-    case StepKind::Slot:
-    case StepKind::Output:
-    case StepKind::Tuple:
-    case StepKind::List:
-    case StepKind::Slice:
-    case StepKind::NewCell:
-    case StepKind::SetAttribute:
-    case StepKind::SetCell:
-      return true;
-    case StepKind::Set:  // of literals
-    case StepKind::NewObject:
-      return step.items.empty();
-    case StepKind::SetItem:
-      return PyUnicode_CheckExact(step.object.get());
-    case StepKind::Dict:  // keys are hashed
-      return step.object.as<PyTypeObject>() == &PyDict_Type && step.items.empty();
-    default:
-      return false;
-  }
+// Column `observes` of plan_steps.def: whether a step runs code of the program, which could observe the stores before
+// it.
+bool never(const Step&) { return false; }
+bool always(const Step&) { return true; }
+bool with_items(const Step& step) { return !step.items.empty(); }
+bool unless_text_key(const Step& step) { return !PyUnicode_CheckExact(step.object.get()); }
+/// Keys are hashed.
+bool unless_empty_dict(const Step& step) {
+  return step.object.as<PyTypeObject>() != &PyDict_Type || !step.items.empty();
 }
 
-/// Whether making this value and dropping it goes unnoticed.
-bool is_plain_value(const Step& step) { return is_quiet(step) && step.kind != StepKind::NewObject; }
+using Predicate = bool (*)(const Step&);
+constexpr Predicate kObserves[] = {
+#define STATOR_STEP(name, make, text, a, b, observes) observes,
+#include "capture/call/plan_steps.def"
+#undef STATOR_STEP
+};
+
+bool observes_stores(const Step& step) { return kObserves[static_cast<size_t>(step.kind)](step); }
+
+/// Whether the program cannot notice that this value is made and dropped.
+bool is_plain_value(const Step& step) { return !observes_stores(step) && step.kind != StepKind::NewObject; }
 
 bool is_store(const Step& step, int32_t owner) {
   return step.kind == StepKind::SetAttribute && step.a == owner && step.b >= 0;
@@ -50,18 +46,19 @@ class Preparation {
   }
 
  private:
-  bool changes_outside(const Step& step) {
+  /// A store to an object that this plan did not make.
+  bool stores_outside(const Step& step) {
     bool stores =
         step.kind == StepKind::SetAttribute || step.kind == StepKind::SetCell || step.kind == StepKind::SetItem;
     return stores && steps_[step.a].kind != StepKind::NewObject && steps_[step.a].kind != StepKind::NewCell;
   }
 
-  /// The attributes that a new object gets are stored at once, where the last of them is.
+  /// Stores all attributes of a new object in one step, at the position of the last store.
   void merge_stores(size_t object) {
     auto* type = steps_[object].object.as<PyTypeObject>();
     if (!type) return;
     std::vector<size_t> stores;
-    for (size_t i = object + 1; i < steps_.size() && is_quiet(steps_[i]) && !changes_outside(steps_[i]); ++i)
+    for (size_t i = object + 1; i < steps_.size() && !observes_stores(steps_[i]) && !stores_outside(steps_[i]); ++i)
       if (is_store(steps_[i], static_cast<int32_t>(object))) stores.push_back(i);
     if (stores.size() < 2) return;
     Ref names = Ref::steal(PyDict_New());
@@ -86,22 +83,24 @@ class Preparation {
     last.number = stator_type_assign_version(type);
   }
 
+  /// Whether a FillDict step fills a dict that this plan made and that is still empty.
   bool is_fresh(size_t fill) {
     int32_t target = steps_[fill].a;
     if (steps_[target].kind != StepKind::NewObject) return false;
     for (size_t i = target + 1; i < fill; ++i) {
       const Step& step = steps_[i];
-      if (!is_quiet(step) && step.kind != StepKind::SetAttributes && step.kind != StepKind::FillDict) return false;
+      if (observes_stores(step) && step.kind != StepKind::SetAttributes && step.kind != StepKind::FillDict)
+        return false;
       if ((step.kind == StepKind::SetItem || step.kind == StepKind::FillDict) && step.a == target) return false;
     }
     return true;
   }
 
-  /// A store that a later one overwrites before anybody looks is left to that one.
+  /// Merges a store into a later one that overwrites it before any step can observe the value.
   void merge_overwritten(size_t store) {
     Step& step = steps_[store];
     if (step.hint == StepHint::Merged || !is_plain_value(steps_[step.b])) return;
-    for (size_t i = store + 1; i < steps_.size() && is_quiet(steps_[i]); ++i) {
+    for (size_t i = store + 1; i < steps_.size() && !observes_stores(steps_[i]); ++i) {
       Step& later = steps_[i];
       if (!is_store(later, step.a) || PyUnicode_Compare(later.object.get(), step.object.get()) != 0) continue;
       later.hint = StepHint::Overwrites;
@@ -117,15 +116,15 @@ class Preparation {
 
 }  // namespace
 
-void Plan::lend_to(CheckArray& guards) {
+void Plan::disown_watched(CheckArray& guards) {
   for (Step& step : steps) {
     PyObject* object = step.object.get();
     if (!object) continue;
     bool is_class = PyType_Check(object) && PyType_HasFeature(step.object.as<PyTypeObject>(), Py_TPFLAGS_HEAPTYPE);
     if (!is_class && !PyFunction_Check(object) && !PyModule_CheckExact(object)) continue;
     if (!guards.watch(object)) continue;
-    step.object.lend();
-    lent_.push_back(object);
+    step.object.disown();
+    disowned_.push_back(object);
   }
 }
 

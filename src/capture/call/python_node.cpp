@@ -8,25 +8,16 @@
 #include <optional>
 #include <vector>
 
+#include "capture/call/gil.h"
+
 namespace stator::capture {
 namespace {
-
-class WithGil {
- public:
-  WithGil() : state_(PyGILState_Ensure()) {}
-  ~WithGil() { PyGILState_Release(state_); }
-  WithGil(const WithGil&) = delete;
-  WithGil& operator=(const WithGil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 class HeldObject final : public c10::ivalue::PyObjectHolder {
  public:
   explicit HeldObject(Ref object) : object_(std::move(object)) {}
   ~HeldObject() override {
-    // A graph that outlives the interpreter leaves its objects to the end of the process.
+    // After the interpreter was finalized, objects cannot be freed any more.
     if (!Py_IsInitialized()) {
       object_.release();
     } else {
@@ -38,7 +29,7 @@ class HeldObject final : public c10::ivalue::PyObjectHolder {
   PyObject* getPyObject() override { return object_.get(); }
   c10::InferredType tryToInferType() override { return c10::InferredType("a Python object"); }
   c10::IValue toIValue(const c10::TypePtr&, std::optional<int32_t>) override {
-    TORCH_CHECK(false, "a Python object of a graph has no other form");
+    TORCH_CHECK(false, "a Python object in a graph cannot be converted to another type");
   }
   std::string toStr() override {
     WithGil gil;
@@ -54,12 +45,6 @@ class HeldObject final : public c10::ivalue::PyObjectHolder {
   Ref object_;
 };
 
-[[noreturn]] void throw_python_error() {
-  python_error error;
-  error.persist();
-  throw std::move(error);
-}
-
 void call_python(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   c10::List<at::Tensor> results;
   {
@@ -74,17 +59,17 @@ void call_python(const c10::OperatorHandle&, torch::jit::Stack* stack) {
     torch::jit::drop(*stack, 2);
     Ref made = Ref::steal(PyObject_Vectorcall(callable.get(), row.data(), row.size(), nullptr));
     if (!made) throw_python_error();
-    TORCH_CHECK_TYPE(PyTuple_Check(made.get()), "a Python node of a graph must give a tuple");
+    TORCH_CHECK_TYPE(PyTuple_Check(made.get()), "the callable of a stator::call node must return a tuple");
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(made.get(), i);
-      TORCH_CHECK_TYPE(THPVariable_Check(item), "a Python node of a graph must give tensors");
+      TORCH_CHECK_TYPE(THPVariable_Check(item), "the callable of a stator::call node must return tensors");
       results.push_back(THPVariable_Unpack(item));
     }
   }
   stack->emplace_back(std::move(results));
 }
 
-/// By CallNode.
+/// Overloads of the operator, by CallNode.
 struct NodeRow {
   const char *overload, *schema;
   std::vector<at::Tag> tags;
@@ -98,8 +83,14 @@ const NodeRow kNodes[] = {
 
 }  // namespace
 
+void throw_python_error() {
+  python_error error;
+  error.persist();
+  throw std::move(error);
+}
+
 void install_python_node() {
-  // Lives as long as the process: graphs hold the operator.
+  // Never destroyed: graphs refer to the operator until the process ends.
   static auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
   for (const NodeRow& row : kNodes) {
     library->def(row.schema, row.tags);
@@ -109,10 +100,6 @@ void install_python_node() {
                                   torch::CppFunction::makeFromBoxedFunction<&call_python>()));
   }
 }
-
-static GraphObject make_graph_object = nullptr;
-void set_graph_object(GraphObject maker) { make_graph_object = maker; }
-Ref graph_object(std::shared_ptr<graph::Graph> graph) { return make_graph_object(std::move(graph)); }
 
 const c10::OperatorHandle& python_node(CallNode kind) {
   static const auto ops = [] {

@@ -2,33 +2,21 @@
 
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
 
-#include "core/backend/backend.h"
-#include "core/backend/rewind.h"
+#include "capture/call/gil.h"
+#include "capture/tensors/tensor_object.h"
+#include "core/backend/registry.h"
+#include "core/backend/undo_log.h"
 
 namespace stator::capture {
 namespace {
 
-/// Lets other threads run Python meanwhile.
-class WithoutGil {
- public:
-  WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() { PyEval_RestoreThread(state_); }
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-
-/// Keeps warnings, to be given later or not at all.
+/// Collects torch's warnings instead of showing them.
 class KeptWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override { kept_.push_back(warning); }
   bool empty() const { return kept_.empty(); }
-  void give() const {
+  void show() const {
     for (const c10::Warning& warning : kept_) c10::warn(warning);
   }
 
@@ -38,61 +26,58 @@ class KeptWarnings final : public c10::WarningHandler {
 
 class NativeRunner final : public GraphRunner {
  public:
-  explicit NativeRunner(std::shared_ptr<const graph::Graph> graph)
-      : GraphRunner(graph->outputs.size()),
-        nodes_(static_cast<uint32_t>(graph->nodes.size())),
-        rewind_(*graph),
-        executable_(backend::compile_reference(std::move(graph))) {}
+  NativeRunner(std::shared_ptr<const graph::Graph> graph, const backend::Choice& backend)
+      : GraphRunner(graph->outputs.size()), undo_log_(*graph), executable_(backend.compile(std::move(graph))) {}
 
   bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const override {
-    HANDLE_TH_ERRORS
+    return handle_errors([&]() -> PyObject* { return run_graph(tensors, outputs, undone) ? Py_None : nullptr; });
+  }
+
+ private:
+  bool run_graph(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const {
     std::vector<at::Tensor> inputs;
     inputs.reserve(tensors.size());
-    for (PyObject* tensor : tensors) inputs.push_back(THPVariable_Unpack(tensor));
+    for (PyObject* tensor : tensors) inputs.push_back(tensor_of(tensor));
     std::vector<at::Tensor> results;
     {
       WithoutGil released;
-      backend::Rewind::Saved saved = rewind_.save(inputs);
+      backend::UndoLog::Saved saved = undo_log_.save(inputs);
       KeptWarnings kept;
       try {
         std::optional<c10::WarningUtils::WarningHandlerGuard> silent;
         if (refuses_warnings) silent.emplace(&kept);
         results = executable_->run(std::move(inputs));
       } catch (...) {
-        undone = rewind_.restore(saved, backend::failed_node());
+        undone = undo_log_.restore(saved, executable_->failure());
         throw;
       }
       if (!kept.empty()) {
-        undone = rewind_.restore(saved, nodes_);
-        TORCH_CHECK(!undone, "a warning where the program has changed what becomes of warnings");
-        kept.give();
+        undone = undo_log_.restore(saved, {backend::Failure::Wrote::CannotTell});
+        TORCH_CHECK(!undone, "torch warned while the program has changed the warning filters");
+        kept.show();
       }
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i] = Ref::steal(THPVariable_Wrap(std::move(results[i])));
+      outputs[i] = Ref::steal(wrap_tensor(std::move(results[i])));
       if (!outputs[i]) return false;
     }
     return true;
-    END_HANDLE_TH_ERRORS_RET(false)
   }
 
- private:
-  uint32_t nodes_;
-  backend::Rewind rewind_;
+  backend::UndoLog undo_log_;
   std::unique_ptr<backend::Executable> executable_;
 };
 
-/// Torch's bindings give a number of the graph to Python as a plain one.
+/// A number of the graph: torch's bindings return zero-dimensional tensors of `stator::item` as Python numbers.
 Ref as_tensor(PyObject* result) {
-  HANDLE_TH_ERRORS
-  if (PyFloat_CheckExact(result))
-    return Ref::steal(THPVariable_Wrap(at::scalar_tensor(PyFloat_AS_DOUBLE(result), at::kDouble)));
-  if (PyBool_Check(result)) return Ref::steal(THPVariable_Wrap(at::scalar_tensor(result == Py_True, at::kBool)));
-  if (!PyLong_CheckExact(result)) return Ref::borrow(result);
-  int64_t number = PyLong_AsLongLong(result);
-  if (number == -1 && PyErr_Occurred()) return Ref();
-  return Ref::steal(THPVariable_Wrap(at::scalar_tensor(number, at::kLong)));
-  END_HANDLE_TH_ERRORS_RET(Ref())
+  return Ref::steal(handle_errors([&]() -> PyObject* {
+    if (PyFloat_CheckExact(result)) return wrap_tensor(at::scalar_tensor(PyFloat_AS_DOUBLE(result), at::kDouble));
+    if (PyBool_Check(result)) return wrap_tensor(at::scalar_tensor(result == Py_True, at::kBool));
+    if (!PyLong_CheckExact(result)) return Ref::borrow(result).release();
+    int64_t number = PyLong_AsLongLong(result);
+    if (number == -1 && PyErr_Occurred()) return nullptr;
+    return wrap_tensor(at::scalar_tensor(number, at::kLong));
+  }));
 }
 
 class PythonRunner final : public GraphRunner {
@@ -103,7 +88,7 @@ class PythonRunner final : public GraphRunner {
     Ref result = Ref::steal(PyObject_Vectorcall(callable_.get(), tensors.data(), tensors.size(), nullptr));
     if (!result) return false;
     bool is_sequence = PyTuple_CheckExact(result.get()) || PyList_CheckExact(result.get());
-    if (!is_sequence && outputs.size() == 1 && THPVariable_Check(result.get())) {
+    if (!is_sequence && outputs.size() == 1 && is_tensor_object(result.get())) {
       outputs[0] = std::move(result);
       return true;
     }
@@ -127,8 +112,9 @@ class PythonRunner final : public GraphRunner {
 
 }  // namespace
 
-std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Graph> graph) {
-  return std::make_unique<NativeRunner>(std::move(graph));
+std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Graph> graph,
+                                                const backend::Choice& backend) {
+  return std::make_unique<NativeRunner>(std::move(graph), backend);
 }
 
 std::unique_ptr<GraphRunner> make_python_runner(Ref callable, size_t outputs) {

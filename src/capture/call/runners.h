@@ -7,12 +7,16 @@
 namespace stator::graph {
 class Graph;
 }
+namespace stator::backend {
+class Choice;
+}
 
 namespace stator::capture {
 
-/// Runs the graph through the reference executor, with the GIL released.
-std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Graph> graph);
-/// Calls a Python backend's callable; plain numbers among its results count as tensors without dimensions.
+/// Runs what the native backend makes of the graph, with the GIL released. Throws what the backend throws.
+std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Graph> graph,
+                                                const backend::Choice& backend);
+/// Calls a Python backend's callable. Converts Python numbers among its results to zero-dimensional tensors.
 std::unique_ptr<GraphRunner> make_python_runner(Ref callable, size_t outputs);
 
 }  // namespace stator::capture

@@ -8,7 +8,7 @@
 namespace stator::capture {
 namespace {
 
-/// The code of the handlers that are written in Python.
+/// The code objects of the signal handlers that are written in Python.
 std::vector<PyObject*> handler_codes() {
   std::vector<PyObject*> codes;
   Ref module = Ref::steal(PyImport_ImportModule("_signal"));
