@@ -3,7 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/// The operators of BINARY_OP: what `Instr::arg` of one means.
+/// The operators of BINARY_OP: the meaning of its `Instr::arg`.
 namespace stator::pycompat {
 
 enum BinaryOp : int {
@@ -20,14 +20,14 @@ enum BinaryOp : int {
   kSubtract,
   kTrueDivide,
   kXor,
-  kInPlace,  // from here on the in-place forms of the same, in the same order
+  kInPlace,  // the in-place forms start here, in the same order
 };
 
 constexpr bool is_in_place(int op) { return op >= kInPlace; }
-/// The operator without its `=`, if it has one.
+/// The operator of an in-place form (`+` for `+=`); a plain operator itself.
 constexpr int plain_form(int op) { return is_in_place(op) ? op - kInPlace : op; }
 
-/// What CPython does for an operator; null for a number that is none.
+/// CPython's function for an operator; null if `op` is not an operator.
 binaryfunc binary_function(int op);
 
 }  // namespace stator::pycompat

@@ -17,7 +17,7 @@ constexpr const char* kNames[] = {
 #undef STATOR_OP
 };
 
-/// One pass over the code units, then jump targets and the exception table translated to instruction indices.
+/// Decodes all code units in one pass, then translates jump targets and the exception table to instruction indices.
 class Decoder {
  public:
   Decoder(Code& out, PyObject* bytes)
@@ -65,7 +65,7 @@ class Decoder {
     Instr instr{static_cast<Op>(row.op), arg, 0, -1, group_start_, unit, lines_[unit]};
     switch (row.rule) {
       case kRuleMissing:
-      case kRuleCache:  // without an instruction before it; CPython writes opcodes that it doesn't know as 0 too
+      case kRuleCache:  // a cache without an instruction before it; CPython also replaces unknown opcodes by 0
         instr.op = Op::UNKNOWN;
         instr.arg = opcode;
         break;
@@ -200,7 +200,7 @@ std::unique_ptr<Code> decode_new(PyCodeObject* code) {
                  PY_MINOR_VERSION);
     return nullptr;
   }
-  // Never the bytes in the code object: those are specialised and instrumented in place.
+  // Do not read the bytes in the code object: CPython specialises and instruments them in place.
   const Ref bytes = Ref::steal(PyCode_GetCode(code));
   if (!bytes) return nullptr;
   auto out = std::make_unique<Code>();
@@ -226,7 +226,7 @@ std::unique_ptr<Code> decode_new(PyCodeObject* code) {
   return out;
 }
 
-// The names changed in 3.12; before, and in spirit, they are the same functions.
+// 3.12 renamed these functions.
 #if PY_VERSION_HEX >= 0x030C0000
 constexpr auto request_extra_index = PyUnstable_Eval_RequestCodeExtraIndex;
 constexpr auto get_extra = PyUnstable_Code_GetExtra;
@@ -237,7 +237,7 @@ constexpr auto get_extra = _PyCode_GetExtra;
 constexpr auto set_extra = _PyCode_SetExtra;
 #endif
 
-/// -1 with an error set when CPython has no index left.
+/// -1 with an error set if CPython has no index left.
 Py_ssize_t extra_index() {
   static Py_ssize_t index = -1;
   if (index < 0) {

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-/// Reading the byte tables of a code object.
+/// Readers for the byte tables of a code object.
 namespace stator::pycompat {
 
-/// The variable-length integers of the exception table (big end first) and the location table (little end first). Reads
-/// zeros past the end.
+/// Decodes the variable-length integers of the exception table (big-endian) and of the location table (little-endian).
+/// Reads zeros past the end.
 class ByteReader {
  public:
   explicit ByteReader(PyObject* bytes)
@@ -49,7 +49,7 @@ class ByteReader {
   const uint8_t* end_;
 };
 
-/// Source line of every code unit, 0 where there is none. Linear in the table.
+/// Source line of every code unit, 0 for units without one. Takes time linear in the table.
 std::vector<int32_t> lines_of(const PyCodeObject* code, size_t units);
 
 }  // namespace stator::pycompat

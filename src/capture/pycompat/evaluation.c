@@ -23,9 +23,9 @@ int stator_hide_main_thread(void) {
 
 void stator_show_main_thread(void) {
   _PyRuntime.main_thread = PyThread_get_thread_ident();
-  // Whoever looked meanwhile found nothing that this thread could handle.
+  // While hidden, the thread could not handle a pending signal and cleared the eval breaker: set it again.
 #if PY_VERSION_HEX < 0x030D0000
-  // Not without a reason: nobody would take the mark away again, and a frame that is traced would wait for that.
+  // Set it only if something is pending: otherwise nothing clears it, and a traced frame waits for that.
   struct _ceval_state* state = &PyInterpreterState_Get()->ceval;
   if (_Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) ||
       _Py_atomic_load_relaxed(&state->pending.calls_to_do))
@@ -37,7 +37,7 @@ void stator_show_main_thread(void) {
 
 PyObject* stator_callable_text(PyObject* callable) { return _PyObject_FunctionStr(callable); }
 
-// The key that was there twice: borrowed, or NULL when the error is about something else.
+// The repeated key that a KeyError names (borrowed), or NULL if the error has another cause.
 static PyObject* repeated_key(PyObject* value) {
   PyObject* args = value;
 #if PY_VERSION_HEX >= 0x030C0000

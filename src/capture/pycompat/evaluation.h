@@ -1,7 +1,7 @@
 #pragma once
 
-/// Parts of CPython's evaluator that have no public function, or one whose home differs between versions. C linkage,
-/// GIL held; errors and messages are CPython's.
+/// Parts of CPython's evaluator that have no public API, or whose declaration differs between versions. C linkage, GIL
+/// held; errors and messages are CPython's.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,14 +10,14 @@
 extern "C" {
 #endif
 
-/// Adds what `**more` gives to the keywords of a call of `callable`; a name that is there twice is an error.
+/// Adds the items of `**more` to the keywords of a call of `callable`. A repeated name is an error.
 int stator_merge_keywords(PyObject* callable, PyObject* keywords, PyObject* more);
-/// A callable as messages about its arguments name it. New reference.
+/// The name of a callable as CPython writes it in messages about arguments. New reference.
 PyObject* stator_callable_text(PyObject* callable);
-/// Whether the garbage collector counts as running, in which case it does not start; returns what it was.
+/// Sets the flag "the garbage collector is running", which keeps it from starting. Returns the earlier value.
 int stator_set_collecting(int collecting);
-/// While the main thread does not count as such, handlers of signals wait, also in Python code that it runs. True if
-/// this is the main thread, which then must be given its place back.
+/// Makes CPython not recognise the main thread, so that signal handlers are deferred, also in Python code that the
+/// thread runs. True if the calling thread is the main thread; it must then call stator_show_main_thread.
 int stator_hide_main_thread(void);
 void stator_show_main_thread(void);
 
@@ -26,7 +26,7 @@ void stator_show_main_thread(void);
 
 namespace stator::capture {
 
-/// Keeps the collector, and with it finalizers, from running; unlike `gc.disable` the program cannot see it.
+/// Keeps the garbage collector, and so finalizers, from running. The program cannot observe this, unlike `gc.disable`.
 class NoCollection {
  public:
   NoCollection() : before_(stator_set_collecting(1)) {}
@@ -37,13 +37,13 @@ class NoCollection {
   int before_;
 };
 
-/// Keeps the handlers of signals waiting, since whoever calls Python code for itself would lose what they raise.
+/// Defers signal handlers: C++ code that calls Python code internally would lose the exceptions that they raise.
 class NoSignals {
  public:
   NoSignals() : hidden_(stator_hide_main_thread()) {}
   ~NoSignals() { show(); }
   NoSignals(const NoSignals&) = delete;
-  /// Lets them run now: as PyErr_CheckSignals.
+  /// Runs pending handlers now; returns what PyErr_CheckSignals does.
   int check() {
     show();
     int answer = PyErr_CheckSignals();

@@ -12,7 +12,7 @@
 
 // ---- iterators
 
-// Where 3.11 keeps these private, the layouts are those of its listobject.c, tupleobject.c and rangeobject.c.
+// Copies of private layouts of 3.11's listobject.c, tupleobject.c and rangeobject.c.
 #if PY_VERSION_HEX < 0x030C0000
 typedef struct {
   PyObject_HEAD Py_ssize_t it_index;
@@ -125,7 +125,7 @@ static StatorPeek peek_sequence(PyObject* sequence, Py_ssize_t index, PyObject**
 }
 
 static StatorPeek peek_dict(const StatorIter* it, Py_ssize_t used, Py_ssize_t ahead, PyObject** key, PyObject** item) {
-  // A dict that has grown or shrunk makes the iterator raise.
+  // The iterator raises if the dict has grown or shrunk.
   if (PyDict_GET_SIZE(it->source) != used) return kStatorPeekUnknown;
   Py_ssize_t position = it->index;
   PyObject *found_key = NULL, *value = NULL;
@@ -163,7 +163,7 @@ StatorPeek stator_iter_peek(PyObject* iterator, Py_ssize_t ahead, PyObject** key
       if (!PyTuple_CheckExact(it.source)) return kStatorPeekUnknown;
       return peek_sequence(it.source, it.index - ahead, item);
     case kStatorIterListReversed:
-      // Past the end it has ended for good.
+      // An index past the end: the iterator will end.
       if (it.index >= Py_SIZE(it.source)) return kStatorPeekUnknown;
       return peek_sequence(it.source, it.index - ahead, item);
     default:
@@ -186,13 +186,13 @@ static const StatorWord* find_abc_counter(void) {
   if (token) {
     PyModuleDef* definition = PyModule_GetDef(module);
     if (definition && definition->m_size >= (Py_ssize_t)sizeof(AbcState)) state = (AbcState*)PyModule_GetState(module);
-    // The standard library registers dozens of classes: an equal number elsewhere would be no accident.
+    // The standard library registers dozens of classes, so an equal count confirms the layout.
     const unsigned long long count = PyLong_AsUnsignedLongLong(token);
     if (state && (count < 8 || state->invalidation_counter != count)) state = NULL;
   }
   PyErr_Clear();
   Py_XDECREF(token);
-  // The module's reference is kept: its state must not go.
+  // Keep the reference to the module, because it owns the state.
   return state ? (const StatorWord*)&state->invalidation_counter : NULL;
 }
 
@@ -213,7 +213,7 @@ bool stator_is_tracing(PyThreadState* tstate) {
 #if PY_VERSION_HEX < 0x030C0000
   return tstate->cframe->use_tracing != 0;
 #else
-  // The two highest tools stand for sys.settrace and sys.setprofile of whichever thread: that was asked above.
+  // The two highest tools are sys.settrace and sys.setprofile of any thread; those of this thread were checked above.
   const uint8_t tools = (1 << PY_MONITORING_SYS_PROFILE_ID) - 1;
   for (size_t event = 0; event < Py_ARRAY_LENGTH(tstate->interp->monitors.tools); ++event) {
     if (tstate->interp->monitors.tools[event] & tools) return true;

@@ -15,20 +15,20 @@ extern "C" {
 
 // ---- dictionaries
 
-/// Whether a dict's tag changes with every store, deletion and insertion. From 3.13 on stores to instance attributes
-/// go past the tag.
+/// Whether a dict's version tag changes with every store, deletion and insertion. From 3.13 on, stores to instance
+/// attributes do not change it.
 #define STATOR_HAS_DICT_TAGS (PY_VERSION_HEX < 0x030D0000)
 
-/// A word of an object's memory, whatever it is declared as.
+/// A machine word of an object's memory, readable whatever its declared type.
 #if defined(__GNUC__)
 typedef uint64_t __attribute__((may_alias)) StatorWord;
 #else
 typedef uint64_t StatorWord;
 #endif
 
-/// Where any dict (of a subclass too) keeps a number that is never the same after a store, deletion or insertion, nor
-/// in another dict, as long as the low byte counts: 3.12 keeps the watchers of the dict there. NULL without usable
-/// tags.
+/// Address of a dict's version tag (also for subclasses of dict). The tag changes with every store, deletion and
+/// insertion, and no two dicts have the same. In 3.12 the low byte holds the dict's watchers instead. NULL if this
+/// version has no usable tags.
 static inline const StatorWord* stator_dict_tag_place(const PyObject* dict) {
 #if STATOR_HAS_DICT_TAGS
 #if defined(__GNUC__)
@@ -45,8 +45,8 @@ static inline const StatorWord* stator_dict_tag_place(const PyObject* dict) {
 #endif
 }
 
-/// A number that changes when the exact dict `dict` does (not when a value is mutated in place). 0 never matches: this
-/// version has no usable tags.
+/// The version tag of the exact dict `dict`, which changes when the dict does (not when a value is mutated in place).
+/// 0, which never matches, if this version has no usable tags.
 static inline uint64_t stator_dict_tag(const PyObject* dict) {
 #if STATOR_HAS_DICT_TAGS
   const uint64_t tag = *stator_dict_tag_place(dict);
@@ -57,8 +57,8 @@ static inline uint64_t stator_dict_tag(const PyObject* dict) {
 #endif
 }
 
-/// True when all keys of the exact dict are exact str, as its key table knows: then lookups by str run no user code.
-/// False for a table that once held another key.
+/// True if the key table of the exact dict is marked as having only exact str keys: then lookups by str run no user
+/// code. False for a table that once held another key.
 bool stator_dict_has_str_keys(PyObject* dict);
 
 /// The value of an exact str key, NULL if absent (no error is set). Never calls a key's __eq__ or __hash__: in a table
@@ -76,33 +76,32 @@ static inline unsigned stator_type_version(const PyTypeObject* type) {
 #endif
 }
 
-/// Where that tag is kept: a change of the type makes it 0 there in all versions. The upper half is padding.
+/// Address of that tag. A change of the type sets it to 0 in all versions. The upper half of the word is padding.
 static inline const StatorWord* stator_type_version_place(const PyTypeObject* type) {
   return (const StatorWord*)&type->tp_version_tag;
 }
 
-/// As above, but a type without a tag gets one first; 0 when CPython has no tags left.
+/// As stator_type_version, but assigns a tag to a type without one. 0 if CPython has no tags left.
 unsigned stator_type_assign_version(PyTypeObject* type);
 
 typedef enum {
   kStatorDictNone,    // instances of this type have no __dict__
-  kStatorDictEmpty,   // there is a place for one, nothing is stored yet
+  kStatorDictEmpty,   // instances can have one, but nothing is stored yet
   kStatorDictInline,  // attributes are stored without a dict object
   kStatorDictObject,
 } StatorInstanceDict;
 
-/// How `object` keeps its attributes; changes nothing. `*dict` is set for kStatorDictObject, else NULL.
+/// How `object` stores its attributes. Does not change it. `*dict` is set for kStatorDictObject, otherwise NULL.
 StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict);
 
-/// The attribute `name` (exact str) as stored in the instance, in whatever form; NULL if absent. Makes no dict.
+/// The attribute `name` (exact str) stored in the instance, in any of these forms; NULL if absent. Creates no dict.
 PyObject* stator_instance_value(PyObject* object, PyObject* name);
 
-/// Walks the attributes stored inline (kStatorDictInline), in insertion order; start with *position 0. False at the
-/// end.
+/// Iterates over the attributes stored inline (kStatorDictInline), in insertion order; start with *position 0. False at
+/// the end.
 bool stator_inline_next(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value);
 
-/// Whether the instance has no attributes beside those of its class and its slots, nor a dict for them that was asked
-/// for.
+/// Whether the instance has neither instance attributes (other than slots) nor a dict object for them.
 bool stator_is_bare(PyObject* object);
 
 // ---- iterators
@@ -110,15 +109,15 @@ bool stator_is_bare(PyObject* object);
 typedef enum {
   kStatorIterOther,
   kStatorIterList,      // source: list, NULL when exhausted; index: next position
-  kStatorIterTuple,     // likewise
-  kStatorIterRange,     // start, step, index (items taken, 0 where CPython does not keep it), count (items left)
+  kStatorIterTuple,     // source: tuple, NULL when exhausted; index: next position
+  kStatorIterRange,     // start, step, index (items taken; 0 if CPython does not store it), count (items left)
   kStatorIterDictKeys,  // source: dict, NULL when exhausted; index: position as of PyDict_Next; count: items left
   kStatorIterDictValues,
   kStatorIterDictItems,
   kStatorIterListReversed,  // source: list, NULL when exhausted; index: next position
   kStatorIterReversed,      // source: any sequence, NULL when exhausted; index: next position
-  kStatorIterEnumerate,     // source: the iterator it asks; index: the next number, -1 where that is no small one
-  kStatorIterZip,           // source: tuple of the iterators it asks; count: 1 if they must end together
+  kStatorIterEnumerate,     // source: the inner iterator; index: the next number, -1 if it does not fit
+  kStatorIterZip,           // source: tuple of the inner iterators; count: 1 if strict
 } StatorIterKind;
 
 typedef struct {
@@ -126,36 +125,36 @@ typedef struct {
   PyObject* source;
   Py_ssize_t index;
   Py_ssize_t count;
-  long start, step;  // of what is left of a range
+  long start, step;  // of the remaining range
 } StatorIter;
 
-/// Exact types only. Reads, never advances.
+/// Describes an iterator of one of these exact types without advancing it.
 StatorIter stator_iter(PyObject* iterator);
 
 typedef enum {
-  kStatorPeekItem,     // it would give `item`, and has `key` for it in a dict
-  kStatorPeekEnd,      // it would end before
-  kStatorPeekUnknown,  // that cannot be told without asking it
+  kStatorPeekItem,     // the iterator would give `item`; `key` is its key in a dict
+  kStatorPeekEnd,      // the iterator would end before
+  kStatorPeekUnknown,  // only advancing the iterator would tell
 } StatorPeek;
 
-/// What an iterator over a list, tuple, range or dict gives after `ahead` other items. `item` and `key` are new
-/// references; `key` is set for the items of a dict only. Any of them may be NULL where it is not wanted.
+/// The item that an iterator over a list, tuple, range or dict gives after `ahead` other items. `item` and `key` are
+/// new references; `key` is set for the items of a dict only. Either pointer may be NULL.
 StatorPeek stator_iter_peek(PyObject* iterator, Py_ssize_t ahead, PyObject** key, PyObject** item);
 
 // ---- abstract base classes
 
-/// Where `_abc` counts registrations with abstract base classes, or NULL where that place is not known. Never an error.
+/// Address of the counter of registrations with abstract base classes in `_abc`; NULL if unknown. Sets no error.
 const StatorWord* stator_abc_counter_place(void);
 
 // ---- threads
 
-/// True while a trace or profile function of this thread, or a monitoring tool (3.12 on), wants events.
+/// True while a trace or profile function is set in this thread, or a monitoring tool (3.12 on) is active.
 bool stator_is_tracing(PyThreadState* tstate);
 
-/// True if a tool asked for events of this code object alone (3.12 on).
+/// True if a monitoring tool has local events for this code object (3.12 on).
 bool stator_code_is_monitored(PyCodeObject* code);
 
-/// Code (borrowed) of the running frame, NULL if there is none.
+/// Code object (borrowed) of the running frame; NULL if there is none.
 PyCodeObject* stator_running_code(PyThreadState* tstate);
 
 #ifdef __cplusplus

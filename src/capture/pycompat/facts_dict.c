@@ -42,7 +42,7 @@ unsigned stator_type_assign_version(PyTypeObject* type) {
   return stator_type_version(type);
 }
 
-// The attributes that an object stores without a dict, or NULL.
+// The attribute values that an object stores without a dict, or NULL.
 static PyDictValues* inline_values(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return NULL;
@@ -52,7 +52,7 @@ static PyDictValues* inline_values(PyObject* object) {
   const PyDictOrValues either = *_PyObject_DictOrValuesPointer(object);
   return _PyDictOrValues_IsValues(either) ? _PyDictOrValues_GetValues(either) : NULL;
 #else
-  // With a dict object 3.13 goes on to use the same values, through the dict.
+  // If there is a dict object, 3.13 uses the same values through the dict.
   if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES) || _PyObject_GetManagedDict(object)) return NULL;
   PyDictValues* values = _PyObject_InlineValues(object);
   return values->valid ? values : NULL;
@@ -75,7 +75,7 @@ StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict) {
   if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
     *dict = managed_dict(object);
   } else {
-    // Not managed: the pointer is only computed.
+    // Not a managed dict: this only computes the address.
     PyObject** place = _PyObject_GetDictPtr(object);
     if (!place) return kStatorDictNone;
     *dict = *place;
@@ -85,7 +85,7 @@ StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict) {
 
 static PyDictKeysObject* shared_keys(PyObject* object) { return ((PyHeapTypeObject*)Py_TYPE(object))->ht_cached_keys; }
 
-// Which value was stored `position`-th, and how many there are.
+// The number of stored values, and (below) the index of the `position`-th one.
 static Py_ssize_t inline_count(PyDictValues* values) {
 #if PY_VERSION_HEX < 0x030D0000
   return ((uint8_t*)values)[-2];

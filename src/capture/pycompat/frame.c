@@ -62,8 +62,8 @@ static int check_state(PyCodeObject* code, const StatorFrameState* state) {
   return 0;
 }
 
-// Whoever looks at the frame between the steps (the collector, for a generator's) sees no more than `stacktop` values,
-// all of them sound.
+// The garbage collector may traverse a generator's frame between these stores: the first `stacktop` values are valid at
+// all times.
 static void store_state(StatorFrame* frame, const StatorFrameState* state) {
   const int count = frame->f_code->co_nlocalsplus, given = state->places ? state->place_count : count;
   for (int i = 0; state->slots && i < given; ++i) {
@@ -153,7 +153,7 @@ PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObjec
 
 #else
 
-// CPython does not export what clears and pops a frame, so one of its own instructions does it.
+// CPython does not export the function that clears and pops a frame, so a return instruction of the code does it.
 PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObject* result, StatorReturn site) {
   drop_stack(frame);
   if (site.offset >= 0) {
@@ -167,7 +167,7 @@ PyObject* stator_frame_return(PyThreadState* tstate, StatorFrame* frame, PyObjec
     Py_XDECREF(constant);
     return result;
   }
-  // A function without a return: unwound by an exception at its very start, where no handler can be.
+  // A function without a return instruction is unwound by an exception at its start, where it has no handler.
   PyErr_SetNone(PyExc_RuntimeError);
   frame->prev_instr = FIRST_UNIT(frame) + frame->f_code->_co_firsttraceable;
   PyObject* none = _PyEval_EvalFrameDefault(tstate, frame, 1);
@@ -191,7 +191,7 @@ void stator_frame_link(StatorFrameLink* link, PyThreadState* tstate, StatorFrame
 
 void stator_frame_unlink(StatorFrameLink* link) {
   link->tstate->cframe->current_frame = link->caller;
-  // The evaluator links it again, to itself if this were left.
+  // The evaluator links the frame again; without this, it would link it to itself.
   link->frame->previous = NULL;
 }
 

@@ -1,6 +1,6 @@
 #include "capture/pycompat/hidden.h"
 
-// ---- functools.lru_cache: the same in 3.11 and 3.12; checked against a cache that is filled for it
+// ---- functools.lru_cache. 3.11 and 3.12 have the same layout; is_layout_of verifies it on a sample cache.
 
 typedef struct Link {
   PyObject_HEAD struct Link *prev, *next;
@@ -20,7 +20,7 @@ typedef struct {
   PyObject* kwd_mark;
 } Cache;
 
-/// The key itself of one with weak references; a new reference, or NULL when something in it is gone.
+/// The key with its weak references resolved. New reference.
 static PyObject* strong_key(PyObject* key) {
   if (!PyTuple_CheckExact(key)) return Py_NewRef(key);
   const Py_ssize_t size = PyTuple_GET_SIZE(key);
@@ -30,13 +30,13 @@ static PyObject* strong_key(PyObject* key) {
   PyObject* strong = PyTuple_New(size);
   for (Py_ssize_t i = 0; strong && i < size; ++i) {
     PyObject* part = PyTuple_GET_ITEM(key, i);
-    // What is gone is None, which is no key of the same call.
+    // A dead reference gives None, so the key is not found.
     PyTuple_SET_ITEM(strong, i, PyWeakref_CheckRefExact(part) ? PyObject_CallNoArgs(part) : Py_NewRef(part));
   }
   return strong;
 }
 
-static PyObject* kept_under(Cache* self, PyObject* given) {
+static PyObject* stored_result(Cache* self, PyObject* given) {
   PyObject* key = strong_key(given);
   PyObject* found = key ? PyDict_GetItemWithError(self->cache, key) : NULL;
   Py_XDECREF(key);
@@ -44,7 +44,7 @@ static PyObject* kept_under(Cache* self, PyObject* given) {
   return found && self->maxsize >= 0 ? ((Link*)found)->result : found;
 }
 
-/// Fills a cache of that size with the text of the size, and looks whether it is found where it should be.
+/// Makes a cache with this limit, stores one result, and verifies that it is found through the assumed layout.
 static bool is_layout_of(PyObject* lru_cache, PyObject* limit, Py_ssize_t maxsize) {
   PyObject* text = PyObject_GetAttrString((PyObject*)Py_TYPE(limit), "__repr__");
   PyObject* decorate = text ? PyObject_CallFunctionObjArgs(lru_cache, limit, Py_True, NULL) : NULL;
@@ -56,7 +56,7 @@ static bool is_layout_of(PyObject* lru_cache, PyObject* limit, Py_ssize_t maxsiz
     is_known = self->typed == 1 && self->hits == 0 && self->misses == 1 && self->maxsize == maxsize &&
                self->func == text && PyDict_CheckExact(self->cache) && PyDict_GET_SIZE(self->cache) == 1;
     PyObject* key = is_known ? stator_cache_key(cached, &limit, 1, NULL) : NULL;
-    is_known = key && kept_under(self, key) == result;
+    is_known = key && stored_result(self, key) == result;
     Py_XDECREF(key);
   }
   Py_XDECREF(result);
@@ -73,7 +73,7 @@ bool stator_caches_are_known(void) {
   PyObject* functools = PyImport_ImportModule("functools");
   PyObject* lru_cache = functools ? PyObject_GetAttrString(functools, "lru_cache") : NULL;
   PyObject* four = PyLong_FromLong(4);
-  known = 1;  // what is asked on the way asks first
+  known = 1;  // the functions called by is_layout_of check this flag
   known = lru_cache && four && is_layout_of(lru_cache, four, 4) && is_layout_of(lru_cache, Py_None, -1);
   Py_XDECREF(four);
   Py_XDECREF(lru_cache);
@@ -83,7 +83,7 @@ bool stator_caches_are_known(void) {
 }
 
 PyObject* stator_cached(PyObject* function, PyObject* key) {
-  return stator_caches_are_known() ? kept_under((Cache*)function, key) : NULL;
+  return stator_caches_are_known() ? stored_result((Cache*)function, key) : NULL;
 }
 
 PyObject* stator_weak_key(PyObject* key, bool (*is_literal)(PyObject*)) {
@@ -128,33 +128,34 @@ PyObject* stator_cache_key(PyObject* function, PyObject* const* args, Py_ssize_t
   return key;
 }
 
-/// Puts the cached function back in its place, before anything else can call it.
-static PyObject* answer(PyObject* parts, PyObject* args, PyObject* keywords) {
+/// Called by the cache in place of the function. Restores the function first, so that nothing else calls this.
+static PyObject* give_result(PyObject* parts, PyObject* args, PyObject* keywords) {
   (void)args, (void)keywords;
   Cache* self = (Cache*)PyTuple_GET_ITEM(parts, 0);
-  PyObject* stand_in = self->func;
+  PyObject* replacement = self->func;
   self->func = Py_NewRef(PyTuple_GET_ITEM(parts, 1));
-  Py_DECREF(stand_in);
+  Py_DECREF(replacement);
   return Py_NewRef(PyTuple_GET_ITEM(parts, 2));
 }
 
-static PyMethodDef answer_def = {"answer", (PyCFunction)(void (*)(void))answer, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef give_result_def = {"give_result", (PyCFunction)(void (*)(void))give_result,
+                                      METH_VARARGS | METH_KEYWORDS, NULL};
 
 PyObject* stator_fill_cache(PyObject* function, PyObject* result, PyObject* args, PyObject* keywords) {
   Cache* self = (Cache*)function;
   PyObject* func = self->func;
   PyObject* parts = PyTuple_Pack(3, function, func, result);
-  PyObject* stand_in = parts ? PyCFunction_New(&answer_def, parts) : NULL;
+  PyObject* replacement = parts ? PyCFunction_New(&give_result_def, parts) : NULL;
   Py_XDECREF(parts);
-  if (!stand_in) return NULL;
-  self->func = Py_NewRef(stand_in);
-  Py_DECREF(func);  // `parts` has it
+  if (!replacement) return NULL;
+  self->func = Py_NewRef(replacement);
+  Py_DECREF(func);  // `parts` holds a reference
   PyObject* given = PyObject_Call(function, args, PyDict_GET_SIZE(keywords) ? keywords : NULL);
-  if (self->func == stand_in) {
-    self->func = Py_NewRef(PyTuple_GET_ITEM(PyCFunction_GET_SELF(stand_in), 1));
-    Py_DECREF(stand_in);
+  if (self->func == replacement) {
+    self->func = Py_NewRef(PyTuple_GET_ITEM(PyCFunction_GET_SELF(replacement), 1));
+    Py_DECREF(replacement);
   }
-  Py_DECREF(stand_in);
+  Py_DECREF(replacement);
   return given;
 }
 
@@ -171,11 +172,11 @@ PyObject* stator_thread_dict(PyObject* local) {
     PyErr_Clear();
     if (!made) return NULL;
   }
-  // Whatever a subclass says, C code answers.
+  // Call the C implementation, not an override of a subclass.
   PyTypeObject* base = Py_TYPE(local);
   while (base->tp_base != &PyBaseObject_Type) base = base->tp_base;
   PyObject* dict = base->tp_getattro(local, name);
   PyErr_Clear();
-  Py_XDECREF(dict);  // the thread keeps it
+  Py_XDECREF(dict);  // the thread state holds a reference
   return dict && PyDict_CheckExact(dict) ? dict : NULL;
 }

@@ -2,20 +2,20 @@
 
 #include <pthread.h>
 
-// All under the GIL.
+// All variables are protected by the GIL.
 static StatorFrameHook the_hook;
-static _PyFrameEvalFunction below;  // what the hook was put on top of
-static int users;
-static int crowded;  // threads whose C stack must not grow: while there are any, the hook is not put on top
+static _PyFrameEvalFunction below;  // the evaluator that was installed before the hook
+static int users;                   // acquires without a release
+static int deep_threads;            // threads with kMaxBypasses nested bypasses; while there are any, the hook is off
 
-enum { kMaxAsides = 200 };
+enum { kMaxBypasses = 200 };
 
 typedef struct {
   int depth;                // nested evaluations that came through the hook
-  int users;                // of `users`, those of this thread
-  int asides;               // nested evaluations for which the hook stands aside
-  int users_at_aside;       // `users` when the innermost of them began: those after want the hook
-  StatorFrame* delegating;  // the frame that was last given to `below`
+  int users;                // this thread's share of `users`
+  int bypasses;             // nested evaluations for which the hook is removed
+  int users_at_bypass;      // `users` when the innermost of them began; later users install the hook again
+  StatorFrame* delegating;  // the frame that was last passed to `below`
 } ThreadHook;
 static _Thread_local ThreadHook thread_hook;
 
@@ -25,14 +25,14 @@ static PyObject* enter_hook(PyThreadState* tstate, StatorFrame* frame, int throw
 static _PyFrameEvalFunction current(void) { return _PyInterpreterState_GetEvalFrameFunc(interpreter()); }
 bool stator_hook_is_current(void) { return current() == enter_hook; }
 
-// A stranger who came on top of the hook stays there.
-static void put_back(void) {
-  if (current() == below && !crowded) _PyInterpreterState_SetEvalFrameFunc(interpreter(), enter_hook);
+// Installs the hook, unless another tool has installed its own on top.
+static void install(void) {
+  if (current() == below && !deep_threads) _PyInterpreterState_SetEvalFrameFunc(interpreter(), enter_hook);
 }
 
-// Only if nobody came on top meanwhile: taking out a stranger's hook is worse than staying in the chain, where the hook
-// without users passes everything on.
-static void take_off(void) {
+// Removes the hook, unless another tool has installed its own on top. Removing the other tool's hook would be worse
+// than staying in the chain: a hook without users only calls `below`.
+static void uninstall(void) {
   if (stator_hook_is_current()) _PyInterpreterState_SetEvalFrameFunc(interpreter(), below);
 }
 
@@ -45,34 +45,35 @@ PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwf
   return result;
 }
 
-static PyObject* eval_aside(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
+// Evaluates a frame, and the frames it calls, without the hook.
+static PyObject* eval_without_hook(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
   ThreadHook* thread = &thread_hook;
-  const int outer = thread->users_at_aside;
-  thread->users_at_aside = thread->users;
-  if (++thread->asides == kMaxAsides) ++crowded;
-  take_off();
+  const int outer = thread->users_at_bypass;
+  thread->users_at_bypass = thread->users;
+  if (++thread->bypasses == kMaxBypasses) ++deep_threads;
+  uninstall();
   PyObject* result = stator_eval_next(tstate, frame, throwflag);
-  if (thread->asides-- == kMaxAsides) --crowded;
-  thread->users_at_aside = outer;
-  if (thread->users > outer) put_back();
+  if (thread->bypasses-- == kMaxBypasses) --deep_threads;
+  thread->users_at_bypass = outer;
+  if (thread->users > outer) install();
   return result;
 }
 
 static PyObject* enter_hook(PyThreadState* tstate, StatorFrame* frame, int throwflag) {
   ThreadHook* thread = &thread_hook;
-  // A hook below that in turn calls the one it found installed, which was this one.
+  // `below` is a hook that itself calls the evaluator it found installed, which was this one.
   if (thread->delegating == frame) return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
-  if (thread->depth >= kStatorHookDepth) return eval_aside(tstate, frame, throwflag);
+  if (thread->depth >= kStatorHookDepth) return eval_without_hook(tstate, frame, throwflag);
   ++thread->depth;
   PyObject* result = users > 0 ? the_hook(tstate, frame, throwflag) : stator_eval_next(tstate, frame, throwflag);
   --thread->depth;
   return result;
 }
 
-// The other threads, and what they held, are not in the child.
+// The child process has only this thread.
 static void after_fork_in_child(void) {
   users = thread_hook.users;
-  crowded = thread_hook.asides >= kMaxAsides;
+  deep_threads = thread_hook.bypasses >= kMaxBypasses;
 }
 
 int stator_hook_acquire(StatorFrameHook hook) {
@@ -90,7 +91,7 @@ int stator_hook_acquire(StatorFrameHook hook) {
   if (users == 0 && !stator_hook_is_current()) below = current();
   ++users;
   ++thread_hook.users;
-  put_back();
+  install();
   return 0;
 }
 
@@ -98,7 +99,7 @@ void stator_hook_release(void) {
   const ThreadHook* thread = &thread_hook;
   --users;
   --thread_hook.users;
-  if (users == 0 || (thread->asides && thread->users <= thread->users_at_aside)) take_off();
+  if (users == 0 || (thread->bypasses && thread->users <= thread->users_at_bypass)) uninstall();
 }
 
 // ---- frames on request
@@ -107,12 +108,13 @@ typedef struct {
   PyObject* function;
   StatorFrameBody body;
   void* data;
-  _PyFrameEvalFunction evaluator;  // to be put back
-  int collector;                   // whether the collector is to be turned on again
+  _PyFrameEvalFunction evaluator;  // to be restored
+  int collector;                   // whether the garbage collector must be enabled again
 } FrameRequest;
 static _Thread_local FrameRequest* request;
 
-static void end_window(const FrameRequest* wanted) {
+// Restores the evaluator and the garbage collector.
+static void end_request(const FrameRequest* wanted) {
   _PyInterpreterState_SetEvalFrameFunc(interpreter(), wanted->evaluator);
   if (wanted->collector) PyGC_Enable();
 }
@@ -123,11 +125,11 @@ static PyObject* enter_requested(PyThreadState* tstate, StatorFrame* frame, int 
     return (wanted ? wanted->evaluator : _PyEval_EvalFrameDefault)(tstate, frame, throwflag);
   }
   request = NULL;
-  end_window(wanted);
+  end_request(wanted);
   return wanted->body(tstate, frame, wanted->data);
 }
 
-// Keyword-only parameters have to be named in a call; NULL without an error if there are none.
+// Names of the keyword-only parameters; NULL without an error if there are none.
 static PyObject* keyword_only_names(const PyCodeObject* code) {
   if (!code->co_kwonlyargcount) return NULL;
   return PyTuple_GetSlice(code->co_localsplusnames, code->co_argcount, code->co_argcount + code->co_kwonlyargcount);
@@ -152,17 +154,17 @@ PyObject* stator_call_with_frame(PyObject* function, StatorFrameBody body, void*
   PyObject* names = keyword_only_names(code);
   PyObject* result = NULL;
   if (names || !PyErr_Occurred()) {
-    // Nothing can come between here and enter_requested: binding runs no Python code once the collector rests.
+    // No Python code runs between here and enter_requested: binding runs none while the garbage collector is off.
     FrameRequest wanted = {function, body, data, _PyInterpreterState_GetEvalFrameFunc(interpreter()), PyGC_Disable()};
     FrameRequest* outer = request;
     request = &wanted;
     _PyInterpreterState_SetEvalFrameFunc(interpreter(), enter_requested);
     result = PyObject_Vectorcall(function, placeholders, code->co_argcount, names);
     if (request == &wanted) {
-      end_window(&wanted);
+      end_request(&wanted);
       if (result) {
         Py_CLEAR(result);
-        PyErr_SetString(PyExc_SystemError, "a frame was asked for and not delivered");
+        PyErr_SetString(PyExc_SystemError, "a requested frame was not made");
       }
     }
     request = outer;

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The PEP 523 hook, by which frames are seen before they are evaluated, and frames made by way of it. C linkage, GIL
-/// held throughout.
+/// The PEP 523 hook, which gets frames before they are evaluated, and a way to make frames with it. C linkage, GIL held
+/// throughout.
 
 #include "capture/pycompat/frame.h"
 
@@ -11,23 +11,24 @@ extern "C" {
 
 typedef PyObject* (*StatorFrameHook)(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 
-/// Every evaluation of a Python frame goes to `hook` from the first acquire to the last release, on all threads; one
-/// hook per process. -1 with an error in a subinterpreter. What is evaluated deeper than kStatorHookDepth nested frames
-/// goes past the hook until it returns or acquires again, since a hook turns Python calls into C recursion. A frame may
-/// also go past it because another tool came on top or another thread stands deep: that must never matter.
+/// From the first acquire to the last release, every evaluation of a Python frame calls `hook`, on all threads. There
+/// is one hook per process. -1 with an error in a subinterpreter. A hook turns Python calls into C recursion; therefore
+/// frames nested deeper than kStatorHookDepth bypass the hook, until they return or acquire it again. A frame may also
+/// bypass it because another tool installed its own hook on top, or because another thread is nested deeply. Callers
+/// must not rely on seeing every frame.
 int stator_hook_acquire(StatorFrameHook hook);
 void stator_hook_release(void);
-/// Whether evaluations of this moment reach the hook first.
+/// Whether the hook is the evaluator that is installed now.
 bool stator_hook_is_current(void);
 enum { kStatorHookDepth = 100 };
 
-/// Whatever evaluator was installed below the hook.
+/// Calls the evaluator that was installed before the hook.
 PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 
 typedef PyObject* (*StatorFrameBody)(PyThreadState* tstate, StatorFrame* frame, void* data);
-/// Makes a frame of the plain function `function` as a call would, and hands it to `body`, which fills it and ends it
-/// as a hook callback does. The slots hold placeholders before. No user code runs before `body`, and no other hook sees
-/// the frame. The frame's caller is the running frame, or the one that is linked.
+/// Makes a frame for the plain function `function` as a call does, and passes it to `body`, which fills it and ends it
+/// as a hook callback does. Its argument slots hold placeholders. No user code runs before `body`, and no other hook
+/// sees the frame. The frame's caller is the running frame, or the one that is linked.
 PyObject* stator_call_with_frame(PyObject* function, StatorFrameBody body, void* data);
 
 #ifdef __cplusplus
@@ -35,7 +36,7 @@ PyObject* stator_call_with_frame(PyObject* function, StatorFrameBody body, void*
 
 namespace stator::pycompat {
 
-/// Holds the hook for the length of a scope. `ok()` is false, with an error set, if it could not be had.
+/// Acquires the hook for the duration of a scope. `ok()` is false, with an error set, if that failed.
 class HookScope {
  public:
   explicit HookScope(StatorFrameHook hook) : ok_(stator_hook_acquire(hook) == 0) {}

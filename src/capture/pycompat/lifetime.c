@@ -4,70 +4,70 @@
 #include <internal/pycore_frame.h>
 
 typedef struct {
-  PyObject** waiting;  // borrowed: nothing runs while they are looked at
-  size_t count, room;
-  const StatorEnds* asks;
+  PyObject** pending;  // parts still to be traversed; borrowed, because nothing runs meanwhile
+  size_t count, capacity;
+  const StatorLifetimeQueries* queries;
   int out_of_memory;
-} Walk;
+} Traversal;
 
-static int is_awaited(PyObject* object, const StatorEnds* asks) {
+static int has_observable_callback(PyObject* object, const StatorLifetimeQueries* queries) {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return 0;
   const PyWeakReference* reference = *(PyWeakReference**)PyObject_GET_WEAKREFS_LISTPTR(object);
   for (; reference; reference = reference->wr_next)
-    if (reference->wr_callback && !asks->is_quiet(reference->wr_callback, asks->context)) return 1;
+    if (reference->wr_callback && !queries->is_unobservable(reference->wr_callback, queries->context)) return 1;
   return 0;
 }
 
-static int ends_itself_aloud(PyObject* object, const StatorEnds* asks) {
+static int has_observable_end(PyObject* object, const StatorLifetimeQueries* queries) {
   const PyTypeObject* type = Py_TYPE(object);
-  if (PyType_Check(object) || PyModule_Check(object)) return 0;  // they outlive what a program drops
+  if (PyType_Check(object) || PyModule_Check(object)) return 0;  // treated as immortal
   if (PyGen_CheckExact(object)) return ((PyGenObject*)object)->gi_frame_state < FRAME_COMPLETED;
   if (PyExceptionInstance_Check(object)) {
-    // The first frame is the one that handles it: that lives on.
+    // The first entry is the frame that handles the exception, which is still running.
     PyObject* trace = ((PyBaseExceptionObject*)object)->traceback;
     if (trace && ((PyTracebackObject*)trace)->tb_next) return 1;
   }
-  return type->tp_finalize != NULL || type->tp_del != NULL || is_awaited(object, asks);
+  return type->tp_finalize != NULL || type->tp_del != NULL || has_observable_callback(object, queries);
 }
 
 static int has_parts(PyObject* object) {
   return PyObject_IS_GC(object) && Py_TYPE(object)->tp_traverse && !PyType_Check(object) && !PyModule_Check(object);
 }
 
-static int wait(Walk* walk, PyObject* object) {
-  if (walk->count == walk->room) {
-    size_t room = walk->room ? 2 * walk->room : 64;
-    PyObject** grown = (PyObject**)PyMem_Realloc(walk->waiting, room * sizeof *grown);
+static int push(Traversal* state, PyObject* object) {
+  if (state->count == state->capacity) {
+    size_t capacity = state->capacity ? 2 * state->capacity : 64;
+    PyObject** grown = (PyObject**)PyMem_Realloc(state->pending, capacity * sizeof *grown);
     if (!grown) {
-      walk->out_of_memory = 1;
+      state->out_of_memory = 1;
       return 1;
     }
-    walk->waiting = grown;
-    walk->room = room;
+    state->pending = grown;
+    state->capacity = capacity;
   }
-  walk->waiting[walk->count++] = object;
+  state->pending[state->count++] = object;
   return 0;
 }
 
 static int visit_part(PyObject* part, void* arg) {
-  Walk* walk = (Walk*)arg;
-  if (Py_REFCNT(part) != 1 && !walk->asks->is_ours(part, walk->asks->context)) return 0;
-  if (ends_itself_aloud(part, walk->asks)) return 1;
-  return has_parts(part) ? wait(walk, part) : 0;
+  Traversal* state = (Traversal*)arg;
+  if (Py_REFCNT(part) != 1 && !state->queries->is_ours(part, state->queries->context)) return 0;
+  if (has_observable_end(part, state->queries)) return 1;
+  return has_parts(part) ? push(state, part) : 0;
 }
 
-static int parts_end_aloud(PyObject* object, const StatorEnds* asks) {
+static int parts_have_observable_end(PyObject* object, const StatorLifetimeQueries* queries) {
   if (!has_parts(object)) return 0;
-  Walk walk = {NULL, 0, 0, asks, 0};
-  int aloud = Py_TYPE(object)->tp_traverse(object, visit_part, &walk);
-  while (!aloud && walk.count > 0) {
-    PyObject* next = walk.waiting[--walk.count];
-    aloud = Py_TYPE(next)->tp_traverse(next, visit_part, &walk);
+  Traversal state = {NULL, 0, 0, queries, 0};
+  int observable = Py_TYPE(object)->tp_traverse(object, visit_part, &state);
+  while (!observable && state.count > 0) {
+    PyObject* next = state.pending[--state.count];
+    observable = Py_TYPE(next)->tp_traverse(next, visit_part, &state);
   }
-  PyMem_Free(walk.waiting);
-  return walk.out_of_memory ? -1 : aloud;
+  PyMem_Free(state.pending);
+  return state.out_of_memory ? -1 : observable;
 }
 
-int stator_ends_aloud(PyObject* object, const StatorEnds* asks) {
-  return ends_itself_aloud(object, asks) ? 1 : parts_end_aloud(object, asks);
+int stator_finalization_is_observable(PyObject* object, const StatorLifetimeQueries* queries) {
+  return has_observable_end(object, queries) ? 1 : parts_have_observable_end(object, queries);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-/// What happens when an object loses its last reference. C linkage; nothing here runs user code. GIL held.
+/// Whether dropping the last reference to an object is observable. C linkage; nothing here runs user code. GIL held.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -9,20 +9,20 @@
 extern "C" {
 #endif
 
-/// What only the asking side knows.
+/// Questions that only the caller can answer.
 typedef struct {
-  /// Whether a reference that it took itself is all that keeps a part from ending with the whole; asked of the parts
-  /// that have more than one. True at most once for an object.
+  /// Called for a part with more than one reference: whether all references but the container's are the caller's own,
+  /// so that the part dies with its container. True at most once for an object.
   int (*is_ours)(PyObject* object, void* context);
-  /// Whether the callback of a weak reference does nothing that the program can see.
-  int (*is_quiet)(PyObject* callback, void* context);
+  /// Whether the callback of a weak reference has no effect that the program can observe.
+  int (*is_unobservable)(PyObject* callback, void* context);
   void* context;
-} StatorEnds;
+} StatorLifetimeQueries;
 
-/// Whether code of the program may run when the last reference to the object goes: it, or what ends with it, has a
-/// finalizer, a weak reference whose callback is not quiet, is a generator that has not ended, or an exception that
-/// holds frames which have. -1 when memory runs out (no error is set).
-int stator_ends_aloud(PyObject* object, const StatorEnds* asks);
+/// Whether code of the program may run when the last reference to the object is dropped. This is so if the object, or a
+/// part that dies with it, has a finalizer or a weak reference with an observable callback, is a generator that has not
+/// finished, or is an exception whose traceback holds finished frames. -1 if out of memory (no error is set).
+int stator_finalization_is_observable(PyObject* object, const StatorLifetimeQueries* queries);
 
 #ifdef __cplusplus
 }

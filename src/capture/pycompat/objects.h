@@ -3,12 +3,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/// What CPython can do with objects of its own but promises to nobody. No user code runs but where said; references
-/// are borrowed; GIL held.
+/// Private CPython functions on built-in objects. They run no user code unless stated; references are borrowed; GIL
+/// held.
 namespace stator::pycompat {
 
-/// Goes over the elements of a set or frozenset in its own order, whatever a subclass makes of iteration. The set must
-/// not change meanwhile.
+/// Iterates over the elements of a set or frozenset in storage order, also for a subclass that overrides `__iter__`.
+/// The set must not change during the iteration.
 class SetCursor {
  public:
   explicit SetCursor(PyObject* set) : set_(set) {}
@@ -24,18 +24,18 @@ class SetCursor {
   Py_ssize_t position_ = 0;
 };
 
-/// `set.update` of the built-in class, which may run code of the elements; -1 with an error set.
+/// `set.update` of the built-in class; may run `__hash__` and `__eq__` of the elements. -1 with an error set.
 inline int set_update(PyObject* set, PyObject* iterable) { return _PySet_Update(set, iterable); }
 
-/// The value of a key whose hash is known; null without an error if there is none. Asks `__eq__` of unequal keys.
+/// The value of a key whose hash is known; null without an error if there is none. May call `__eq__` of keys.
 inline PyObject* dict_get_by_hash(PyObject* dict, PyObject* key, Py_hash_t hash) {
   return _PyDict_GetItem_KnownHash(dict, key, hash);
 }
 
-/// What a types.MappingProxyType shows.
+/// The mapping behind a types.MappingProxyType.
 inline PyObject* proxied_mapping(PyObject* proxy) {
   PyObject* mapping = nullptr;
-  // It is the one object that the collector finds in it.
+  // The mapping is the only object that the proxy's tp_traverse visits.
   visitproc take = [](PyObject* object, void* into) {
     *static_cast<PyObject**>(into) = object;
     return 1;
@@ -44,11 +44,11 @@ inline PyObject* proxied_mapping(PyObject* proxy) {
   return mapping;
 }
 
-/// A slot of an object, bound: `[].__len__`.
+/// The type of bound slot wrappers, such as `[].__len__`.
 inline PyTypeObject* method_wrapper_type() { return &_PyMethodWrapper_Type; }
 inline bool is_method_wrapper(PyObject* object) { return Py_TYPE(object) == method_wrapper_type(); }
 
-/// Whether a class pattern with one positional sub-pattern matches the subject itself, as those of int and str do.
+/// Whether a class pattern with one positional sub-pattern matches the subject itself, as for int and str.
 inline bool matches_self(const PyTypeObject* type) { return (type->tp_flags & _Py_TPFLAGS_MATCH_SELF) != 0; }
 
 }  // namespace stator::pycompat

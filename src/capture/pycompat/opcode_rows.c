@@ -8,7 +8,7 @@
 #error "CPython 3.11 or newer is needed"
 #endif
 
-// Pasting keeps the argument from being expanded to an opcode number.
+// Token pasting prevents the argument from being expanded to an opcode number.
 enum {
 #define STATOR_OP(name) kOp_##name,
 #include "capture/pycompat/opcodes.def"
@@ -191,8 +191,8 @@ const StatorOpcodeRow stator_opcode_rows[256] = {
 
 #endif
 
-// The same numbers in every version that has intrinsics. Where 3.11 had an opcode that pushed nothing, the intrinsic
-// pushes None: arg2 tells.
+// Intrinsics have the same numbers in every version. An intrinsic whose opcode in 3.11 pushed nothing pushes None; its
+// arg2 is then 1.
 const StatorOpcodeRow stator_intrinsic_1_rows[16] = {
     ROW(1, PRINT_EXPR, ConstArg2, 1), ROW(2, IMPORT_STAR, ConstArg2, 1), ROW(4, ASYNC_GEN_WRAP, Plain, 0),
     ROW(5, UNARY_POSITIVE, Plain, 0), ROW(6, LIST_TO_TUPLE, Plain, 0),

@@ -1,7 +1,7 @@
 #pragma once
 
-/// How each opcode of the running CPython becomes a neutral instruction. C, because CPython's opcode numbers are macros
-/// whose names are those of the neutral opcodes: only opcode_rows.c sees both.
+/// The table that maps each opcode of the running CPython to a neutral instruction. It is C, because CPython's opcode
+/// macros have the names of the neutral opcodes: only opcode_rows.c includes both.
 
 #include <stdint.h>
 
@@ -11,13 +11,13 @@ extern "C" {
 
 typedef enum {
   kRuleMissing = 0,  // no such opcode in this version
-  kRulePlain,        // arg as it stands
+  kRulePlain,        // arg unchanged
   kRuleCache,        // a cache unit: belongs to the instruction before it
   kRuleExtend,       // EXTENDED_ARG
   kRuleKwNames,      // prefix of CALL: arg is the index of the keyword names
-  kRulePrefix,       // prefix of CALL without a meaning of its own
+  kRulePrefix,       // prefix of CALL without meaning
   kRuleCall,         // arg2: keyword names, or -1
-  kRuleForward,      // jump; target is param units further than arg says
+  kRuleForward,      // jump; the target is `param` units after the one in arg
   kRuleBackward,     // jump
   kRuleCompare,      // arg >> param; with param 5, arg2: bit 4, "make it a bool"
   kRuleLowBit,       // arg >> 1, arg2: bit 0
@@ -39,10 +39,10 @@ typedef struct {
 
 /// Indexed by opcode number; an opcode without a row has kRuleMissing.
 extern const StatorOpcodeRow stator_opcode_rows[256];
-/// Intrinsics that have a neutral opcode of their own, by number; one with kRuleMissing stays CALL_INTRINSIC_n.
+/// Intrinsics that have a neutral opcode, by number; one with kRuleMissing remains CALL_INTRINSIC_n.
 extern const StatorOpcodeRow stator_intrinsic_1_rows[16];
 extern const StatorOpcodeRow stator_intrinsic_2_rows[16];
-/// 0 when this CPython is newer than the rows.
+/// 0 if this CPython is newer than the table.
 extern const int stator_opcode_rows_known;
 
 #ifdef __cplusplus

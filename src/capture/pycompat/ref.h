@@ -9,12 +9,12 @@
 
 namespace stator {
 
-/// An owned reference to a Python object, or null. The only place where reference counts are touched by hand.
+/// An owned reference to a Python object, or null. Other code uses this class instead of Py_INCREF and Py_DECREF.
 class Ref {
  public:
   Ref() = default;
   Ref(std::nullptr_t) {}
-  /// Takes over a new reference.
+  /// Takes ownership of a new reference.
   static Ref steal(PyObject* object) { return Ref(object); }
   /// Adds a reference to a borrowed one.
   static Ref borrow(PyObject* object) {
@@ -42,7 +42,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-/// An error that waits until this goes: nothing else should run while it is set.
+/// Saves the current Python error and restores it in the destructor, so that code in between runs without one.
 class LaterError {
  public:
   LaterError() = default;
@@ -50,7 +50,7 @@ class LaterError {
   ~LaterError() {
     if (type_) PyErr_Restore(type_, value_, trace_);
   }
-  /// Takes the error that is set, if there is one.
+  /// Saves the error that is set, if there is one and none is saved yet.
   void take() {
     if (!type_) PyErr_Fetch(&type_, &value_, &trace_);
   }
@@ -59,7 +59,7 @@ class LaterError {
   PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
-/// A row of references whose length is known when it is made; a short one needs no allocation.
+/// An array of references of fixed length; up to `Inline` elements need no allocation.
 template <size_t Inline>
 class RefRow {
  public:
