@@ -1,9 +1,9 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// Attributes of what is known by identity (Python modules, classes, C functions, enum members) and of super objects.
-/// Null when there is none.
+/// Attributes of objects guarded by identity (Python modules, classes, C functions, enum members) and of super objects.
+/// Null if there is no such attribute.
 namespace stator::capture {
 
 Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name);

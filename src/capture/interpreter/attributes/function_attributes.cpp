@@ -1,12 +1,14 @@
-// Attributes of functions: fields that the class describes, and the function's own __dict__.
+// Attributes of functions: fields that their class defines, and their `__dict__`.
 #include "capture/interpreter/attributes/function_attributes.h"
 
 #include "capture/interpreter/attributes/attributes.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 namespace {
 
-// Fields of a function that a program may write; the others hang on its code and globals.
+// Fields of a function that can be assigned; the others follow from its code and globals.
 constexpr const char* kFields[] = {"__name__", "__qualname__",    "__module__",
                                    "__doc__",  "__annotations__", "__type_params__"};
 
@@ -16,7 +18,7 @@ bool is_field(const std::string& name) {
   return false;
 }
 
-/// What MAKE_FUNCTION gives a new function, from its code and globals.
+/// The initial value of a field of a new function, which follows from its code and globals.
 Value* fresh_field(Interpreter& in, FunctionValue* function, const std::string& name) {
   PyCodeObject* code = function->code;
   if (name == "__name__") return in.constant(code->co_name);
@@ -34,7 +36,7 @@ Value* fresh_field(Interpreter& in, FunctionValue* function, const std::string& 
     static PyObject* const key = PyUnicode_InternFromString("__name__");
     PyObject* module = PyDict_GetItemWithError(function->globals, key);
     if (!module) return in.none();
-    return in.wrap(module, in.sources().child(function->globals_source, SourceKind::DictItem, 0, key, module));
+    return in.wrap(module, in.guards.sources().child(function->globals_source, SourceKind::DictItem, 0, key, module));
   }
   if (name == "__annotations__") {
     DictValue* annotations = in.dict();
@@ -47,10 +49,21 @@ Value* fresh_field(Interpreter& in, FunctionValue* function, const std::string& 
   return nullptr;
 }
 
+/// The value of an external function's `__dict__`, if the program knows the same dict by another name too: by itself,
+/// or as that of another function or instance. Null if not.
+DictValue* shared_dict(Interpreter& in, FunctionValue* function) {
+  PyObject* dict = nullptr;
+  if (stator_instance_dict(function->function.get(), &dict) != kStatorDictObject) return nullptr;
+  Value* other = in.objects.claim_dict(dict, function);
+  if (other && other->kind != Kind::Dict) other = in.wrap(dict, instance_dict_source(in, other->source, dict));
+  if (other) in.guards.add_same(instance_dict_source(in, function->source, dict), other->source, true);
+  return as<DictValue>(other);
+}
+
 }  // namespace
 
 Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
-  std::string text = text_of(name);
+  std::string text = name_text(name);
   if (auto written = function->fields.find(text); written != function->fields.end()) return written->second;
   PyObject* on_class = _PyType_Lookup(&PyFunction_Type, name);
   if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), function);
@@ -66,10 +79,12 @@ Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
   }
   if (function->own && !on_class)
     if (Value* found = in.dict_get(function->own, in.constant(name))) return found;
+  if (!on_class)
+    if (DictValue* shared = shared_dict(in, function)) return in.dict_get(shared, in.constant(name));
   Ref found = Ref::steal(PyObject_GetAttr(function->function.get(), name));
   if (!found) {
     PyErr_Clear();
-    in.guard(function->source, FactKind::NoAttribute, name);
+    in.guards.add(function->source, FactKind::NoAttribute, name);
     return nullptr;
   }
   if (text == "__dict__") {
@@ -79,21 +94,25 @@ Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
   }
   if (text == "__globals__") return in.wrap(function->globals, function->globals_source);
   return in.wrap(found.get(),
-                 in.sources().child(function->source, SourceKind::Attribute, kClassField, name, found.get()));
+                 in.guards.sources().child(function->source, SourceKind::Attribute, kClassField, name, found.get()));
 }
 
 void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name, Value* to) {
-  in.refuse_frozen(function);
-  std::string text = text_of(name);
+  in.effects.refuse_frozen(function);
+  std::string text = name_text(name);
   if (is_field(text)) {
     function->fields[text] = to;
   } else if (_PyType_Lookup(&PyFunction_Type, name)) {
     throw Break{BreakId::mutation, "attribute '" + text + "' of a function"};
+  } else if (DictValue* shared = function->function ? shared_dict(in, function) : nullptr) {
+    in.dict_set(shared, in.constant(name), to);
+    in.mutated(shared);
+    return;
   } else {
     if (!function->own) function->own = in.dict();
     in.dict_set(function->own, in.constant(name), to);
   }
-  if (function->function) in.effects.push_back({EffectKind::SetAttr, function, in.constant(name), to});
+  if (function->function) in.effects.add({EffectKind::SetAttr, function, in.constant(name), to});
 }
 
 }  // namespace stator::capture

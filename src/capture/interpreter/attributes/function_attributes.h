@@ -1,11 +1,11 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
 /// Attributes of functions.
 namespace stator::capture {
 
-/// Null when there is none.
+/// Null if there is no such attribute.
 Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name);
 void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name, Value* to);
 

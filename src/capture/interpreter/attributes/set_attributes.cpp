@@ -1,17 +1,16 @@
-// Attribute writes and deletions, by CPython's own rules.
+// Attribute writes and deletions, by CPython's rules.
 #include "capture/interpreter/attributes/set_attributes.h"
 
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/attributes/function_attributes.h"
 #include "capture/interpreter/attributes/thread_locals.h"
-#include "capture/interpreter/classes/classes.h"
-#include "capture/interpreter/classes/stand_ins.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/names.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/classes.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/names.h"
+#include "capture/interpreter/protocol/weak_references.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
-#include "capture/interpreter/weak_references.h"
 #include "capture/pycompat/facts.h"
 
 #include <structmember.h>
@@ -19,27 +18,28 @@
 namespace stator::capture {
 namespace {
 
-/// `__set__` or `__delete__` of a descriptor class written in Python; false if it has none.
+/// Calls `__set__` or `__delete__` of a descriptor class written in Python; false if it has none.
 bool call_descriptor(Interpreter& in, PyObject* descriptor, const char* method, std::vector<Value*> rest) {
   PyTypeObject* type = Py_TYPE(descriptor);
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
   PyObject* found = _PyType_Lookup(type, name.get());
   if (!found || !PyFunction_Check(found)) return false;
-  in.guard_class(type);
-  Value* self = in.wrap(descriptor, in.sources().pinned(descriptor, type->tp_name));
+  in.guards.add_class(type);
+  Value* self = in.wrap(descriptor, in.guards.sources().pinned(descriptor, type->tp_name));
   in.call(in.bind_descriptor(found, type, self, name.get()), arguments(std::move(rest)));
   return true;
 }
 
-/// A property's setter or deleter, called on the object; false if it has none.
+/// Calls a property's setter or deleter on the object; false if it has none.
 bool call_property(Interpreter& in, PyObject* property, const char* part, std::vector<Value*> args) {
   Ref function = Ref::steal(PyObject_GetAttrString(property, part));
   if (!function || function.get() == Py_None) return false;
-  in.call(in.wrap(function.get(), in.sources().pinned(function.get(), part)), arguments(std::move(args)));
+  in.call(in.wrap(function.get(), in.guards.sources().pinned(function.get(), part)), arguments(std::move(args)));
   return true;
 }
 
-/// A property without the function that it is asked for. It tells so itself, in words that name it and the class.
+/// Raises the error of a property that has no such function. The real property makes the message, which names it and
+/// the class.
 [[noreturn]] void refused_property(Interpreter& in, ObjectValue* object, PyObject* property, PyObject* value) {
   static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
   Ref instance = object->object;
@@ -53,14 +53,14 @@ bool call_property(Interpreter& in, PyObject* property, const char* part, std::v
   raise_current(in);
 }
 
-/// Whether instances have a place for an attribute that their class does not describe.
+/// Whether the instance has a `__dict__`.
 bool has_dict(ObjectValue* object) {
   if (object->object && object->own) return true;
   if (object->object) return _PyObject_GetDictPtr(object->object.get()) || object->type->tp_dictoffset;
   return object->type->tp_dictoffset != 0 || (object->type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
-/// What the instance itself has under this name; null if nothing.
+/// The attribute that the real instance holds now; null if it holds none.
 Ref held_now(PyObject* object, PyObject* name) {
   PyObject* on_class = _PyType_Lookup(Py_TYPE(object), name);
   if (on_class && Py_TYPE(on_class) == &PyMemberDescr_Type) {
@@ -75,7 +75,7 @@ Ref held_now(PyObject* object, PyObject* name) {
   return {};
 }
 
-/// Whether the class keeps a place for this name beside the instance's dict.
+/// Whether the class has a slot (`__slots__`) of this name.
 bool is_slot(const ObjectValue* object, PyObject* name) {
   PyObject* on_class = _PyType_Lookup(object->type, name);
   return on_class && Py_TYPE(on_class) == &PyMemberDescr_Type;
@@ -83,7 +83,8 @@ bool is_slot(const ObjectValue* object, PyObject* name) {
 
 void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   if (!object->object && !object->own) object->own = in.dict();
-  // An instance that is made keeps both together: nobody sees its dict where its class has slots.
+  // An instance that the program made keeps slots and dict in one: reading its `__dict__` breaks if its class has
+  // slots.
   if (object->own && !(object->object && is_slot(object, name))) {
     in.dict_set(object->own, in.constant(name), to);
     in.mutated(object->own);
@@ -92,13 +93,13 @@ void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   if (Value** written = object->find(name)) {
     *written = to;
   } else {
-    in.let_go(held_now(object->object.get(), name).get());
+    in.lifetimes.drop(held_now(object->object.get(), name).get());
     object->attributes.push_back({Ref::borrow(name), to});
   }
-  in.effects.push_back({EffectKind::SetAttr, object, in.constant(name), to});
+  in.effects.add({EffectKind::SetAttr, object, in.constant(name), to});
 }
 
-/// Whether storing the submodule that stands there already changes nothing at all.
+/// Whether the submodule is stored under this name already, and storing it again has no effect.
 bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, Value* known, DictValue* holder) {
   static PyObject* const modules = PyUnicode_InternFromString("_modules");
   static PyObject* const transient = PyUnicode_InternFromString("_non_persistent_buffers_set");
@@ -106,26 +107,26 @@ bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, 
   if (known != to || holder != own_attr(in, module, modules) || own_attr(in, module, name)) return false;
   Value* buffers = own_attr(in, module, transient);
   if (!buffers || in.contains(buffers, in.constant(name))) return false;
-  return *in.length_of(in.wrap(hooks, in.sources().pinned(hooks, "_global_module_registration_hooks"))) == 0;
+  return *in.length_of(in.wrap(hooks, in.guards.sources().pinned(hooks, "_global_module_registration_hooks"))) == 0;
 }
 
-/// An attribute of an OrderedDict; false where its class has another say.
+/// Sets an attribute of an OrderedDict; false if its class decides otherwise.
 bool set_dict_attr(Interpreter& in, DictValue* dict, PyObject* name, Value* to) {
   if (dict->type != ordered_dict_type() || _PyType_Lookup(dict->type, name)) return false;
-  in.refuse_frozen(dict);
+  in.effects.refuse_frozen(dict);
   ConstantValue* key = in.constant(name);
   if (!dict->own) dict->own = in.dict();
-  if (dict->outside && !in.dict_get(dict->own, key)) in.let_go(held_now(dict->outside.get(), name).get());
+  if (dict->external && !in.dict_get(dict->own, key)) in.lifetimes.drop(held_now(dict->external.get(), name).get());
   in.dict_set(dict->own, key, to);
-  ++in.mutations;
-  if (dict->outside) in.effects.push_back({EffectKind::SetAttr, dict, key, to});
+  in.effects.note_change();
+  if (dict->external) in.effects.add({EffectKind::SetAttr, dict, key, to});
   return true;
 }
 
 enum class Stored : uint8_t { Member, Plain, No };
 
-/// What nn.Module.__setattr__ does on an outside module in most cases: a buffer is stored, or a submodule that stands
-/// there already; what is no member is a plain attribute. The rest is left to its code.
+/// What nn.Module.__setattr__ does on an external module in the usual cases: stores a buffer, or a submodule that is
+/// there already. `Plain`: it is an ordinary attribute. `No`: the method itself must be interpreted.
 Stored store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value* to) {
   auto* tensor = as<TensorValue>(to);
   bool is_module = to->kind == Kind::Object && PyType_IsSubtype(in.type_of(to), module_class());
@@ -138,16 +139,16 @@ Stored store_member(Interpreter& in, ObjectValue* module, PyObject* name, Value*
   static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
   bool is_buffer = holder == own_attr(in, module, buffers);
   if (!is_buffer || !(tensor || in.is_same(to, in.none()))) return Stored::No;
-  // Hooks on registration would see it.
+  // Registration hooks would be called.
   static PyObject* const hooks = known_object("torch.nn.modules.module._global_buffer_registration_hooks");
-  Value* registered = in.wrap(hooks, in.sources().pinned(hooks, "_global_buffer_registration_hooks"));
+  Value* registered = in.wrap(hooks, in.guards.sources().pinned(hooks, "_global_buffer_registration_hooks"));
   if (*in.length_of(registered) > 0) return Stored::No;
   in.dict_set(holder, in.constant(name), to);
   in.mutated(holder);
   return Stored::Member;
 }
 
-/// Data of a class. Its methods, special ones above all, are found in too many ways to be changed half-way.
+/// Sets a data attribute of a class. Writing a method is a break: too many caches and slots depend on methods.
 void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* to) {
   if (Prototype* prototype = in.prototypes.find(reinterpret_cast<PyObject*>(type))) {
     static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
@@ -157,38 +158,39 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
     in.call(writer, arguments({in.constant(name), to}));
     return;
   }
-  in.guard_class(type);
+  in.guards.add_class(type);
   PyObject* present = _PyType_Lookup(type, name);
   bool plain = Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
                !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !_PyType_Lookup(Py_TYPE(type), name);
   auto is_descriptor = [](PyTypeObject* of) { return of->tp_descr_get || of->tp_descr_set; };
   bool data = to->kind != Kind::Object && !is_descriptor(in.type_of(to)) &&
-              !(present && is_descriptor(Py_TYPE(present))) && text_of(name).rfind("__", 0) != 0;
-  if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a class"};
-  if (in.has_seen(type->tp_dict)) throw Break{BreakId::mutation, "a class that was looked through is written to"};
+              !(present && is_descriptor(Py_TYPE(present))) && name_text(name).rfind("__", 0) != 0;
+  if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a class"};
+  if (in.objects.contains(type->tp_dict))
+    throw Break{BreakId::mutation, "a class that was looked through is written to"};
   ConstantValue* key = in.constant(name);
-  auto& written = in.classes_written[type];
+  auto& written = in.effects.classes_written[type];
   written.insert(written.begin(), {key->object.get(), to});
-  in.effects.push_back({EffectKind::SetAttr, in.constant(reinterpret_cast<PyObject*>(type)), key, to});
+  in.effects.add({EffectKind::SetAttr, in.constant(reinterpret_cast<PyObject*>(type)), key, to});
 }
 
 }  // namespace
 
 void refuse_written_class(Interpreter& in, PyObject* names) {
-  for (auto& [written, unused] : in.classes_written)
+  for (auto& [written, unused] : in.effects.classes_written)
     if (written->tp_dict == names) throw Break{BreakId::mutation, "a class that was written to is looked through"};
 }
 
 Value* written_on_class(Interpreter& in, PyTypeObject* type, PyObject* name) {
-  auto found = in.classes_written.find(type);
-  if (found != in.classes_written.end())
+  auto found = in.effects.classes_written.find(type);
+  if (found != in.effects.classes_written.end())
     for (auto& [key, value] : found->second)
       if (PyUnicode_Compare(key, name) == 0) return value;
   return nullptr;
 }
 
 Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
-  if (in.classes_written.empty()) return nullptr;
+  if (in.effects.classes_written.empty()) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (Value* written = written_on_class(in, base, name)) return written;
@@ -211,8 +213,8 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   if (auto* dict = as<DictValue>(value); dict && set_dict_attr(*this, dict, name, to)) return;
   auto* object = as<ObjectValue>(value);
   if (!object)
-    throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of a " + std::string(type_of(value)->tp_name)};
-  guard_class(object->type);
+    throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a " + std::string(type_of(value)->tp_name)};
+  guards.add_class(object->type);
   PyObject* writer = _PyType_Lookup(object->type, setattr);
   Stored stored = object->type->tp_setattro == PyObject_GenericSetAttr ? Stored::Plain : Stored::No;
   if (writer == module_setattr && object->object) stored = store_member(*this, object, name, to);
@@ -228,13 +230,13 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
 }
 
 void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
-  in.refuse_frozen(object);
+  in.effects.refuse_frozen(object);
   PyObject* on_class = _PyType_Lookup(object->type, name);
   if (!on_class || !is_data_descriptor(on_class)) {
     if (!has_dict(object)) {
       if (!on_class && !written_class_attr(in, object->type, name)) raise_no_attribute(in, object, name);
       in.raise(PyExc_AttributeError,
-               "'" + std::string(object->type->tp_name) + "' object attribute '" + text_of(name) + "' is read-only");
+               "'" + std::string(object->type->tp_name) + "' object attribute '" + name_text(name) + "' is read-only");
     }
     return store(in, object, name, to);
   }
@@ -243,13 +245,13 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
     if (!call_property(in, on_class, "fset", {object, to})) refused_property(in, object, on_class, Py_None);
   } else if (is_exception_class(object->type) && (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type)) {
     if (!set_exception_field(in, object, name, to))
-      throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' of an exception"};
+      throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of an exception"};
   } else if (kind == &PyMemberDescr_Type) {
     if (reinterpret_cast<PyMemberDescrObject*>(on_class)->d_member->flags & READONLY)
       in.raise(PyExc_AttributeError, "readonly attribute");
     store(in, object, name, to);
   } else if (!call_descriptor(in, on_class, "__set__", {object, to})) {
-    throw Break{BreakId::mutation, "attribute '" + text_of(name) + "' through a descriptor"};
+    throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' through a descriptor"};
   }
 }
 
@@ -263,8 +265,8 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
   if (prototype && PyType_Check(known->object.get()) &&
       Py_TYPE(known->object.get())->tp_setattro == PyType_Type.tp_setattro)
     return set_prototype_attr(*this, *prototype, name, nullptr);
-  if (!object) throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "'"};
-  guard_class(object->type);
+  if (!object) throw Break{BreakId::mutation, "del of attribute '" + name_text(name) + "'"};
+  guards.add_class(object->type);
   PyObject* deleter = _PyType_Lookup(object->type, delattr);
   if (object->type->tp_setattro == PyObject_GenericSetAttr) return plain_del_attr(*this, object, name);
   if (wraps(deleter, PyObject_GenericSetAttr) || opens_thread_dict(*this, object, deleter))
@@ -275,13 +277,13 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
 }
 
 void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
-  in.refuse_frozen(object);
+  in.effects.refuse_frozen(object);
   PyObject* on_class = _PyType_Lookup(object->type, name);
   if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class) != &PyMemberDescr_Type) {
     if (Py_TYPE(on_class) == &PyProperty_Type) {
       if (!call_property(in, on_class, "fdel", {object})) refused_property(in, object, on_class, nullptr);
     } else if (!call_descriptor(in, on_class, "__delete__", {object})) {
-      throw Break{BreakId::mutation, "del of attribute '" + text_of(name) + "' through a descriptor"};
+      throw Break{BreakId::mutation, "del of attribute '" + name_text(name) + "' through a descriptor"};
     }
     return;
   }
@@ -292,16 +294,16 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     in.mutated(object->own);
     return;
   }
-  // Only what the instance itself has can go.
-  if (is_slot && !generic_attr(in, object, name)) in.raise(PyExc_AttributeError, text_of(name));
+  // Only what the instance itself holds can be deleted.
+  if (is_slot && !generic_attr(in, object, name)) in.raise(PyExc_AttributeError, name_text(name));
   if (!is_slot && !own_attr(in, object, name)) raise_no_attribute(in, object, name);
   if (Value** written = object->find(name)) {
     *written = nullptr;
   } else {
-    in.let_go(held_now(object->object.get(), name).get());
+    in.lifetimes.drop(held_now(object->object.get(), name).get());
     object->attributes.push_back({Ref::borrow(name), nullptr});
   }
-  in.effects.push_back({EffectKind::DelAttr, object, in.constant(name), nullptr});
+  in.effects.add({EffectKind::DelAttr, object, in.constant(name), nullptr});
 }
 
 }  // namespace stator::capture

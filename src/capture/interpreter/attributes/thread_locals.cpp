@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "capture/interpreter/attributes/attributes.h"
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/hidden.h"
 
 namespace stator::capture {
@@ -17,7 +17,7 @@ bool opens_thread_dict(Interpreter& in, ObjectValue* object, PyObject* method) {
   PyObject* dict = object->object ? stator_thread_dict(object->object.get()) : nullptr;
   if (!dict)
     throw Break{BreakId::unknown_attribute, std::string("the first look of a thread at a ") + object->type->tp_name};
-  Source* source = in.sources().child(object->source, SourceKind::ThreadDict, 0, nullptr, dict);
+  Source* source = in.guards.sources().child(object->source, SourceKind::ThreadDict, 0, nullptr, dict);
   adopt_dict(in, object, as<DictValue>(in.wrap(dict, source)));
   return true;
 }

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// Instances of `threading.local`: each thread has attributes of its own, in a dict that a guard finds again.
+/// Instances of `threading.local`: each thread has its own attributes, in a dict that a guard finds again.
 namespace stator::capture {
 
-/// If `method`, which the object's class has for reading, writing or deleting attributes, is that of threading.local:
-/// lets the dict of the thread that runs stand for the object's attributes, and gives true.
+/// `method` is the one by which the object's class reads, writes or deletes attributes. If it is that of
+/// threading.local: makes the dict of the current thread the holder of the object's attributes, and gives true.
 bool opens_thread_dict(Interpreter& in, ObjectValue* object, PyObject* method);
 
 }  // namespace stator::capture

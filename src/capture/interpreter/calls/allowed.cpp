@@ -1,7 +1,7 @@
 #include "capture/interpreter/calls/allowed.h"
 
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {
@@ -11,13 +11,13 @@ static bool is_allowed(const Marks& marks, const Frame* frame) {
 }
 
 bool is_within_allowed(const Interpreter& in) {
-  const Frame* f = in.frame;
+  const Frame* f = in.frames.current();
   while (f && !is_allowed(in.marks, f)) f = f->caller;
   return f;
 }
 
 PyCodeObject* allowed_code(const Interpreter& in) {
-  const Frame* f = in.frame;
+  const Frame* f = in.frames.current();
   while (f->caller && !is_allowed(in.marks, f)) f = f->caller;
   return f->caller ? f->function->code : nullptr;
 }
@@ -28,7 +28,7 @@ static Ref call_object(Interpreter& in, FunctionValue* function, const CallArgs&
     PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), in.to_torch(args.positional[i]).release());
   Ref keywords = Ref::steal(PyDict_New());
   for (auto& [name, value] : args.keywords) PyDict_SetItem(keywords.get(), name.get(), in.to_torch(value).get());
-  // Imported where it is needed: few programs do.
+  // Imported here, since few programs need it.
   Ref module = Ref::steal(PyImport_ImportModule("stator.allowed"));
   Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "AllowedCall")) : Ref();
   if (!maker) return {};
@@ -44,23 +44,23 @@ static std::vector<PyObject*> items_of(PyObject* tuple) {
 
 Value* call_as_node(Interpreter& in, FunctionValue* function, const CallArgs& args) {
   const std::string what = name_of(function->function.get());
-  in.node_failed = true;
-  if (in.in_transform) throw Break{BreakId::unknown_call, what + " inside of a transform"};
+  in.end.node_failed = true;
+  if (in.frames.in_transform()) throw Break{BreakId::unknown_call, what + " inside of a transform"};
   if (has_active_mode(in) || is_overridden(in, args))
     throw Break{BreakId::unknown_call, what + ", and what it calls may be overridden"};
-  // It may look at what the program has changed, which a plan writes back when it ends.
+  // The function may read what the program has changed; a plan writes that back only when it ends.
   if (!in.effects.empty()) throw Break{BreakId::mutation, what + " after a change of something outside"};
-  in.guard(function->source, FactKind::Identity, function->function.get());
+  in.guards.add(function->source, FactKind::Identity, function->function.get());
   Ref call = call_object(in, function, args);
   if (!call) raise_current(in);
-  in.locate();
-  Ref traced = in.torch.run_on_fakes([&] { return PyObject_CallMethod(call.get(), "trace", nullptr); });
-  if (!traced) in.torch_failed(what.c_str());
+  in.torch.locate();
+  Ref traced = in.torch.tracer.run_on_fakes([&] { return PyObject_CallMethod(call.get(), "trace", nullptr); });
+  if (!traced) in.torch.fail(what.c_str());
   PyObject *result, *given, *made;
   if (!PyArg_ParseTuple(traced.get(), "OO!O!", &result, &PyTuple_Type, &given, &PyTuple_Type, &made)) raise_current(in);
-  if (!in.torch.add_call(call.get(), items_of(given), made, CallNode::Lasting)) in.torch_failed(what.c_str());
+  if (!in.torch.tracer.add_call(call.get(), items_of(given), made, CallNode::Lasting)) in.torch.fail(what.c_str());
   Value* value = in.wrap_result(result);
-  in.node_failed = false;
+  in.end.node_failed = false;
   return value;
 }
 

@@ -1,18 +1,18 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// Functions that a user said to only call operators (torch's `allow_in_graph`). They are captured like others, and
-/// become one node, which calls them, where something in them is not understood.
+/// Functions that a user allowed in graphs (torch's `allow_in_graph`): they only call operators. They are captured like
+/// others; one that can't be captured becomes one node, which calls it.
 namespace stator::capture {
 
-/// Whether code of such a function runs, or of what it called.
+/// Whether such a function is running: the current frame, or one of its callers.
 bool is_within_allowed(const Interpreter& in);
-/// The code of the innermost such function that the capture has called and that has not returned; null: none.
+/// The code of the innermost such function that is running, other than the captured frame itself; null: none.
 PyCodeObject* allowed_code(const Interpreter& in);
 
-/// Calls it on fakes, as its author said it may be, and records the node. Breaks where it cannot be one: it asks for
-/// data, writes to its arguments or gives a view of them, or takes what no graph can hold.
+/// Calls it on fakes and records the node. Breaks if it can't be a node: it reads data, writes to its arguments,
+/// returns a view of them, or has arguments that no graph can hold.
 Value* call_as_node(Interpreter& in, FunctionValue* function, const CallArgs& args);
 
 }  // namespace stator::capture

@@ -1,8 +1,8 @@
 #include "capture/interpreter/calls/known_code.h"
 
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/names.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/names.h"
+#include "capture/interpreter/state/known_types.h"
 
 namespace stator::capture {
 namespace {
@@ -16,7 +16,7 @@ Value* free_variable(Interpreter& in, FunctionValue* function, const char* name)
   throw Break{BreakId::internal, std::string("a closure without ") + name};
 }
 
-/// A wrapper that only guards against recursion or tells another compiler to stay away.
+/// A wrapper that only prevents recursion or disables another compiler: calls what it wraps.
 template <const char* const& name>
 Value* call_wrapped(Interpreter& in, FunctionValue* function, CallArgs& args) {
   return in.call(free_variable(in, function, name), std::move(args));
@@ -24,19 +24,19 @@ Value* call_wrapped(Interpreter& in, FunctionValue* function, CallArgs& args) {
 const char* const kFn = "fn";
 const char* const kUserFunction = "user_function";
 
-/// functools.singledispatch: the registry decides; the cache in front of it only saves time.
+/// functools.singledispatch: reads the registry; the cache in front of it only saves time.
 Value* dispatch(Interpreter& in, FunctionValue* function, CallArgs& args) {
   Value* registry = free_variable(in, function, "registry");
   Value* cls = args.positional.at(0);
   if (DictValue* table = in.dict_part(registry))
     if (Value* found = in.dict_get(table, cls)) return found;
   static PyObject* const find = known_object("functools._find_impl");
-  return in.call(in.wrap(find, in.sources().pinned(find, "functools._find_impl")), arguments({cls, registry}));
+  return in.call(in.wrap(find, in.guards.sources().pinned(find, "functools._find_impl")), arguments({cls, registry}));
 }
 
 struct Row {
-  const char* function;                      // path of the function that makes it
-  std::initializer_list<const char*> inner;  // names of the code objects on the way in
+  const char* function;                      // path of the function that has the code
+  std::initializer_list<const char*> inner;  // names of the nested code objects that lead to it
   KnownCode code;
 };
 

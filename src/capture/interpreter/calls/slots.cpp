@@ -1,11 +1,12 @@
-// Slots of built-in classes that a program calls by name.
+// Special methods of built-in classes that a program calls by name.
 #include "capture/interpreter/calls/slots.h"
 
 #include <cstring>
 
 #include "capture/interpreter/containers/keys.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/equality.h"
+#include "capture/interpreter/protocol/models.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
@@ -42,9 +43,9 @@ Value* text(Interpreter& in, CallArgs& args) {
 template <int op>
 Value* compare(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];
-  // The language would ask it, too.
+  // The operator would also try the reflected method of an instance.
   if (b->kind == Kind::Object) return nullptr;
-  if (!are_strangers(in, op, a, b)) return in.compare(op, a, b);
+  if (!compare_by_identity(in, op, a, b)) return in.compare(op, a, b);
   bool same = (op == Py_EQ || op == Py_NE) && in.is_same(a, b);
   return same ? in.boolean(op == Py_EQ) : not_implemented(in);
 }
@@ -52,7 +53,7 @@ Value* compare(Interpreter& in, CallArgs& args) {
 bool is_set(Interpreter& in, Value* value) {
   return value->kind == Kind::Set || (value->kind == Kind::Constant && in.type_of(value) == &PyFrozenSet_Type);
 }
-/// Sets take only sets; views of dicts take whatever can be iterated, of which sets are known here.
+/// Methods of sets accept sets only. Those of dict views accept any iterable; only sets and views are handled here.
 template <int op, bool reflected = false>
 Value* combine(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];
@@ -107,7 +108,7 @@ bool is_built_in(const Value* value) {
   }
 }
 
-/// Functions and methods, of either language: to ask for their `__call__` is to call them.
+/// Whether it is a function or method, in Python or C: calling its `__call__` is calling it.
 bool is_plain_callable(const Value* value) {
   const PyObject* constant =
       value->kind == Kind::Constant ? static_cast<const ConstantValue*>(value)->object.get() : nullptr;
@@ -120,7 +121,7 @@ Value* call_slot(Interpreter& in, PyObject* callable, CallArgs& args) {
   if (Py_TYPE(callable) != &PyWrapperDescr_Type || args.positional.empty()) return nullptr;
   Value* self = args.positional[0];
   auto* wrapper = reinterpret_cast<PyWrapperDescrObject*>(callable);
-  // The language would ask the value's own class.
+  // The operator would use the method of the value's own class.
   if (_PyType_Lookup(in.type_of(self), PyDescr_NAME(wrapper)) != callable) return nullptr;
   if (std::strcmp(wrapper->d_base->name, "__call__") == 0 && is_plain_callable(self)) {
     args.positional.erase(args.positional.begin());

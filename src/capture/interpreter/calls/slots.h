@@ -1,11 +1,11 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
 namespace stator::capture {
 
-/// A slot of a built-in class called by name (`dict_keys.__contains__`): what the language does with the value. Null
-/// where it is none, or where the value's class is another.
+/// Calls a special method of a built-in class by name (`dict_keys.__contains__`): does what the operator does. Null if
+/// it is no such method, or the class of the value overrides it.
 Value* call_slot(Interpreter& in, PyObject* callable, CallArgs& args);
 
 }  // namespace stator::capture

@@ -4,14 +4,13 @@
 #include <unordered_set>
 
 #include "capture/guards/literals.h"
-#include "capture/interpreter/classes/classes.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/protocol/classes.h"
+#include "capture/interpreter/state/known_types.h"
 
 namespace stator::capture {
 namespace {
 
-/// The sets of an abstract class, which hold weak references.
+/// The registry and caches of an abstract class: sets of weak references.
 struct Dump {
   explicit Dump(PyTypeObject* abstract) {
     static PyObject* const get = known_object("_abc._get_dump");
@@ -32,7 +31,7 @@ struct Dump {
   Ref sets;
 };
 
-/// Whether the class, or one of those that it asks in turn, has a say of its own.
+/// Whether a subclass check of the class, or of one that it consults in turn, would call code of the program.
 bool asks_program(PyTypeObject* cls, std::unordered_set<PyTypeObject*>& seen) {
   static PyObject* const hook = PyUnicode_InternFromString("__subclasshook__");
   static PyObject* const check = PyUnicode_InternFromString("__subclasscheck__");
@@ -58,11 +57,11 @@ bool asks_program(PyTypeObject* cls, std::unordered_set<PyTypeObject*>& seen) {
 }  // namespace
 
 bool is_abstract_subclass(Interpreter& in, PyTypeObject* cls, PyTypeObject* abstract) {
-  // The sets find a class by its hash.
+  // The caches look a class up by its hash.
   if (Py_TYPE(cls)->tp_hash != PyType_Type.tp_hash || Py_TYPE(cls)->tp_richcompare != PyType_Type.tp_richcompare)
     throw Break{BreakId::unknown_call, "an abstract class is asked for a class with a hash of its own"};
-  in.guard(in.sources().pinned(reinterpret_cast<PyObject*>(abstract), abstract->tp_name), FactKind::AbcToken, nullptr,
-           abc_token());
+  in.guards.add(in.guards.sources().pinned(reinterpret_cast<PyObject*>(abstract), abstract->tp_name),
+                FactKind::AbcToken, nullptr, abc_token());
   if (std::optional<bool> known = Dump(abstract).known(cls)) return *known;
   std::unordered_set<PyTypeObject*> seen;
   if (asks_program(abstract, seen))

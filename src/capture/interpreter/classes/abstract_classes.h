@@ -1,12 +1,11 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
 namespace stator::capture {
 
-/// What an abstract base class says of another class: from its caches, its registry and the hooks of the library. The
-/// answer is guarded by the counter of registrations; that of `cls` is for the caller to guard. Breaks where code of
-/// the program would be asked, which is to run when the program does.
+/// issubclass for an abstract base class, from its caches, its registry and hooks of the library. Guards the counter of
+/// registrations; the caller guards `cls`. Breaks if the check would call code of the program.
 bool is_abstract_subclass(Interpreter& in, PyTypeObject* cls, PyTypeObject* abstract);
 
 }  // namespace stator::capture

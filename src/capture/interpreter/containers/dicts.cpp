@@ -1,33 +1,34 @@
 #include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/protocol/mappings.h"
 
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/merging.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/names.h"
-#include "capture/interpreter/weak_references.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/names.h"
+#include "capture/interpreter/state/reach.h"
 
 namespace stator::capture {
 namespace {
 
-/// Where the key's entry is, or nowhere.
+/// The index of the key's entry; empty if there is none.
 std::optional<size_t> find_entry(Interpreter& in, DictValue* dict, Value* key, Py_hash_t hash) {
   auto [first, last] = dict->index.equal_range(hash);
-  const uint64_t mutations = in.mutations;
+  const uint64_t changes = in.effects.changes();
   for (; first != last; ++first) {
     DictValue::Entry& entry = dict->entries[first->second];
     const bool same = entry.key && same_key(in, entry.key, key);
-    // The program's own `__eq__` may change the dict itself, and a lookup begins anew then.
-    if (in.mutations != mutations) throw Break{BreakId::mutation, "an __eq__ that changes containers"};
+    // If an `__eq__` of the program changes the dict, CPython starts the lookup again.
+    if (in.effects.changes() != changes) throw Break{BreakId::mutation, "an __eq__ that changes containers"};
     if (same) return first->second;
   }
-  // Keys that are told apart by identity are other objects on every call only if that is looked at.
+  // Guard that the key is none of the keys that compare by identity: a later call may pass one of them.
   if (key->source && is_identity_key(in, key))
     for (DictValue::Entry& entry : dict->entries)
       if (entry.key && entry.key->source && is_identity_key(in, entry.key)) in.is_same(entry.key, key);
   return std::nullopt;
 }
 
-/// The name, if it is one that a module's globals can be asked for.
+/// The key as the name of a global, if the dict is a module's globals and the key is a str; null otherwise.
 PyObject* global_name(Interpreter& in, DictValue* dict, Value* key) {
   PyObject* name = key->kind == Kind::Constant ? in.constant_of(key) : nullptr;
   return dict->is_globals && name && PyUnicode_CheckExact(name) ? name : nullptr;
@@ -36,36 +37,36 @@ PyObject* global_name(Interpreter& in, DictValue* dict, Value* key) {
 }  // namespace
 
 void Interpreter::realise(DictValue* dict) {
-  if (dict->is_globals && globals_written.count(dict->outside.get()))
+  if (dict->is_globals && effects.globals_written.count(dict->external.get()))
     throw Break{BreakId::mutation, "globals that the program wrote to are looked through"};
-  if (!dict->outside || dict->mutated) return;
-  if (!dict->entries.empty() || PyDict_GET_SIZE(dict->outside.get()) == 0) {
-    if (dict->entries.empty()) guard(dict->source, FactKind::Length, nullptr, 0);
+  if (!dict->external || dict->mutated) return;
+  if (!dict->entries.empty() || PyDict_GET_SIZE(dict->external.get()) == 0) {
+    if (dict->entries.empty()) guards.add(dict->source, FactKind::Length, nullptr, 0);
     return;
   }
-  PyObject* object = dict->outside.get();
-  // By iteration and not by table, since an OrderedDict keeps an order of its own.
+  PyObject* object = dict->external.get();
+  // Iterate and don't read the table: an OrderedDict keeps its own order.
   Ref iterator = Ref::steal(PyDict_Check(object) && PyODict_Check(object) ? PyODict_Type.tp_iter(object)
                                                                           : PyDict_Type.tp_iter(object));
   Ref keys = Ref::steal(PySequence_Tuple(iterator.get()));
-  // Written to as a plain dict, as by an instance that has it as its `__dict__`, one has items outside of that order.
+  // If it was written to as a plain dict (it may be some instance's `__dict__`), items are missing in its order.
   if (!keys || PyTuple_GET_SIZE(keys.get()) != PyDict_GET_SIZE(object)) {
     PyErr_Clear();
     throw Break{BreakId::unknown_object, "an OrderedDict with items that are not in its order"};
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
-    Value* known_key = outside_element(*this, key);
+    Value* known_key = external_element(*this, key);
     dict->index.emplace(key_hash(*this, known_key), dict->entries.size());
     dict->entries.push_back({known_key, nullptr});
   }
   dict->live = dict->entries.size();
-  guard(dict->source, FactKind::Keys, keys.get());
+  guards.add(dict->source, FactKind::Keys, keys.get());
 }
 
 void realise_all(Interpreter& in, DictValue* dict) {
   in.realise(dict);
-  if (dict->outside && !dict->mutated)
+  if (dict->external && !dict->mutated)
     for (size_t i = 0; i < dict->entries.size(); ++i)
       if (dict->entries[i].key) in.entry_value(dict, i);
 }
@@ -73,28 +74,28 @@ void realise_all(Interpreter& in, DictValue* dict) {
 Value* Interpreter::entry_value(DictValue* dict, size_t index) {
   DictValue::Entry& entry = dict->entries[index];
   if (!entry.value) {
-    Ref key = outside_key(*this, entry.key);
-    PyObject* found = PyDict_GetItemWithError(dict->outside.get(), key.get());
-    if (!found) throw Break{BreakId::internal, "an outside dict changed during capture"};
-    entry.value = wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, key.get(), found));
+    Ref key = external_key(*this, entry.key);
+    PyObject* found = PyDict_GetItemWithError(dict->external.get(), key.get());
+    if (!found) throw Break{BreakId::internal, "an external dict changed during capture"};
+    entry.value = wrap(found, guards.sources().child(dict->source, SourceKind::DictItem, 0, key.get(), found));
   }
   return entry.value;
 }
 
 Value* Interpreter::dict_get(DictValue* dict, Value* key) {
   if (PyObject* global = global_name(*this, dict, key))
-    if (auto written = written_global(*this, dict->outside.get(), global)) return *written;
+    if (auto written = written_global(*this, dict->external.get(), global)) return *written;
   Py_hash_t hash = key_hash(*this, key);
   PyObject* name = key->kind == Kind::Constant ? constant_of(key) : nullptr;
-  if (dict->outside && !dict->mutated && dict->entries.empty() && name &&
+  if (dict->external && !dict->mutated && dict->entries.empty() && name &&
       (PyUnicode_CheckExact(name) || PyBytes_CheckExact(name))) {
-    // One key of an outside dict is looked at: only that is guarded.
-    PyObject* found = plain_item(dict->outside.get(), name);
+    // Only this key of the external dict is guarded.
+    PyObject* found = plain_item(dict->external.get(), name);
     if (!found) {
-      guard(dict->source, FactKind::Absent, name);
+      guards.add(dict->source, FactKind::Absent, name);
       return nullptr;
     }
-    return wrap(found, sources_->child(dict->source, SourceKind::DictItem, 0, name, found));
+    return wrap(found, guards.sources().child(dict->source, SourceKind::DictItem, 0, name, found));
   }
   realise(dict);
   auto found = find_entry(*this, dict, key, hash);
@@ -102,9 +103,9 @@ Value* Interpreter::dict_get(DictValue* dict, Value* key) {
 }
 
 void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
-  if (PyObject* global = global_name(*this, dict, key)) return store_global(*this, dict->outside.get(), global, value);
+  if (PyObject* global = global_name(*this, dict, key)) return store_global(*this, dict->external.get(), global, value);
   Py_hash_t hash = key_hash(*this, key);
-  if (dict->outside && !dict->mutated) {
+  if (dict->external && !dict->mutated) {
     realise_all(*this, dict);
     dict->mutated = true;
   }
@@ -120,11 +121,11 @@ void Interpreter::dict_set(DictValue* dict, Value* key, Value* value) {
 bool Interpreter::dict_delete(DictValue* dict, Value* key) {
   if (PyObject* global = global_name(*this, dict, key)) {
     if (!dict_get(dict, key)) return false;
-    store_global(*this, dict->outside.get(), global, nullptr);
+    store_global(*this, dict->external.get(), global, nullptr);
     return true;
   }
   Py_hash_t hash = key_hash(*this, key);
-  if (dict->outside && !dict->mutated) {
+  if (dict->external && !dict->mutated) {
     realise_all(*this, dict);
     dict->mutated = true;
   }
@@ -136,7 +137,7 @@ bool Interpreter::dict_delete(DictValue* dict, Value* key) {
 }
 
 Value* dict_put_new(Interpreter& in, DictValue* dict, Value* key, Value* value) {
-  if (!hashes_aloud(in, key)) {
+  if (!hash_runs_user_code(in, key)) {
     if (Value* found = in.dict_get(dict, key)) return found;
     in.dict_set(dict, key, value);
     return nullptr;
@@ -144,7 +145,7 @@ Value* dict_put_new(Interpreter& in, DictValue* dict, Value* key, Value* value) 
   Py_hash_t hash = key_hash(in, key);
   realise_all(in, dict);
   if (auto found = find_entry(in, dict, key, hash)) return in.entry_value(dict, *found);
-  if (dict->outside) dict->mutated = true;
+  if (dict->external) dict->mutated = true;
   dict->index.emplace(hash, dict->entries.size());
   dict->entries.push_back({key, value});
   ++dict->live;
@@ -152,19 +153,19 @@ Value* dict_put_new(Interpreter& in, DictValue* dict, Value* key, Value* value) 
 }
 
 Value* dict_take(Interpreter& in, DictValue* dict, Value* key) {
-  if (!hashes_aloud(in, key)) {
+  if (!hash_runs_user_code(in, key)) {
     Value* found = in.dict_get(dict, key);
     if (found) in.dict_delete(dict, key);
     return found;
   }
-  // CPython hashes nothing to find an empty dict empty.
+  // CPython does not hash the key if the dict is empty.
   if (*in.length_of(dict) == 0) return nullptr;
   Py_hash_t hash = key_hash(in, key);
   realise_all(in, dict);
   auto found = find_entry(in, dict, key, hash);
   if (!found) return nullptr;
   Value* value = in.entry_value(dict, *found);
-  if (dict->outside) dict->mutated = true;
+  if (dict->external) dict->mutated = true;
   dict->entries[*found] = {};
   --dict->live;
   return value;
@@ -173,12 +174,12 @@ Value* dict_take(Interpreter& in, DictValue* dict, Value* key) {
 DictValue* Interpreter::dict_part(Value* value) {
   if (auto* dict = as<DictValue>(value)) return dict;
   if (auto* object = as<ObjectValue>(value)) {
-    // What they show, or refer to, is no part of them.
+    // The base of a proxy or weak reference is what it refers to, not a part of it.
     if (object->type == &PyDictProxy_Type || is_made_weak(object)) return nullptr;
     if (!object->base && object->object && PyDict_Check(object->object.get())) {
-      // The instance's own dict storage, read like a dict.
+      // The dict storage of an instance of a dict subclass.
       auto* dict = arena.make<DictValue>(PyODict_Check(object->object.get()) ? &PyODict_Type : &PyDict_Type);
-      dict->outside = object->object;
+      dict->external = object->object;
       dict->source = object->source;
       object->base = dict;
     }
@@ -199,12 +200,12 @@ std::vector<std::pair<Value*, Value*>> mapping_items(Interpreter& in, Value* map
 }
 
 Value* default_factory(Interpreter& in, DictValue* dict) {
-  if (!dict->default_factory && dict->outside) {
+  if (!dict->default_factory && dict->external) {
     static PyObject* const name = PyUnicode_InternFromString("default_factory");
-    Ref factory = Ref::steal(PyObject_GetAttr(dict->outside.get(), name));
+    Ref factory = Ref::steal(PyObject_GetAttr(dict->external.get(), name));
     if (!factory) throw Break{BreakId::raises, take_error_text()};
-    dict->default_factory = in.wrap(
-        factory.get(), in.sources().child(dict->source, SourceKind::Attribute, kClassField, name, factory.get()));
+    dict->default_factory = in.wrap(factory.get(), in.guards.sources().child(dict->source, SourceKind::Attribute,
+                                                                             kClassField, name, factory.get()));
   }
   return dict->default_factory ? dict->default_factory : in.none();
 }

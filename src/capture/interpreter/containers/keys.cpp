@@ -1,15 +1,15 @@
 #include "capture/interpreter/containers/keys.h"
 
 #include "capture/guards/literals.h"
-#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/nesting.h"
-#include "capture/interpreter/operators/equality.h"
-#include "capture/interpreter/operators/varying_numbers.h"
-#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/protocol/equality.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -43,7 +43,7 @@ Py_hash_t address_hash(const void* address, bool* exact) {
 
 Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
   static PyObject* const by_address = known_object("builtins.object.__hash__");
-  in.guard_class(object->type);
+  in.guards.add_class(object->type);
   PyObject* found = _PyType_Lookup(object->type, kHashName);
   if (!found || found == Py_None) unhashable(in, object);
   if (found == by_address) return address_hash(object, exact);
@@ -57,7 +57,7 @@ Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
     in.raise(PyExc_TypeError, "__hash__ method should return an integer");
   PyObject* number = in.constant_of(given);
   if (!number) throw Break{BreakId::unknown_object, "a hash that is not known"};
-  // An int that fits is the hash as it is; only a larger one is folded as ints are.
+  // CPython uses a result of `__hash__` that fits as it is, and hashes a larger int.
   Py_ssize_t hash = PyLong_AsSsize_t(number);
   if (hash == -1 && PyErr_Occurred()) {
     PyErr_Clear();
@@ -93,7 +93,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
   }
   switch (key->kind) {
     case Kind::Constant: {
-      // A class that the program made: each run has another one.
+      // A prototype class: each run makes another class, with another hash.
       PyObject* object = in.constant_of(key);
       if (Py_TYPE(object)->tp_hash != PyType_Type.tp_hash)
         throw Break{BreakId::unknown_object, "the hash of a class by its metaclass"};
@@ -105,7 +105,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
       unhashable(in, key);
     case Kind::View:
     case Kind::Slice:
-      // Values of a dict have one, and so have slices in some versions.
+      // dict_values are hashable, and slices in some versions.
       if (in.type_of(key)->tp_hash != PyObject_HashNotImplemented)
         throw Break{BreakId::unknown_object, std::string("the hash of a ") + in.type_of(key)->tp_name};
       unhashable(in, key);
@@ -136,7 +136,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
     case Kind::Text:
       needs_number("as a key");
     case Kind::Tensor:
-      if (is_asked(in, static_cast<TensorValue*>(key), "__hash__"))
+      if (is_customised(in, static_cast<TensorValue*>(key), "__hash__"))
         throw Break{BreakId::tensor_subclass, "the hash of a tensor"};
       return address_hash(key, exact);
     default:
@@ -145,7 +145,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
   }
 }
 
-/// One that `dataclasses` wrote, which only looks at fields.
+/// Whether `dataclasses` generated the method: it only hashes fields.
 static bool is_generated_hash(PyTypeObject* type, PyObject* function) {
   static PyObject* const params = PyUnicode_InternFromString("__dataclass_params__");
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
@@ -159,11 +159,11 @@ static bool is_generated_hash(PyTypeObject* type, PyObject* function) {
   return false;
 }
 
-bool hashes_aloud(Interpreter& in, Value* key) {
+bool hash_runs_user_code(Interpreter& in, Value* key) {
   if (key->kind == Kind::Tuple) {
     auto* tuple = static_cast<SequenceValue*>(key);
     for (size_t i = 0; i < tuple->items.size(); ++i)
-      if (hashes_aloud(in, in.item(tuple, i))) return true;
+      if (hash_runs_user_code(in, in.item(tuple, i))) return true;
     return false;
   }
   if (key->kind != Kind::Object) return false;
@@ -174,7 +174,7 @@ bool hashes_aloud(Interpreter& in, Value* key) {
 
 void refuse_rehash(Interpreter& in, const DictValue* table) {
   for (const DictValue::Entry& entry : table->entries)
-    if (entry.key && hashes_aloud(in, entry.key))
+    if (entry.key && hash_runs_user_code(in, entry.key))
       throw Break{BreakId::reconstruct, "a container whose keys have a __hash__ of their own"};
 }
 
@@ -206,7 +206,7 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
     if (!is_literal(a) || !is_literal(b)) return a == b;
     Ref equal = Ref::steal(PyObject_RichCompare(a, b, Py_EQ));  // 1 == 1.0 == True as keys
     if (!equal) raise_current(in);
-    // What numbers of NumPy give is true, but not True.
+    // Comparing NumPy numbers gives a NumPy bool.
     return PyObject_IsTrue(equal.get()) == 1 || same_though_unequal(in, known, asked);
   }
   if (is_identity_key(in, known) && is_identity_key(in, asked)) return in.is_same(known, asked);
@@ -214,21 +214,21 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
   return same_or_equal(in, known, asked);
 }
 
-Value* outside_element(Interpreter& in, PyObject* object) {
+Value* external_element(Interpreter& in, PyObject* object) {
   if (PyTuple_CheckExact(object) && !is_literal(object)) {
     std::vector<Value*> items;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-      items.push_back(outside_element(in, PyTuple_GET_ITEM(object, i)));
+      items.push_back(external_element(in, PyTuple_GET_ITEM(object, i)));
     return in.tuple(std::move(items));
   }
-  if (is_literal(object) || is_known_by_identity(object)) return in.constant(object);
+  if (is_literal(object) || is_guarded_by_identity(object)) return in.constant(object);
   if (!PyFunction_Check(object) && !TorchTracer::is_tensor(object) &&
       Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash)
     throw Break{BreakId::unknown_object, "a container whose keys have a __hash__ of their own"};
-  return in.wrap(object, in.sources().pinned(object, "key"));
+  return in.wrap(object, in.guards.sources().pinned(object, "key"));
 }
 
-Ref outside_key(Interpreter& in, Value* key) {
+Ref external_key(Interpreter& in, Value* key) {
   switch (key->kind) {
     case Kind::Function:
       return static_cast<FunctionValue*>(key)->function;
@@ -240,7 +240,7 @@ Ref outside_key(Interpreter& in, Value* key) {
       auto* tuple = static_cast<SequenceValue*>(key);
       Ref made = Ref::steal(PyTuple_New(tuple->items.size()));
       for (size_t i = 0; i < tuple->items.size(); ++i) {
-        Ref part = outside_key(in, in.item(tuple, i));
+        Ref part = external_key(in, in.item(tuple, i));
         if (!part) return {};
         PyTuple_SET_ITEM(made.get(), i, part.release());
       }
@@ -256,7 +256,7 @@ PyObject* plain_item(PyObject* dict, PyObject* name) {
     Py_ssize_t position = 0;
     PyObject *key, *value;
     while (PyDict_Next(dict, &position, &key, &value))
-      if (!is_literal(key) && !is_known_by_identity(key) &&
+      if (!is_literal(key) && !is_guarded_by_identity(key) &&
           Py_TYPE(key)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
         throw Break{BreakId::unknown_object, "a container whose keys have an __eq__ of their own"};
   }

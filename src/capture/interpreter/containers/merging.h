@@ -2,10 +2,10 @@
 
 #include <functional>
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// Items of anything are added to a container one after the other, as they are asked for: those that came before an
-/// error stay, and who gives them sees those before.
+/// Adding all items of an iterable to a container, one after the other: items before an error stay, and the iterable
+/// sees the items added so far.
 namespace stator::capture {
 
 using ItemVisitor = std::function<void(Value* key, Value* value)>;
@@ -13,7 +13,7 @@ using EachItem = void (*)(Interpreter& in, Value* mapping, const ItemVisitor& vi
 
 /// Keys and values of anything that `**` or `dict.update` takes.
 void each_item(Interpreter& in, Value* mapping, const ItemVisitor& visit);
-/// As OrderedDict does it, which takes only an exact dict for what it is.
+/// The same by OrderedDict's rules, which reads only an exact dict directly.
 void each_item_for_ordered(Interpreter& in, Value* mapping, const ItemVisitor& visit);
 /// `dict.update`.
 void merge_items(Interpreter& in, DictValue* dict, Value* mapping, EachItem each = each_item);

@@ -1,12 +1,12 @@
-// Sets. As long as all elements are literals or known by identity a real set stands for them, so that the order of
-// iteration is CPython's own; otherwise a table of values does, whose order nobody may see.
+// Sets. If all elements are literals or guarded by identity, a real set holds them, so that its order of iteration is
+// CPython's. Otherwise a table of values does; reading its order is a break.
 #include "capture/interpreter/containers/sets.h"
 #include "capture/guards/literals.h"
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/protocol/equality.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/binary_ops.h"
 #include "capture/pycompat/objects.h"
 
@@ -15,14 +15,14 @@ namespace {
 
 using enum pycompat::BinaryOp;
 
-/// The element as an object that never changes; null if only the program knows it.
+/// The element as a real object, if it is a literal or guarded by identity; null otherwise.
 Ref fixed_element(Interpreter& in, Value* item) {
   if (item->kind == Kind::List || item->kind == Kind::Dict) key_hash(in, item);  // raises
   if (item->kind == Kind::Set && static_cast<SetValue*>(item)->type == &PySet_Type) key_hash(in, item);
   Ref literal = in.literal_of(item);
-  // It would be made anew from its bits, as another object.
+  // A plan would make another object of the same value, which is another element.
   if (literal && is_literal(literal.get())) refuse_unequal_to_itself(literal.get());
-  return literal && (is_literal(literal.get()) || is_known_by_identity(literal.get())) ? literal : Ref();
+  return literal && (is_literal(literal.get()) || is_guarded_by_identity(literal.get())) ? literal : Ref();
 }
 
 void use_table(Interpreter& in, SetValue* set) {
@@ -34,15 +34,15 @@ void use_table(Interpreter& in, SetValue* set) {
 }
 
 void log_change(Interpreter& in, SetValue* set, const char* method, std::vector<Value*> arguments) {
-  in.refuse_frozen(set);
+  in.effects.refuse_frozen(set);
   set->changed = true;
   ++set->version;
-  ++in.mutations;
+  in.effects.note_change();
   if (set->source) in.replay_method(set, method, std::move(arguments));
 }
 
-/// What CPython would make a set of in one go, as a real object; null if it takes one element after the other.
-Ref whole(Interpreter& in, Value* iterable) {
+/// A real object with the same elements, if iterating it runs no code of the program; null otherwise.
+Ref real_iterable(Interpreter& in, Value* iterable) {
   if (SetValue* set = set_part(in, iterable)) {
     if (set->table) return {};
     set_items(in, set);
@@ -54,18 +54,18 @@ Ref whole(Interpreter& in, Value* iterable) {
 
 }  // namespace
 
-/// Equal sets can differ in order, so the guard holds the elements in theirs.
-SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) {
+/// Equal sets can differ in order, so the guard compares the elements in order.
+SetValue* external_set(Interpreter& in, PyObject* object, Source* source) {
   auto in_order = [](PyObject* set) {
-    // Whatever a subclass makes of iteration.
+    // The `__iter__` of a subclass is not used.
     Ref items = Ref::steal(PyList_New(0));
     pycompat::SetCursor cursor(set);
     while (PyObject* element = cursor.next()) PyList_Append(items.get(), element);
     return Ref::steal(PyList_AsTuple(items.get()));
   };
-  in.guard_type(source, Py_TYPE(object));
+  in.guards.add_type(source, Py_TYPE(object));
   Ref order = in_order(object);
-  in.guard(source, FactKind::Elements, order.get(), set_layout(object));
+  in.guards.add(source, FactKind::Elements, order.get(), set_layout(object));
   PyTypeObject* type = PyFrozenSet_Check(object) ? &PyFrozenSet_Type : &PySet_Type;
   auto* set = in.arena.make<SetValue>(Ref::steal(PySet_New(object)), type);
   set->source = source;
@@ -75,13 +75,13 @@ SetValue* outside_set(Interpreter& in, PyObject* object, Source* source) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i) {
     PyObject* element = PyTuple_GET_ITEM(order.get(), i);
     same_order = same_order && element == PyTuple_GET_ITEM(copied.get(), i);
-    fixed = fixed && (is_literal(element) || is_known_by_identity(element));
+    fixed = fixed && (is_literal(element) || is_guarded_by_identity(element));
   }
   if (fixed && same_order) return set;
   set->elements = Ref();
   set->table = in.dict();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order.get()); ++i)
-    in.dict_set(set->table, outside_element(in, PyTuple_GET_ITEM(order.get(), i)), in.none());
+    in.dict_set(set->table, external_element(in, PyTuple_GET_ITEM(order.get(), i)), in.none());
   return set;
 }
 
@@ -90,7 +90,7 @@ SetValue* set_part(Interpreter& in, Value* value) {
   auto* object = as<ObjectValue>(value);
   if (!object) return nullptr;
   if (!object->base && object->object && PyAnySet_Check(object->object.get()))
-    object->base = outside_set(in, object->object.get(), object->source);
+    object->base = external_set(in, object->object.get(), object->source);
   return as<SetValue>(object->base);
 }
 
@@ -109,7 +109,7 @@ SetValue* make_set(Interpreter& in, const std::vector<Value*>& items, PyTypeObje
 }
 
 SetValue* set_from(Interpreter& in, Value* iterable, PyTypeObject* type) {
-  if (Ref object = whole(in, iterable)) {
+  if (Ref object = real_iterable(in, iterable)) {
     Ref made = Ref::steal(PySet_New(object.get()));
     if (!made) raise_current(in);
     return in.arena.make<SetValue>(std::move(made), type);
@@ -119,7 +119,7 @@ SetValue* set_from(Interpreter& in, Value* iterable, PyTypeObject* type) {
 }
 
 void set_merge(Interpreter& in, SetValue* set, Value* iterable) {
-  Ref object = set->table ? Ref() : whole(in, iterable);
+  Ref object = set->table ? Ref() : real_iterable(in, iterable);
   if (object) {
     if (pycompat::set_update(set->elements.get(), object.get()) < 0) raise_current(in);
     SetValue* other = set_part(in, iterable);
@@ -131,7 +131,7 @@ void set_merge(Interpreter& in, SetValue* set, Value* iterable) {
       if (entry.key) set_insert(in, set, entry.key);
     return;
   }
-  // One after the other: what came before an error stays.
+  // One after the other: elements before an error stay.
   Value* iterator = in.iterate(iterable);
   while (Value* item = in.next(iterator)) set_insert(in, set, item);
 }
@@ -147,27 +147,27 @@ std::vector<Value*> set_items(Interpreter& in, SetValue* set) {
     return items;
   }
   if (set->source && set->changed && !set->exact && set_size(set) > 1)
-    throw Break{BreakId::unknown_object, "the order of an outside set that was changed"};
+    throw Break{BreakId::unknown_object, "the order of an external set that was changed"};
   pycompat::SetCursor cursor(set->elements.get());
   while (PyObject* element = cursor.next()) items.push_back(in.constant(element));
   return items;
 }
 
-/// A set that is looked for stands for the frozenset of the same elements.
-static Value* sought(Interpreter& in, Value* item) {
+/// The element to look for: sets are unhashable, and CPython looks for the equal frozenset instead.
+static Value* lookup_element(Interpreter& in, Value* item) {
   if (item->kind != Kind::Set && !PyType_IsSubtype(in.type_of(item), &PySet_Type)) return item;
   SetValue* set = set_part(in, item);
   if (!set || set->type != &PySet_Type) return item;
-  // A subclass may have a hash after all.
+  // A subclass may define a hash.
   if (item->kind == Kind::Object && in.type_of(item)->tp_hash != PySet_Type.tp_hash) return item;
   return set_copy(in, set, &PyFrozenSet_Type);
 }
 
 bool set_has(Interpreter& in, SetValue* set, Value* item) {
-  item = sought(in, item);
+  item = lookup_element(in, item);
   if (!set->table) {
     Ref element = fixed_element(in, item);
-    // Nothing that is equal to a literal without being one is in a set of literals, unless its class says so.
+    // A value that compares by identity is in no set of literals.
     if (!element && is_identity_key(in, item)) return false;
     if (element) {
       int found = PySet_Contains(set->elements.get(), element.get());
@@ -191,7 +191,7 @@ void set_insert(Interpreter& in, SetValue* set, Value* item) {
 }
 
 bool set_remove(Interpreter& in, SetValue* set, Value* item) {
-  item = sought(in, item);
+  item = lookup_element(in, item);
   if (set->table) {
     if (!dict_take(in, set->table, item)) return false;
   } else {
@@ -246,7 +246,7 @@ SetValue* set_combine(Interpreter& in, int op, SetValue* a, SetValue* b) {
   auto* made = in.arena.make<SetValue>(Ref(), a->type);
   made->table = in.dict();
   auto take = [&](SetValue* from, SetValue* other, bool if_in_other) {
-    // The program's own `__eq__` may change it.
+    // An `__eq__` of the program may change the set.
     for (auto& entry : std::vector<DictValue::Entry>(from->table->entries))
       if (entry.key && (in.dict_get(other->table, entry.key) != nullptr) == if_in_other)
         in.dict_set(made->table, entry.key, in.none());
@@ -260,7 +260,7 @@ SetValue* set_combine(Interpreter& in, int op, SetValue* a, SetValue* b) {
 void set_change(Interpreter& in, int op, SetValue* set, SetValue* by) {
   if (op == kOr) return set_merge(in, set, by);
   if (op != kAnd) {
-    // `-=` and `^=` go through the other set's elements one by one.
+    // `s -= s` and `s ^= s` would change the set that is iterated.
     SetValue* fixed = set_copy(in, by, by->type);
     use_table(in, fixed);
     for (auto& entry : std::vector<DictValue::Entry>(fixed->table->entries))

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
 
 namespace stator::capture {
 namespace {
 
-/// Where CPython's own sort of real ranks puts each item; with an error set, how far it came.
+/// The order that CPython's sort gives real keys. If a Python error is set: the order that it had reached.
 std::vector<size_t> literal_order(PyObject* ranks, bool descending) {
   Ref range =
       Ref::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", PyList_GET_SIZE(ranks)));
@@ -27,7 +27,7 @@ std::vector<size_t> literal_order(PyObject* ranks, bool descending) {
 
 using Ranked = std::pair<Value*, Value*>;  // rank, item
 
-/// Asks the program's own `<` in the order in which CPython asks it: a run, then binary insertion.
+/// Sorts by `<` of the program, called in the same order as by CPython: counting a run, then binary insertion.
 void sort_by_program(Interpreter& in, std::vector<Ranked>& items) {
   constexpr size_t kMergesFrom = 64;
   if (items.size() >= kMergesFrom) throw Break{BreakId::unknown_call, "a long sort by the program's own comparison"};

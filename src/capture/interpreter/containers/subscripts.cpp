@@ -1,13 +1,13 @@
 // `value[key]`: read, written, deleted.
-#include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/containers/dicts.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/equality.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/special_methods.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/arrays.h"
-#include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/tensor_items.h"
 
 namespace stator::capture {
@@ -42,7 +42,7 @@ Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
   PyObject* index = in.constant_of(key);
   if (key->kind != Kind::Object && (!index || !PyIndex_Check(index))) {
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
-    if (is_number(key)) needs_number("as the index of a sequence");
+    if (is_symbolic_number(key)) needs_number("as the index of a sequence");
     in.raise(PyExc_TypeError, std::string(sequence->kind == Kind::List ? "list" : "tuple") +
                                   " indices must be integers or slices, not " + in.type_of(key)->tp_name);
   }
@@ -53,7 +53,7 @@ Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
   return in.item(sequence, at);
 }
 
-/// The list that the value is, with all its items looked at; null if it is none.
+/// The value as a list, with all its items read; null if it is none.
 SequenceValue* list_to_change(Interpreter& in, Value* value) {
   auto* list = as_sequence(value);
   if (!list || list->kind != Kind::List) return nullptr;
@@ -78,7 +78,7 @@ void set_slice(Interpreter& in, SequenceValue* list, SliceValue* slice, Value* t
   for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = more[i];
 }
 
-/// Whether there was anything to take out.
+/// Deletes a slice; gives whether it had any items.
 bool drop_slice(Interpreter& in, SequenceValue* list, SliceValue* slice) {
   auto [start, stop, step, count] = slice_of(in, slice, list->items.size());
   for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = nullptr;
@@ -86,7 +86,7 @@ bool drop_slice(Interpreter& in, SequenceValue* list, SliceValue* slice) {
   return count > 0;
 }
 
-/// Where a list is written, or something is taken out of it.
+/// The index at which a list is written, or an item deleted.
 Py_ssize_t index_to_change(Interpreter& in, const SequenceValue* list, Value* key) {
   Py_ssize_t at = index_of(in, key), size = static_cast<Py_ssize_t>(list->items.size());
   if (at < 0) at += size;
@@ -94,19 +94,19 @@ Py_ssize_t index_to_change(Interpreter& in, const SequenceValue* list, Value* ke
   return at;
 }
 
-/// `cls[key]`: by the metaclass, or by `__class_getitem__`.
+/// `cls[key]`, by the metaclass or by `__class_getitem__`.
 Value* class_item(Interpreter& in, PyTypeObject* type, Value* key) {
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
   static PyObject* const class_getitem = PyUnicode_InternFromString("__class_getitem__");
   Value* self = in.constant(reinterpret_cast<PyObject*>(type));
   PyObject* on_meta = _PyType_Lookup(Py_TYPE(type), getitem);
-  in.guard_class(type);
+  in.guards.add_class(type);
   if (on_meta && !PyType_IsSubtype(Py_TYPE(type), enum_meta_type()))
     return in.call(type_method(in, self, getitem), arguments({key}));
   PyObject* found = on_meta ? nullptr : _PyType_Lookup(type, class_getitem);
   if (found && Py_TYPE(found) == &PyClassMethod_Type) {
     Ref inner = Ref::steal(PyObject_GetAttrString(found, "__func__"));
-    // That of typing.Generic makes an alias, which is known by who it is.
+    // That of typing.Generic makes an alias, which is guarded by identity.
     static PyObject* const generic = known_object("typing.Generic.__class_getitem__");
     if (PyFunction_Check(inner.get()) && found != generic)
       return in.call(in.bind_descriptor(found, type, nullptr, class_getitem), arguments({key}));
@@ -122,7 +122,7 @@ Value* Interpreter::get_item(Value* value, Value* key) {
   if (auto* sequence = as_sequence(value)) return sequence_item(*this, sequence, key);
   if (value->kind == Kind::Array) return array_method(*this, "__getitem__", {value, key});
   auto* tensor = as<TensorValue>(value);
-  if (tensor && !defines_anew(*this, tensor, "__getitem__")) return tensor_item(*this, tensor, key);
+  if (tensor && !class_overrides(*this, tensor, "__getitem__")) return tensor_item(*this, tensor, key);
   if (auto* dict = as<DictValue>(value)) {
     if (Value* found = dict_get(dict, key)) return found;
     if (dict->type == default_dict_type()) return missing_item(*this, dict, key);
@@ -132,10 +132,10 @@ Value* Interpreter::get_item(Value* value, Value* key) {
     PyObject* object = constant_of(value);
     Ref literal = literal_of(key);
     if (PyType_Check(object)) return class_item(*this, reinterpret_cast<PyTypeObject*>(object), key);
-    if (literal && (static_cast<ConstantValue*>(value)->literal || is_known_by_identity(object)))
+    if (literal && (static_cast<ConstantValue*>(value)->literal || is_guarded_by_identity(object)))
       return result_or_raise(*this, PyObject_GetItem(object, literal.get()));
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a constant"};
-    if (is_number(key)) needs_number("as the index of a constant");
+    if (is_symbolic_number(key)) needs_number("as the index of a constant");
   }
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
   return call(type_method(*this, value, getitem), arguments({key}));
@@ -147,7 +147,7 @@ void Interpreter::set_item(Value* value, Value* key, Value* to) {
     return;
   }
   auto* tensor = as<TensorValue>(value);
-  if (tensor && !defines_anew(*this, tensor, "__setitem__")) return set_tensor_item(*this, tensor, key, to);
+  if (tensor && !class_overrides(*this, tensor, "__setitem__")) return set_tensor_item(*this, tensor, key, to);
   if (auto* dict = as<DictValue>(value)) {
     dict_set(dict, key, to);
     mutated(dict);

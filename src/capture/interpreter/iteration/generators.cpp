@@ -1,7 +1,7 @@
 #include "capture/interpreter/iteration/generators.h"
 
-#include "capture/interpreter/attributes/attributes.h"
-#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/special_methods.h"
 
 namespace stator::capture {
 using pycompat::Op;
@@ -9,7 +9,7 @@ using pycompat::Op;
 Value* make_generator(Interpreter& in, std::unique_ptr<Frame> frame) {
   auto* generator = in.arena.make<GeneratorValue>();
   generator->frame = std::move(frame);
-  in.generators.push_back(generator);
+  in.lifetimes.generators.push_back(generator);
   return generator;
 }
 
@@ -27,14 +27,14 @@ Value* GeneratorValue::send(Interpreter& in, Value* value) {
 Value* GeneratorValue::resume(Interpreter& in) {
   started = running = true;
   frame->yielded = false;
-  frame->caller = in.frame;
+  frame->caller = in.frames.current();
   Value* value;
   try {
     value = in.run_frame(*frame);
   } catch (const Raise& raised) {
     running = false;
     finished = true;
-    // Newer versions do this in the generator's own code.
+    // From CPython 3.12 on the generator's own code does this.
     if (!is_exception(in, raised.exception, PyExc_StopIteration)) throw;
     raise_from_stop(in, raised.exception);
   }
@@ -68,7 +68,7 @@ Value* GeneratorValue::raise_inside(Interpreter& in, Value* exception) {
       Value* item = generator->raise_inside(in, exception);
       running = false;
       if (item) return item;
-      // It returned: the `yield from` ends with its value.
+      // The inner generator returned: the `yield from` ends with its value.
       const auto& send = frame->code->instrs[frame->pc - 2];
       finish_send(in, *frame, send.target);
       frame->pc = send.target;
@@ -87,7 +87,7 @@ Value* GeneratorValue::close_inner(Interpreter& in) {
   Value* inner = delegate();
   if (!inner) return nullptr;
   auto* generator = dynamic_cast<GeneratorValue*>(inner);
-  // An iterator of the program's own class may have a method for it.
+  // An iterator of a class of the program may have a `close` or `throw`.
   if (!generator && inner->kind != Kind::Iterator)
     throw Break{BreakId::generator, "a generator is closed that waits for an iterator of another class"};
   if (!generator) return nullptr;
@@ -117,8 +117,8 @@ void GeneratorValue::close(Interpreter& in) {
   }
 }
 
-/// Whether handlers that a GeneratorExit at this instruction reaches do nothing but hand it on: those of other
-/// exceptions, and what the compiler adds to forget a name.
+/// Whether the handlers that a GeneratorExit at this instruction reaches only raise it again: handlers of other
+/// exceptions, and those that the compiler adds to delete a name.
 static bool is_handed_on(const Frame& frame, int at, int depth = 0) {
   const auto& instrs = frame.code->instrs;
   const pycompat::ExceptionEntry* handler = nullptr;
@@ -175,23 +175,19 @@ bool GeneratorValue::has_cleanup() const {
 }
 
 void check_unfinished(Interpreter& in) {
-  for (GeneratorValue* generator : in.generators)
+  for (GeneratorValue* generator : in.lifetimes.generators)
     if (generator->has_cleanup()) throw Break{BreakId::generator, "a generator is dropped before its cleanup ran"};
 }
 
-/// The next item of an instance; null at its end, which must be one without a value.
+/// The next item of an instance; null at its end. Breaks if its StopIteration has a value.
 static Value* next_of_instance(Interpreter& in, Value* iterator) {
   static PyObject* const name = PyUnicode_InternFromString("__next__");
   static PyObject* const value = PyUnicode_InternFromString("value");
-  in.refuse_frozen(iterator);
-  Frame* current = in.frame;
-  const int level = in.depth;
+  in.effects.refuse_frozen(iterator);
   try {
     return in.call(type_method(in, iterator, name), {});
   } catch (const Raise& raised) {
     if (!is_exception(in, raised.exception, PyExc_StopIteration)) throw;
-    in.frame = current;
-    in.depth = level;
     if (!in.is_same(in.get_attr(raised.exception, value), in.none()))
       throw Break{BreakId::generator, "an iterator that ends with a value"};
     return nullptr;
@@ -212,7 +208,7 @@ Value* result_of(Interpreter& in, Value* iterator) {
 
 void finish_send(Interpreter& in, Frame& f, int target) {
   Value* result = result_of(in, f.top());
-  // With END_SEND at the target the receiver stays below the result; without, the result takes its place.
+  // If END_SEND is at the target, the iterator stays below the result; otherwise the result replaces it.
   if (f.code->instrs[target].op == Op::END_SEND)
     f.push(result);
   else

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// Iterators half-way through. Each asks for no more than the real one would, at the time when it would.
+/// Iterators of the program. Each takes items from its source when the real one would, and no more.
 namespace stator::capture {
 
-/// Most iterators only say what comes next and which class they are of.
+/// An iterator whose class is known when it is made.
 struct TypedIterator : IteratorValue {
   PyTypeObject* type_;
   explicit TypedIterator(PyTypeObject* t) : type_(t) {}
@@ -23,7 +23,7 @@ struct SequenceIterator final : IteratorValue {
   PyTypeObject* type() const override;
 };
 
-/// Over items that are known now and cannot change: what `again` gives, if that is known.
+/// Over items that are known now and can't change. `again`: how a plan makes the iterator, if that is known.
 struct ListedIterator final : TypedIterator {
   std::vector<Value*> items;
   size_t index = 0;
@@ -34,7 +34,7 @@ struct ListedIterator final : TypedIterator {
   Rebuild rebuild(Interpreter& in) override;
 };
 
-/// Over a literal, which is asked for no more than is wanted.
+/// Over a literal: a real iterator gives the items, one at a time.
 struct LiteralIterator final : TypedIterator {
   Ref real;
   Value* over;
@@ -45,7 +45,7 @@ struct LiteralIterator final : TypedIterator {
   Rebuild rebuild(Interpreter& in) override;
 };
 
-/// Over a dict or a part of it; refuses to go on when its keys have changed, as CPython's does.
+/// Over a dict or a view of it; raises if its keys have changed, as CPython's does.
 struct DictIterator final : TypedIterator {
   DictValue* dict;
   ViewValue::Part part;
@@ -103,7 +103,7 @@ struct FilterIterator final : IteratorValue {
   PyTypeObject* type() const override { return &PyFilter_Type; }
 };
 
-/// `__next__` of an instance; its StopIteration is raised.
+/// Calls `__next__` of an instance; its StopIteration is raised.
 Value* call_next(Interpreter& in, Value* iterator);
 
 /// iter(function, sentinel).
@@ -113,7 +113,7 @@ struct CallIterator final : TypedIterator {
   Value* next(Interpreter& in) override;
 };
 
-/// By __getitem__ with 0, 1, ... until an IndexError; from the end when reversed.
+/// Calls __getitem__ with 0, 1, ... until an IndexError; from the end if reversed.
 struct ItemIterator final : TypedIterator {
   Value* container;
   Py_ssize_t index, step;
@@ -124,14 +124,7 @@ struct ItemIterator final : TypedIterator {
   Rebuild rebuild(Interpreter& in) override;
 };
 
-/// What list() and tuple() iterate, once they have asked an instance, or a tensor, how long it is; that is the
-/// program's own code. Null where they do not ask.
-Value* hinted_iterator(Interpreter& in, Value* iterable);
-/// All items, where CPython would ask for their number first.
-std::vector<Value*> unpack_hinted(Interpreter& in, Value* iterable);
-/// Items of anything in reverse order, as `reversed` gives them; the iterator's class is that of the container's.
+/// `reversed(container)`.
 Value* reversed_items(Interpreter& in, Value* container);
-/// Breaks where so many items were taken that there may be no end.
-void refuse_endless(size_t items);
 
 }  // namespace stator::capture

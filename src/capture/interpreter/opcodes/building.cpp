@@ -1,11 +1,12 @@
 #include "capture/interpreter/opcodes/building.h"
 
-#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/opcodes/operands.h"
-#include "capture/interpreter/operators/varying_numbers.h"
-#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/protocol/iteration.h"
+#include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 
 namespace stator::capture {
 
@@ -48,7 +49,7 @@ void on_build_string(Interpreter& in, Frame& f, const Instr& i) {
   }
   f.push(in.constant(std::move(text)));
 }
-// The container may be an outside one where the frame is captured from its middle.
+// In a frame captured from its middle the container may be external.
 void on_list_append(Interpreter& in, Frame& f, const Instr& i) {
   Value* item = f.pop();
   Value* list = f.top(i.arg);
@@ -92,7 +93,7 @@ void on_map_add(Interpreter& in, Frame& f, const Instr& i) {
 }
 static void merge_into(Interpreter& in, DictValue* to, Value* from, bool refuse_doubles) {
   if (from->kind != Kind::Dict && (from->kind != Kind::Object || !has_keys(in, from))) {
-    // Of arguments the words name the function.
+    // The message for arguments names the function.
     if (refuse_doubles) throw Break{BreakId::raises, "** of what is no mapping"};
     in.raise(PyExc_TypeError, std::string("'") + in.type_of(from)->tp_name + "' object is not a mapping");
   }
@@ -113,7 +114,7 @@ void on_dict_merge(Interpreter& in, Frame& f, const Instr& i) {
   in.mutated(dict);
   merge_into(in, as<DictValue>(dict), from, true);
 }
-/// As many items as are wanted and one more, which is an error.
+/// Takes the wanted number of items, and one more if there is one, which is an error.
 static std::vector<Value*> take_items(Interpreter& in, Value* iterable, size_t wanted) {
   if (as_sequence(iterable)) return in.unpack(iterable);
   std::vector<Value*> items;

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/protocol/handlers.h"
 
-/// Containers and strings are made, filled and unpacked.
+/// Making, filling and unpacking containers and strings.
 namespace stator::capture {
 
 HandlerFunction on_build_tuple, on_build_list, on_build_set, on_build_map, on_build_const_key_map, on_build_slice,

@@ -1,10 +1,11 @@
 #include "capture/interpreter/opcodes/calling.h"
 
-#include "capture/interpreter/containers/dicts.h"
-#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/iteration/generators.h"
 #include "capture/interpreter/iteration/iterators.h"
 #include "capture/interpreter/opcodes/operands.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/iteration.h"
+#include "capture/interpreter/protocol/mappings.h"
 
 namespace stator::capture {
 
@@ -25,8 +26,7 @@ void on_call(Interpreter& in, Frame& f, const Instr& i) {
   args.positional.insert(args.positional.end(), items.begin(), items.end() - keywords);
   for (size_t k = 0; k < keywords; ++k)
     args.keywords.emplace_back(Ref::borrow(PyTuple_GET_ITEM(names, k)), items[items.size() - keywords + k]);
-  in.continuation = Continuation::Push;
-  f.push(in.call(callee, std::move(args)));
+  f.push(in.call(callee, std::move(args), {.continuation = Continuation::Push}));
 }
 void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
   CallArgs args;
@@ -38,13 +38,12 @@ void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
       args.keywords.emplace_back(Ref::borrow(name), value);
     }
   Value* spread = f.pop();
-  // The words name the function.
+  // The message names the function.
   if (!is_iterable(in, spread)) throw Break{BreakId::raises, "* of what cannot be iterated"};
   args.positional = unpack_hinted(in, spread);
   Value* callee = f.pop();
   f.pop();  // NULL
-  in.continuation = Continuation::Push;
-  f.push(in.call(callee, std::move(args)));
+  f.push(in.call(callee, std::move(args), {.continuation = Continuation::Push}));
 }
 void on_make_function(Interpreter& in, Frame& f, const Instr& i) {
   auto* function = in.arena.make<FunctionValue>();

@@ -1,15 +1,15 @@
 #include "capture/interpreter/opcodes/control.h"
 
-#include "capture/interpreter/exceptions.h"
 #include "capture/interpreter/iteration/generators.h"
-#include "capture/interpreter/opcodes/assumptions.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/torch/assumptions.h"
 
 namespace stator::capture {
 
 using pycompat::Instr;
 
 void on_jump(Interpreter&, Frame& f, const Instr& i) { f.pc = i.target; }
-/// Whether a jump is taken, by the truth of what it looks at.
+/// Whether a conditional jump is taken.
 static bool jumps(Interpreter& in, Frame& f, const Instr& i, bool on) {
   Value* value = f.pop();
   if (std::optional<bool> assumed = assumed_truth(in, f, value, i, on)) return *assumed == on;
@@ -66,7 +66,8 @@ void on_yield_value(Interpreter&, Frame& f, const Instr&) {
   f.result = f.pop();
   f.yielded = true;
 }
-// The call that makes a generator never runs its first instruction, so here it only stands for the popped self.
+// The call that makes a generator does not execute this instruction; when the generator starts, it pushes the value
+// that the next instruction pops.
 void on_return_generator(Interpreter& in, Frame& f, const Instr&) { f.push(in.none()); }
 void on_get_yield_from_iter(Interpreter& in, Frame& f, const Instr& i) { on_get_iter(in, f, i); }
 void on_send(Interpreter& in, Frame& f, const Instr& i) {
@@ -78,7 +79,7 @@ void on_send(Interpreter& in, Frame& f, const Instr& i) {
   finish_send(in, f, i.target);
   f.pc = i.target;
 }
-/// An exception thrown into a `yield from`: the end of the inner iterator is no error.
+/// After an exception was thrown into a `yield from`: a StopIteration of the inner iterator ends it.
 void on_cleanup_throw(Interpreter& in, Frame& f, const Instr&) {
   Value* exception = f.top();
   if (!is_exception(in, exception, PyExc_StopIteration)) throw Raise{exception};

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/protocol/handlers.h"
 
 /// Jumps, loops, returns, generators.
 namespace stator::capture {

@@ -1,12 +1,12 @@
 // The table of handlers: a row for each opcode.
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/protocol/handlers.h"
 
-#include "capture/interpreter/classes/class_bodies.h"
 #include "capture/interpreter/opcodes/building.h"
 #include "capture/interpreter/opcodes/calling.h"
+#include "capture/interpreter/opcodes/class_bodies.h"
 #include "capture/interpreter/opcodes/control.h"
 #include "capture/interpreter/opcodes/handling.h"
-#include "capture/interpreter/opcodes/names.h"
+#include "capture/interpreter/opcodes/lookups.h"
 #include "capture/interpreter/opcodes/operations.h"
 #include "capture/interpreter/opcodes/variables.h"
 

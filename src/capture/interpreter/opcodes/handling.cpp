@@ -1,8 +1,8 @@
 #include "capture/interpreter/opcodes/handling.h"
 
-#include "capture/interpreter/attributes/attributes.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/special_methods.h"
 
 namespace stator::capture {
 
@@ -15,16 +15,14 @@ void on_before_with(Interpreter& in, Frame& f, const Instr&) {
   Value* on_enter = type_method(in, manager, enter);
   Value* on_exit = type_method(in, manager, exit);
   f.push(on_exit);
-  in.continuation = Continuation::Push;
-  f.push(in.call(on_enter, {}));
+  f.push(in.call(on_enter, {}, {.continuation = Continuation::Push}));
 }
 void on_with_except_start(Interpreter& in, Frame& f, const Instr&) {
   Value* exception = f.top();
   Value* on_exit = f.top(4);
   Value* type = in.constant(reinterpret_cast<PyObject*>(in.type_of(exception)));
   CallArgs args = arguments({type, exception, unseen_traceback(in)});
-  in.continuation = Continuation::Push;
-  f.push(in.call(on_exit, std::move(args)));
+  f.push(in.call(on_exit, std::move(args), {.continuation = Continuation::Push}));
 }
 void on_push_exc_info(Interpreter& in, Frame& f, const Instr&) {
   Value* exception = f.pop();
@@ -40,7 +38,7 @@ void on_check_exc_match(Interpreter& in, Frame& f, const Instr&) {
   Value* classes = f.pop();
   f.push(in.boolean(exception_matches(in, f.top(), classes)));
 }
-/// An exception that is there already, once more. One from outside gets entries in its traceback on the way.
+/// Raises an exception again. An external one would get entries in its traceback, so it is a break.
 [[noreturn]] static void raise_again(Value* exception) {
   auto* object = as<ObjectValue>(exception);
   if (!object || object->object) throw Break{BreakId::raises, "an exception from outside is raised again"};

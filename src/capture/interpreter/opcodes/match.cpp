@@ -1,18 +1,18 @@
 #include "capture/interpreter/opcodes/match.h"
 
 #include "capture/interpreter/containers/keys.h"
-#include "capture/interpreter/exceptions.h"
+#include "capture/interpreter/protocol/exceptions.h"
 
 namespace stator::capture {
 namespace {
 
 bool has_flag(Interpreter& in, Value* subject, unsigned long flag) {
   PyTypeObject* type = in.type_of(subject);
-  in.guard_class(type);
+  in.guards.add_class(type);
   return type->tp_flags & flag;
 }
 
-/// Built-in classes whose one positional pattern is the subject itself.
+/// Built-in classes whose only positional pattern matches the subject itself.
 bool matches_self(PyTypeObject* type) {
   static PyTypeObject* const kinds[] = {&PyBool_Type,  &PyByteArray_Type, &PyBytes_Type, &PyDict_Type,
                                         &PyFloat_Type, &PyFrozenSet_Type, &PyLong_Type,  &PyList_Type,
@@ -22,7 +22,7 @@ bool matches_self(PyTypeObject* type) {
   return false;
 }
 
-/// An attribute, or null where the program's own lookup raises AttributeError.
+/// An attribute; null if the lookup raises AttributeError.
 Value* attribute(Interpreter& in, Value* subject, PyObject* name) {
   try {
     return in.find_attr(subject, name);
@@ -32,7 +32,7 @@ Value* attribute(Interpreter& in, Value* subject, PyObject* name) {
   }
 }
 
-/// The names that positional patterns stand for; an error of the program is left to Python.
+/// The attribute names of positional patterns, from `__match_args__`. Breaks if these are wrong: CPython raises.
 std::vector<Ref> positional_names(Interpreter& in, PyTypeObject* type, size_t count) {
   static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
   Value* given = in.find_attr(in.constant(reinterpret_cast<PyObject*>(type)), match_args);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
 /// The tests of `match` statements, by CPython's rules.
 namespace stator::capture {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/protocol/handlers.h"
 
 /// Operators, subscripts, and the tests of `match`.
 namespace stator::capture {

@@ -1,7 +1,7 @@
 #include "capture/interpreter/opcodes/variables.h"
 
 #include "capture/interpreter/iteration/generators.h"
-#include "capture/interpreter/names.h"
+#include "capture/interpreter/protocol/names.h"
 
 namespace stator::capture {
 
@@ -12,11 +12,11 @@ using pycompat::Instr;
 void on_nop(Interpreter&, Frame&, const Instr&) {}
 void on_pop_top(Interpreter& in, Frame& f, const Instr&) {
   Value* dropped = f.pop();
-  // Nobody else has a generator that was iterated right where it was made.
+  // A temporary generator has no other holder: dropping it ends it.
   if (auto* generator = dropped->kind == Kind::Iterator ? dynamic_cast<GeneratorValue*>(dropped) : nullptr;
       generator && generator->temporary)
     generator->close(in);
-  in.let_go(dropped);
+  in.lifetimes.drop(dropped);
 }
 void on_push_null(Interpreter& in, Frame& f, const Instr&) { f.push(in.arena.null()); }
 void on_copy(Interpreter&, Frame& f, const Instr& i) { f.push(f.top(i.arg)); }
@@ -51,14 +51,14 @@ void on_load_fast_and_clear(Interpreter& in, Frame& f, const Instr& i) {
   f.store(i.arg, nullptr);
 }
 void on_store_fast(Interpreter& in, Frame& f, const Instr& i) {
-  // What an inlined frame drops, its caller still has.
-  if (!f.caller) in.let_go(f, i.arg);
+  // The caller of an inlined frame still holds its arguments.
+  if (!f.caller) in.lifetimes.drop_slot(f, i.arg);
   Value* value = f.pop();
   f.store(i.arg, is_null(value) ? nullptr : value);
 }
 void on_delete_fast(Interpreter& in, Frame& f, const Instr& i) {
   if (!in.local(f, i.arg)) raise_unbound(in, f, i.arg);
-  if (!f.caller) in.let_go(f, i.arg);
+  if (!f.caller) in.lifetimes.drop_slot(f, i.arg);
   f.store(i.arg, nullptr);
 }
 void on_make_cell(Interpreter& in, Frame& f, const Instr& i) {
@@ -86,8 +86,8 @@ void on_store_deref(Interpreter& in, Frame& f, const Instr& i) { store_cell(in, 
 void on_delete_deref(Interpreter& in, Frame& f, const Instr& i) {
   CellValue* cell = cell_at(f, i.arg);
   if (!load_cell(in, cell)) raise_unbound(in, f, i.arg);
-  if (cell->outside) throw Break{BreakId::mutation, "del of an outer variable"};
-  in.refuse_frozen(cell);
+  if (cell->external) throw Break{BreakId::mutation, "del of an outer variable"};
+  in.effects.refuse_frozen(cell);
   cell->contents = nullptr;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "capture/interpreter/opcodes/handlers.h"
+#include "capture/interpreter/protocol/handlers.h"
 
 /// The stack, local variables and cells.
 namespace stator::capture {

@@ -1,23 +1,24 @@
-// Comparison of values: by who they are, and by what they are.
+// Comparison of values, by identity and by value.
 #include "capture/guards/literals.h"
-#include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/nesting.h"
-#include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/mixed_operands.h"
 #include "capture/interpreter/operators/special_methods.h"
-#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/protocol/equality.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/protocol/special_methods.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
+#include "capture/interpreter/protocol/weak_references.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/arrays.h"
-#include "capture/interpreter/torch/numbers.h"
-#include "capture/interpreter/weak_references.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 
 namespace stator::capture {
 namespace {
 
-/// There is only one of them.
+/// The empty tuple is a single object.
 bool is_empty_tuple(Interpreter& in, Value* value) {
   if (value->kind == Kind::Tuple)
     return static_cast<SequenceValue*>(value)->type == &PyTuple_Type &&
@@ -30,7 +31,8 @@ bool is_empty_tuple(Interpreter& in, Value* value) {
 constexpr const char* kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
 constexpr int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
 
-/// By the first items that differ, as CPython compares lists and tuples. The program's own `__eq__` may change them.
+/// Compares lists or tuples by the first items that differ, as CPython does. An `__eq__` of the program may change the
+/// sequences meanwhile.
 Value* sequence_compare(Interpreter& in, int op, SequenceValue* a, SequenceValue* b) {
   auto has = [&](size_t index) { return index < a->items.size() && index < b->items.size(); };
   bool by_identity = op == Py_EQ || op == Py_NE;
@@ -63,9 +65,9 @@ bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
                                 in.type_of(a)->tp_name + "' and '" + in.type_of(b)->tp_name + "'");
 }
 
-/// By identity, where the classes say nothing of each other. Null where they might.
-Value* compare_strangers(Interpreter& in, int op, Value* a, Value* b) {
-  if (!are_strangers(in, op, a, b)) return nullptr;
+/// Compares by identity if neither class has a comparison for the other. Null if one may have.
+Value* identity_comparison(Interpreter& in, int op, Value* a, Value* b) {
+  if (!compare_by_identity(in, op, a, b)) return nullptr;
   if (op == Py_EQ || op == Py_NE) return in.boolean(in.is_same(a, b) == (op == Py_EQ));
   raise_unordered(in, op, a, b);
 }
@@ -74,7 +76,7 @@ Value* compare_strangers(Interpreter& in, int op, Value* a, Value* b) {
 
 bool Interpreter::is_same(Value* a, Value* b) {
   if (a == b) return true;
-  // An object has one weak reference for all who ask.
+  // All weak references without callback to an object are one object.
   if (is_weak(a) && is_weak(b)) throw Break{BreakId::unknown_object, "identity of weak references"};
   if ((a->kind == Kind::Tuple || b->kind == Kind::Tuple) && is_empty_tuple(*this, a) && is_empty_tuple(*this, b))
     return true;
@@ -95,9 +97,9 @@ bool Interpreter::is_same(Value* a, Value* b) {
       return false;
     }
     PyObject *p = constant_of(a), *q = constant_of(b);
-    // Those of which only the parts are guarded.
+    // Of these only the parts are guarded, not the identity.
     for (ConstantValue* known : {x, y})
-      if (known->source && !known->literal) guard(known->source, FactKind::Identity, known->object.get());
+      if (known->source && !known->literal) guards.add(known->source, FactKind::Identity, known->object.get());
     if (singleton(a) || singleton(b) || !x->literal || !y->literal) return p == q;
     if (!literal_equal(p, q)) return false;
     if (p == q && !x->source && !y->source) return true;
@@ -115,8 +117,8 @@ bool Interpreter::is_same(Value* a, Value* b) {
     return false;
   }
   if (a->source && b->source) {
-    auto pinned = [](Value* v) { return v->kind == Kind::Object && static_cast<ObjectValue*>(v)->pinned; };
-    if (!(pinned(a) && pinned(b))) guard_same(a->source, b->source, false);
+    auto pinned = [](Value* v) { return v->kind == Kind::Object && static_cast<ObjectValue*>(v)->identity_guarded; };
+    if (!(pinned(a) && pinned(b))) guards.add_same(a->source, b->source, false);
   }
   if (a->kind == Kind::Method && b->kind == Kind::Method)
     throw Break{BreakId::unknown_object, "identity of bound methods"};
@@ -128,17 +130,24 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
   for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Array || b->kind == Kind::Array)
     return array_binary(*this, kCompare[op], kCompare[kReflected[op]], a, b);
-  bool by_class = is_by_class(*this, a, b, {kCompare[op], kCompare[kReflected[op]]});
+  bool by_class = class_decides(*this, a, b, {kCompare[op], kCompare[kReflected[op]]});
   if ((a->kind == Kind::Tensor || b->kind == Kind::Tensor) && !by_class) {
-    if (is_number(a)) return compare(kReflected[op], b, a);
+    if (is_symbolic_number(a)) return compare(kReflected[op], b, a);
     Value* const operands[] = {a, b};
     return apply(operands, kCompare[op], [&](PyObject* const* x) { return PyObject_RichCompare(x[0], x[1], op); });
   }
   if (a->kind == Kind::Text || b->kind == Kind::Text) needs_number("is compared as text");
-  if (is_number(a) || is_number(b))
+  if (is_symbolic_number(a) || is_symbolic_number(b))
     if (Value* result = number_compare(*this, op, a, b)) return result;
-  if (a->kind == Kind::Constant && b->kind == Kind::Constant)
-    return result_or_raise(*this, PyObject_RichCompare(constant_of(a), constant_of(b), op));
+  if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
+    PyObject *p = constant_of(a), *q = constant_of(b);
+    // A method of the class, written in Python, may look at the attributes of either.
+    for (PyObject* operand : {p, q})
+      for (int which : {op, kReflected[op]})
+        if (PyObject* method = class_lookup(Py_TYPE(operand), kCompare[which]); method && PyFunction_Check(method))
+          for (Value* value : {a, b}) guard_own_state(static_cast<ConstantValue*>(value));
+    return result_or_raise(*this, PyObject_RichCompare(p, q, op));
+  }
   if (by_class) {
     static PyObject* const plain[] = {known_object("builtins.object.__lt__"), known_object("builtins.object.__le__"),
                                       known_object("builtins.object.__eq__"), known_object("builtins.object.__ne__"),
@@ -154,11 +163,11 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
         continue;
       }
       PyTypeObject* type = type_of(self);
-      guard_class(type);
+      guards.add_class(type);
       PyObject* found = class_lookup(type, kCompare[which]);
       if (which == Py_NE && found == plain[Py_NE]) {
         if (class_lookup(type, "__eq__") == plain[Py_EQ]) continue;
-        // object.__ne__ turns around what __eq__ says.
+        // object.__ne__ negates __eq__.
         if (Value* equal = ask_special(*this, self, "__eq__", other)) return boolean(!truth(equal));
         continue;
       }
@@ -168,7 +177,7 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     if (op == Py_EQ || op == Py_NE) return boolean(is_same(a, b) == (op == Py_EQ));
     raise_unordered(*this, op, a, b);
   }
-  // A tuple of literals may stand as one constant.
+  // A tuple of literals may be one constant.
   auto opened = [&](Value* value) {
     return value->kind == Kind::Constant && type_of(value) == &PyTuple_Type ? tuple(unpack(value)) : as_sequence(value);
   };
@@ -181,7 +190,7 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     if (SetValue* t = set_operand(*this, b)) return boolean(set_compare(*this, op, s, t));
   Ref p = literal_of(a), q = literal_of(b);
   if (p && q) return result_or_raise(*this, PyObject_RichCompare(p.get(), q.get(), op));
-  if (Value* result = compare_strangers(*this, op, a, b)) return result;
+  if (Value* result = identity_comparison(*this, op, a, b)) return result;
   if ((op == Py_EQ || op == Py_NE) && (a->kind == Kind::Function || b->kind == Kind::Function))
     return boolean(is_same(a, b) == (op == Py_EQ));
   if ((op == Py_EQ || op == Py_NE) && a->kind != b->kind && (a->kind == Kind::Constant || b->kind == Kind::Constant)) {

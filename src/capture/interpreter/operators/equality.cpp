@@ -1,11 +1,11 @@
-#include "capture/interpreter/operators/equality.h"
+#include "capture/interpreter/protocol/equality.h"
 
 #include "capture/guards/literals.h"
 
 namespace stator::capture {
 namespace {
 
-/// Which values compare by more than identity with each other; those of two families never do.
+/// Values of different families compare by identity only.
 enum class Family : uint8_t { Unknown, Tuple, List, Dict, Set, Other, Literal };
 Family family_of(Interpreter& in, Value* value) {
   switch (value->kind) {
@@ -37,7 +37,7 @@ Family family_of(Interpreter& in, Value* value) {
 
 }  // namespace
 
-bool are_strangers(Interpreter& in, int op, Value* a, Value* b) {
+bool compare_by_identity(Interpreter& in, int op, Value* a, Value* b) {
   Family x = family_of(in, a), y = family_of(in, b);
   if (x == Family::Unknown || y == Family::Unknown) return false;
   return x != y || x == Family::Other || (x == Family::Dict && op != Py_EQ && op != Py_NE);
@@ -64,7 +64,7 @@ void refuse_unequal_to_itself(PyObject* literal) {
 }
 
 bool is_exact_tuple(const SequenceValue* sequence) {
-  return sequence->type == &PyTuple_Type && (!sequence->outside || PyTuple_CheckExact(sequence->outside.get()));
+  return sequence->type == &PyTuple_Type && (!sequence->external || PyTuple_CheckExact(sequence->external.get()));
 }
 
 }  // namespace stator::capture

@@ -1,24 +1,20 @@
 // `item in container`.
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/special_methods.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/equality.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/state/known_types.h"
 
 namespace stator::capture {
 
-/// What cannot be iterated is complained of in the words of `in`.
+/// iter(container), with the error message of `in` if it can't be iterated.
 static Value* iterate_to_find(Interpreter& in, Value* container) {
-  Frame* frame = in.frame;
-  const int depth = in.depth;
   try {
     return in.iterate(container);
   } catch (const Raise& raised) {
     if (!is_exception(in, raised.exception, PyExc_TypeError)) throw;
   }
-  in.frame = frame;
-  in.depth = depth;
   in.raise(PyExc_TypeError, std::string("argument of type '") + in.type_of(container)->tp_name + "' is not iterable");
 }
 

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/operators/special_methods.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/special_methods.h"
 
 namespace stator::capture {
 namespace {
@@ -24,35 +24,35 @@ bool is_equality(const char* method) {
   return std::strcmp(method, "__eq__") == 0 || std::strcmp(method, "__ne__") == 0;
 }
 
-/// Which classes the methods of a built-in class know, but for itself.
-struct Acquainted {
-  PyTypeObject *type, *known;
+/// Operators of `type` accept operands of the class `accepts`, beside those of `type` itself.
+struct AcceptedOperand {
+  PyTypeObject *type, *accepts;
 };
-const Acquainted kAcquainted[] = {
+const AcceptedOperand kAcceptedOperands[] = {
     {&PyBool_Type, &PyLong_Type},           {&PyFloat_Type, &PyLong_Type},         {&PyComplex_Type, &PyLong_Type},
     {&PyComplex_Type, &PyFloat_Type},       {&PySet_Type, &PyFrozenSet_Type},      {&PyFrozenSet_Type, &PySet_Type},
     {&PyDictKeys_Type, &PySet_Type},        {&PyDictKeys_Type, &PyFrozenSet_Type}, {&PyDictItems_Type, &PySet_Type},
     {&PyDictItems_Type, &PyFrozenSet_Type},
 };
 
-bool is_acquainted(PyTypeObject* type, PyTypeObject* other) {
+bool accepts_operand(PyTypeObject* type, PyTypeObject* other) {
   if (PyType_IsSubtype(other, type)) return true;
-  for (const Acquainted& row : kAcquainted)
-    if (row.type == type && PyType_IsSubtype(other, row.known)) return true;
+  for (const AcceptedOperand& row : kAcceptedOperands)
+    if (row.type == type && PyType_IsSubtype(other, row.accepts)) return true;
   return false;
 }
 
-/// Classes of which all methods for operators know none but the acquainted ones.
-bool is_reserved(PyTypeObject* type, bool compares) {
+/// Whether every operator method of the class returns NotImplemented for all operands that it does not accept.
+bool refuses_other_operands(PyTypeObject* type, bool compares) {
   PyTypeObject* const known[] = {&PyLong_Type, &PyBool_Type,      &PyFloat_Type, &PyComplex_Type,
                                  &PySet_Type,  &PyFrozenSet_Type, &PyTuple_Type, &PyList_Type};
   if (std::find(std::begin(known), std::end(known), type) != std::end(known)) return true;
-  // By order and equality strings, dicts and views stay among themselves, too, as does what has no subclasses.
+  // The same holds for comparisons of strings, dicts, views, and classes that can't be subclassed.
   return compares && (type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyDict_Type ||
                       !PyType_HasFeature(type, Py_TPFLAGS_BASETYPE));
 }
 
-/// A set that iterates, finds and counts its elements as sets do.
+/// Whether the class inherits iteration, membership and length from set or frozenset.
 bool is_plain_set(PyTypeObject* type) {
   static PyObject* const names[] = {PyUnicode_InternFromString("__iter__"), PyUnicode_InternFromString("__contains__"),
                                     PyUnicode_InternFromString("__len__")};
@@ -61,8 +61,8 @@ bool is_plain_set(PyTypeObject* type) {
                      [&](PyObject* name) { return _PyType_Lookup(type, name) == _PyType_Lookup(base, name); });
 }
 
-/// What the method of a container of that kind sees of the other one; null: only the method itself knows.
-Value* seen_part(Interpreter& in, Value* self, Value* other, bool compares) {
+/// The built-in part of `other` that is all the method of `self` uses; null: not known, the method must be called.
+Value* used_part(Interpreter& in, Value* self, Value* other, bool compares) {
   switch (self->kind) {
     case Kind::Dict:
       return compares ? in.dict_part(other) : nullptr;
@@ -91,7 +91,7 @@ bool is_of_sequence(PyTypeObject* type, const char* method) {
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
                                  [&](const Row& r) { return std::strcmp(r.method, method) == 0; });
   if (row == std::end(kRows) || !type->tp_as_sequence) return false;
-  // Subclasses that are written in Python have some of them as numbers do, too.
+  // A subclass written in Python has a number slot for each operator method that it defines.
   return !type->tp_as_number || !(type->tp_as_number->*row->as_number);
 }
 
@@ -106,12 +106,12 @@ Value* built_in_answer(Interpreter& in, const char* method, Value* self, Value* 
     if (!compares && !is_number_slot(wrapper)) return nullptr;
     PyTypeObject* owner = PyDescr_TYPE(wrapper);
     if (owner == &PyBaseObject_Type) return nullptr;
-    const bool acquainted = is_acquainted(owner, in.type_of(other));
-    if (!acquainted && is_reserved(owner, compares)) return nullptr;
-    // Dicts are equal or not, and have no order.
+    const bool accepts = accepts_operand(owner, in.type_of(other));
+    if (!accepts && refuses_other_operands(owner, compares)) return nullptr;
+    // Dicts have no order.
     if (compares && self->kind == Kind::Dict && !is_equality(method)) return nullptr;
-    if (acquainted)
-      if (Value* part = seen_part(in, self, other, compares)) return with_part(part);
+    if (accepts)
+      if (Value* part = used_part(in, self, other, compares)) return with_part(part);
   }
   const bool is_modelled = self->kind == Kind::Set || self->kind == Kind::Dict || type == &PyFrozenSet_Type;
   if (!is_modelled && Py_TYPE(found) != &PyFunction_Type)

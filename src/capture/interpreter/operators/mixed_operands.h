@@ -2,18 +2,18 @@
 
 #include <functional>
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
 /// Operators between a value of a built-in class and an instance.
 namespace stator::capture {
 
-/// What the built-in class of `self` answers to an operator's method with an instance on the other side. Null where it
-/// has no such method, or leaves it to the other one. `with_part` works the operator out with the part of `other` that
-/// is of a built-in class, in the instance's place. Breaks where the answer is not known.
+/// What the operator method of `self`, a value of a built-in class, returns for an instance. Null: it has no such
+/// method, or returns NotImplemented. `with_part` computes the operator with the built-in part of `other` in the
+/// instance's place. Breaks if the result is not known.
 using WithPart = std::function<Value*(Value* part)>;
 Value* built_in_answer(Interpreter& in, const char* method, Value* self, Value* other, const WithPart& with_part);
 
-/// Whether instances of a class answer to the method as sequences do, which are asked after both sides were.
+/// Whether the class implements the method by a sequence slot only. CPython tries number slots of both sides first.
 bool is_of_sequence(PyTypeObject* type, const char* method);
 
 }  // namespace stator::capture

@@ -1,19 +1,20 @@
-// Arithmetic and its kin: binary and unary operators on values.
+// Binary and unary operators on values.
 #include <algorithm>
 
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/merging.h"
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/operators/equality.h"
 #include "capture/interpreter/operators/mixed_operands.h"
 #include "capture/interpreter/operators/special_methods.h"
-#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/protocol/equality.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/special_methods.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/arrays.h"
-#include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
@@ -23,7 +24,7 @@ using enum pycompat::BinaryOp;
 using pycompat::is_in_place;
 using pycompat::plain_form;
 
-/// Of a plain operator: its methods, and how error messages show it without and with `=`.
+/// A binary operator: its methods, and its symbols in error messages, plain and in-place.
 struct BinaryRow {
   const char *method, *reflected, *in_place;
   const char *symbol, *in_place_symbol;
@@ -58,7 +59,7 @@ constexpr UnaryRow kUnary[] = {
 };
 const UnaryRow& unary_row(pycompat::Op op) { return *std::ranges::find(kUnary, op, &UnaryRow::op); }
 
-/// What `+` and `*` say where one side is a sequence that has no use for the other, as far as that is known here.
+/// Raises the TypeError of `+` and `*` for a sequence and an operand that it can't use, if the message is known.
 void raise_for_sequence(Interpreter& in, int op, Value* a, Value* b) {
   PyTypeObject *left = in.type_of(a), *right = in.type_of(b);
   const std::string of = left->tp_name, other = right->tp_name;
@@ -68,7 +69,7 @@ void raise_for_sequence(Interpreter& in, int op, Value* a, Value* b) {
   auto repeats = [](PyTypeObject* type) { return type->tp_as_sequence && type->tp_as_sequence->sq_repeat; };
   auto counts = [](PyTypeObject* type) { return type->tp_as_number && type->tp_as_number->nb_index; };
   if (plain_form(op) != kMultiply || counts(left) || counts(right)) return;
-  // The in-place form asks the right one only where the left one is of no class of the program's.
+  // The in-place form tries the right operand only if the left one has no sequence slots.
   const bool asks_right = !is_in_place(op) || !left->tp_as_sequence;
   if (repeats(left) || (asks_right && repeats(right)))
     in.raise(PyExc_TypeError, "can't multiply sequence by non-int of type '" + (repeats(left) ? other : of) + "'");
@@ -88,13 +89,13 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
   Value* result = nullptr;
   if (in_place && (result = ask(a, in_place, b))) return result;
   const bool is_one_class = in.type_of(a) == in.type_of(b);
-  // A subclass comes first if it has a method of its own for it.
+  // A subclass on the right comes first if it overrides the reflected method.
   const bool right_first = !is_one_class && PyType_IsSubtype(in.type_of(b), in.type_of(a)) &&
                            class_lookup(in.type_of(a), row.reflected) != class_lookup(in.type_of(b), row.reflected);
   if (right_first && (result = ask(b, row.reflected, a, true))) return result;
   if ((result = ask(a, row.method, b))) return result;
   if (!right_first && !is_one_class && (result = ask(b, row.reflected, a, true))) return result;
-  // Then it is sequences that are asked, unless they would ask again who has refused.
+  // Sequence slots come last, unless they would call a method that has returned NotImplemented already.
   auto ask_sequence = [&](Value* self, const char* method, Value* other) {
     if (!method || !has_special_methods(self) || !is_of_sequence(in.type_of(self), method)) return result;
     for (const char* asked : {row.method, row.reflected})
@@ -107,7 +108,7 @@ Value* object_binary(Interpreter& in, int op, Value* a, Value* b) {
     if ((result = ask_sequence(a, method, b))) return result;
   if ((result = ask_sequence(b, row.reflected, a))) return result;
   raise_for_sequence(in, op, a, b);
-  // Others have words of their own for it.
+  // The message for other sequences is not known.
   for (Value* value : {a, b})
     if (in.type_of(value)->tp_as_sequence && in.type_of(value)->tp_as_sequence->sq_concat)
       throw Break{BreakId::raises, "unsupported operand types"};
@@ -128,7 +129,7 @@ Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_pl
   if (n == -1 && PyErr_Occurred()) raise_current(in);
   constexpr Py_ssize_t kMost = 1 << 20;
   const auto size = static_cast<Py_ssize_t>(sequence->items.size());
-  // A tuple that stays what it is, is itself.
+  // `t * 1` is the tuple itself.
   if (n == 1 && is_exact_tuple(sequence)) return sequence;
   if (size > 0 && n > kMost / size) throw Break{BreakId::unknown_object, "a sequence that is repeated very often"};
   std::vector<Value*> once;
@@ -143,7 +144,7 @@ Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_pl
   return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
 }
 
-/// The sum of a torch.Size and a tuple, of which one holds numbers that depend on data. Null for others.
+/// The sum of a torch.Size and a tuple, one of which holds symbolic numbers. Null for other operands.
 Value* sum_of_sizes(Interpreter& in, Value* a, Value* b) {
   PyTypeObject *left = in.type_of(a), *right = in.type_of(b);
   auto is_size = [](const PyTypeObject* type) { return type == size_type(); };
@@ -153,7 +154,7 @@ Value* sum_of_sizes(Interpreter& in, Value* a, Value* b) {
   items.insert(items.end(), more.begin(), more.end());
   for (Value* item : items)
     if (in.type_of(item) != &PyLong_Type) return nullptr;
-  // Which of the two classes it is of, versions of torch do not agree on.
+  // The class of the result depends on the version of torch.
   auto empty = [](PyTypeObject* type) { return Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type))); };
   Ref sum = Ref::steal(PyNumber_Add(empty(left).get(), empty(right).get()));
   if (!sum) raise_current(in);
@@ -171,7 +172,7 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
   }
   if (plain == kAdd && (x || y)) {
     Kind kind = x ? x->kind : y->kind;
-    // A tuple that is a literal stands beside one that is not; a torch.Size has sums of its own.
+    // One of the tuples may be a literal. A torch.Size is handled elsewhere.
     auto fits = [&](Value* value, SequenceValue* sequence) {
       if (sequence) return sequence->kind == kind;
       Ref literal = kind == Kind::Tuple ? in.literal_of(value) : Ref();
@@ -195,10 +196,10 @@ Value* set_binary(Interpreter& in, int op, Value* a, Value* b) {
   if (plain != kAnd && plain != kOr && plain != kSubtract && plain != kXor) return nullptr;
   SetValue *x = set_operand(in, a), *y = x ? set_operand(in, b) : nullptr;
   if (!y) return nullptr;
-  // What is no set a set leaves to the other one, which makes a new one.
+  // A set changes in place only for another set; a view on the right makes a new set.
   if (!is_in_place(op) || x != a || x->type != &PySet_Type || b->kind == Kind::View) {
     SetValue* made = set_combine(in, plain, x, y);
-    // A view makes a set, on whichever side it stands.
+    // The result is a set if either operand is a view.
     if (a->kind == Kind::View || b->kind == Kind::View) made->type = &PySet_Type;
     return made;
   }
@@ -215,10 +216,10 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   if (a->kind == Kind::Array || b->kind == Kind::Array)
     return array_binary(*this, in_place ? in_place : row.method, row.reflected, a, b);
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
-    // A number does not know what to do with a tensor and leaves it to that.
-    bool by_class = is_by_class(*this, a, b, {row.method, row.reflected, in_place});
-    if (by_class || (is_number(a) && is_overridden(*this, b))) return object_binary(*this, op, a, b);
-    if (is_number(a)) {
+    // Methods of numbers return NotImplemented for a tensor.
+    bool by_class = class_decides(*this, a, b, {row.method, row.reflected, in_place});
+    if (by_class || (is_symbolic_number(a) && is_overridden(*this, b))) return object_binary(*this, op, a, b);
+    if (is_symbolic_number(a)) {
       if (plain_form(op) != kSubtract) return call_method(b, row.reflected, {a});
       PyObject *x = number_fake(*this, static_cast<NumberValue*>(a)), *y = fake_of(static_cast<TensorValue*>(b));
       return torch_result([&] { return PyNumber_Subtract(x, y); }, row.method);
@@ -226,11 +227,12 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
     Value* const operands[] = {a, b};
     return apply(operands, row.method, [&](PyObject* const* x) { return function(x[0], x[1]); });
   }
-  if (is_number(a) || is_number(b)) return number_binary(*this, op, a, b);
+  if (is_symbolic_number(a) || is_symbolic_number(b)) return number_binary(*this, op, a, b);
   if (Value* later = varying_result(*this, op, a, b)) return later;
   for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
     PyObject *x = constant_of(a), *y = constant_of(b);
+    for (Value* operand : {a, b}) guard_own_state(static_cast<ConstantValue*>(operand));
     return result_or_raise(*this, function(x, y));
   }
   if (a->kind == Kind::Object || b->kind == Kind::Object) return object_binary(*this, op, a, b);
@@ -242,7 +244,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   }
   if (Value* result = set_binary(*this, op, a, b)) return result;
   if (a->kind == Kind::Dict && op == kOr && b->kind == Kind::Dict) {
-    // The left one's class decides, unless that is dict itself.
+    // The class of the left operand decides, unless it is dict itself.
     auto* like = static_cast<DictValue*>(static_cast<DictValue*>(a)->type == &PyDict_Type ? b : a);
     auto* merged = arena.make<DictValue>(like->type);
     if (like->type == default_dict_type()) {
@@ -264,7 +266,7 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
   if (auto* number = as<NumberValue>(value)) return number_unary(*this, op, number);
   if (op == pycompat::Op::UNARY_NOT) return boolean(!truth(value));
   const UnaryRow& row = unary_row(op);
-  bool by_class = is_by_class(*this, value, value, {row.method});
+  bool by_class = class_decides(*this, value, value, {row.method});
   if (value->kind == Kind::Tensor && !by_class)
     return apply(std::span(&value, 1), "unary operator", [&](PyObject* const* x) { return row.function(x[0]); });
   if (value->kind == Kind::Array) return array_method(*this, row.method, {value});
@@ -272,6 +274,11 @@ Value* Interpreter::unary(pycompat::Op op, Value* value) {
     if (Value* method = special_method(*this, value, row.method)) return call(method, {});
     raise(PyExc_TypeError,
           std::string("bad operand type for unary ") + row.symbol + ": '" + type_of(value)->tp_name + "'");
+  }
+  // Flags keep what `~` gives them among their attributes: that must be there when those are guarded.
+  if (auto* known = as<ConstantValue>(value); known && !known->literal) {
+    Ref::steal(row.function(constant_of(known)));
+    PyErr_Clear();
   }
   Ref literal = literal_of(value);
   if (!literal) throw Break{BreakId::unknown_object, "unary operator"};

@@ -1,9 +1,10 @@
 #include "capture/interpreter/operators/special_methods.h"
+#include "capture/interpreter/protocol/special_methods.h"
 
 #include <string_view>
 
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {
@@ -15,19 +16,19 @@ PyObject* class_lookup(PyTypeObject* type, const char* name) {
 
 bool has_special_methods(const Value* value) { return value->kind == Kind::Object || value->kind == Kind::Tensor; }
 
-bool is_by_class(Interpreter& in, Value* a, Value* b, std::initializer_list<const char*> methods) {
+bool class_decides(Interpreter& in, Value* a, Value* b, std::initializer_list<const char*> methods) {
   for (Value* value : {a, b}) {
     if (value->kind == Kind::Object) return true;
     auto* tensor = as<TensorValue>(value);
     for (const char* method : methods)
-      if (tensor && method && defines_anew(in, tensor, method)) return true;
+      if (tensor && method && class_overrides(in, tensor, method)) return true;
   }
   return false;
 }
 
 Value* special_method(Interpreter& in, Value* value, const char* name) {
   PyTypeObject* type = in.type_of(value);
-  in.guard_class(type);
+  in.guards.add_class(type);
   Ref key = Ref::steal(PyUnicode_InternFromString(name));
   PyObject* found = _PyType_Lookup(type, key.get());
   if (!found) return nullptr;

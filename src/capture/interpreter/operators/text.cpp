@@ -2,17 +2,18 @@
 #include <algorithm>
 
 #include "capture/interpreter/containers/dicts.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/nesting.h"
-#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 
 namespace stator::capture {
 namespace {
 
-// As FORMAT_VALUE numbers them.
+// Conversions, as FORMAT_VALUE numbers them.
 constexpr int kAsIs = 0, kStr = 1, kRepr = 2, kAscii = 3;
 
 [[noreturn]] void unknown_text(Interpreter& in, Value* value) {
@@ -33,7 +34,7 @@ Ref str_result(Interpreter& in, Value* result, const char* method) {
   return Ref::borrow(text);
 }
 
-/// The repr that a subclass of a built-in container inherits; null for others.
+/// The repr of an instance whose class inherits it from a built-in container; null for others.
 Ref inherited_text(Interpreter& in, ObjectValue* object, PyObject* found) {
   static PyObject* const plain[] = {known_object("builtins.dict.__repr__"), known_object("builtins.list.__repr__"),
                                     known_object("builtins.tuple.__repr__")};
@@ -44,7 +45,7 @@ Ref inherited_text(Interpreter& in, ObjectValue* object, PyObject* found) {
   return {};
 }
 
-/// Of an OrderedDict or a defaultdict of literals, as the real one shows itself.
+/// The repr of an OrderedDict or defaultdict of literals, from a real one.
 Ref real_text(Interpreter& in, DictValue* dict) {
   Ref items = Ref::steal(PyDict_New());
   for (auto& [name, item] : mapping_items(in, dict)) {
@@ -64,19 +65,19 @@ Ref real_text(Interpreter& in, DictValue* dict) {
   return text;
 }
 
-/// By the class's own __str__ or __repr__; the built-in ones of exceptions through a real exception.
+/// Calls the class's __str__ or __repr__; those of built-in exceptions are called on a real exception.
 Ref object_text(Interpreter& in, ObjectValue* object, int conversion) {
   static PyObject* const names[] = {nullptr, PyUnicode_InternFromString("__str__"),
                                     PyUnicode_InternFromString("__repr__")};
   static PyObject* const object_str = known_object("builtins.object.__str__");
-  in.guard_class(object->type);
+  in.guards.add_class(object->type);
   PyObject* found = _PyType_Lookup(object->type, names[conversion]);
   if (found && PyFunction_Check(found))
     return str_result(in, in.call(in.bind_descriptor(found, object->type, object, names[conversion]), {}),
                       PyUnicode_AsUTF8(names[conversion]));
   if (conversion == kStr && found == object_str) return object_text(in, object, kRepr);
   if (Ref text = inherited_text(in, object, found)) return text;
-  // One from outside is another one on the next call.
+  // An external exception may be another object in the next call.
   if (is_exception_class(object->type) && !object->object) {
     Ref real = real_exception(in, object);
     Ref text = real ? Ref::steal(conversion == kStr ? PyObject_Str(real.get()) : PyObject_Repr(real.get())) : Ref();
@@ -118,7 +119,7 @@ Ref container_text(Interpreter& in, Value* value) {
   return text;
 }
 
-/// Whether a list, tuple or dict is met again among its own items.
+/// Whether a list, tuple or dict contains itself.
 bool holds_itself(Interpreter& in, Value* value, std::vector<const Value*>& around) {
   auto* sequence = as_sequence(value);
   auto* dict = as<DictValue>(value);
@@ -135,7 +136,7 @@ bool holds_itself(Interpreter& in, Value* value, std::vector<const Value*>& arou
   return is_cyclic;
 }
 
-/// A container inside of itself is shown by dots.
+/// A container being shown: inside of itself it is shown as dots.
 class Shown {
  public:
   explicit Shown(const Value* value) : is_again_(std::find(open_.begin(), open_.end(), value) != open_.end()) {
@@ -166,7 +167,7 @@ Ref text_of(Interpreter& in, Value* value, int conversion) {
     return text;
   }
   if (auto* object = as<ObjectValue>(value)) return object_text(in, object, conversion);
-  // A class that the program made shows no address.
+  // The repr of a class has no address, so that of a prototype is right.
   if (PyObject* made = in.constant_of(value); made && Py_TYPE(made)->tp_repr == PyType_Type.tp_repr) {
     Ref text = Ref::steal(PyObject_Repr(made));
     if (!text) raise_current(in);
@@ -182,12 +183,12 @@ Ref text_of(Interpreter& in, Value* value, int conversion) {
   return container_text(in, value);
 }
 
-/// By __format__ of the class; object's own takes no specification.
+/// Calls the class's __format__; that of object takes no format specification.
 Value* object_format(Interpreter& in, ObjectValue* object, Value* spec) {
   static PyObject* const name = PyUnicode_InternFromString("__format__");
   static PyObject* const plain = known_object("builtins.object.__format__");
   static PyObject* const empty = PyUnicode_InternFromString("");
-  in.guard_class(object->type);
+  in.guards.add_class(object->type);
   PyObject* found = _PyType_Lookup(object->type, name);
   PyObject* text = spec ? in.constant_of(spec) : empty;
   if (found == plain) {
@@ -208,7 +209,7 @@ Value* object_format(Interpreter& in, ObjectValue* object, Value* spec) {
 
 Value* Interpreter::format(Value* value, int conversion, Value* spec) {
   if (auto* tensor = as<TensorValue>(value)) {
-    // Without dimensions it is formatted as its element.
+    // A tensor without dimensions is formatted like its element.
     bool is_plain = conversion == kAsIs && type_of(value) == TorchTracer::tensor_type() && !is_overridden(*this, value);
     if (is_plain && TorchTracer::has_no_dimensions(fake_of(tensor))) value = tensor_number(*this, tensor);
   }
@@ -220,7 +221,7 @@ Value* Interpreter::format(Value* value, int conversion, Value* spec) {
   }
   Ref text;
   if (conversion == kAscii) {
-    // Everything that is no ASCII is escaped in the repr.
+    // ascii() escapes every character of the repr that is not ASCII.
     Ref repr = text_of(*this, value, kRepr);
     Ref bytes = Ref::steal(PyUnicode_AsEncodedString(repr.get(), "ascii", "backslashreplace"));
     text = Ref::steal(PyUnicode_FromEncodedObject(bytes.get(), "ascii", nullptr));

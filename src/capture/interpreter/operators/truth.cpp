@@ -1,12 +1,12 @@
-// What a value is as a condition, and how long it is.
+// bool(value) and len(value).
 #include "capture/interpreter/containers/sets.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/opcodes/assumptions.h"
 #include "capture/interpreter/operators/special_methods.h"
-#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/torch/arrays.h"
-#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/torch/assumptions.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/tensor_items.h"
 
 namespace stator::capture {
@@ -16,7 +16,7 @@ bool Interpreter::truth(Value* value) {
     case Kind::Constant: {
       PyObject* object = constant_of(value);
       if (!static_cast<ConstantValue*>(value)->literal) {
-        // Such as enumerations, and classes by their metaclass.
+        // Enum members, and classes with a metaclass.
         if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) return truth_by_class(*this, value);
         if (PyType_Check(object) || PyModule_Check(object) || PyCFunction_Check(object)) return true;
       }
@@ -25,7 +25,7 @@ bool Interpreter::truth(Value* value) {
       return result == 1;
     }
     case Kind::Tensor:
-      if (is_asked(*this, static_cast<TensorValue*>(value), "__bool__"))
+      if (is_customised(*this, static_cast<TensorValue*>(value), "__bool__"))
         return special_truth(*this, special_method(*this, value, "__bool__"));
       throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
     case Kind::Array:
@@ -59,9 +59,9 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
       return static_cast<SequenceValue*>(value)->items.size();
     case Kind::Dict: {
       auto* dict = static_cast<DictValue*>(value);
-      if (dict->outside && !dict->mutated) {
-        guard(dict->source, FactKind::Length, nullptr, PyDict_GET_SIZE(dict->outside.get()));
-        return PyDict_GET_SIZE(dict->outside.get());
+      if (dict->external && !dict->mutated) {
+        guards.add(dict->source, FactKind::Length, nullptr, PyDict_GET_SIZE(dict->external.get()));
+        return PyDict_GET_SIZE(dict->external.get());
       }
       return dict->live;
     }
@@ -78,9 +78,9 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
     }
     case Kind::Tensor: {
       auto* tensor = static_cast<TensorValue*>(value);
-      if (is_asked(*this, tensor, "__len__")) return special_length(*this, value);
+      if (is_customised(*this, tensor, "__len__")) return special_length(*this, value);
       Value* length = tensor_length(*this, tensor);
-      if (is_number(length)) needs_number("as a length");
+      if (is_symbolic_number(length)) needs_number("as a length");
       return PyLong_AsSsize_t(constant_of(length));
     }
     case Kind::Text:

@@ -1,6 +1,6 @@
-#include "capture/interpreter/operators/varying_numbers.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
@@ -8,11 +8,11 @@ namespace {
 
 using enum pycompat::BinaryOp;
 
-/// An operator on numbers. Divisors must be constants other than 0.
+/// An operator on numbers. A divisor must be a constant other than 0.
 struct Row {
   int op;
   const char* path;
-  bool divides, ints;  // `ints`: of two ints too
+  bool divides, ints;  // `ints`: also for two ints
 };
 constexpr Row kRows[] = {
     {kAdd, "_operator.add", false, true},
@@ -39,10 +39,10 @@ PyTypeObject* number_class(Value* value) {
 bool is_varying(Interpreter& in, Value* value) {
   if (as_made(value)) return true;
   auto* constant = as<ConstantValue>(value);
-  return constant && constant->source && !constant->guarded && in.is_varying(constant->source);
+  return constant && constant->source && !constant->guarded && in.start.is_varying(constant->source);
 }
 
-/// A known number that is small enough to become a float, and no 0.
+/// Whether it is a known number other than 0 that converts to a float without overflow.
 bool is_plain_number(Interpreter& in, Value* value) {
   double number = PyFloat_AsDouble(in.constant_of(value));
   if (PyErr_Occurred()) PyErr_Clear();
@@ -60,9 +60,9 @@ void refuse_result(const Value* value) {
 bool append_unseen(Interpreter& in, Value* list, Value* item) {
   auto* unseen = as<ObjectValue>(list);
   if (!unseen || unseen->type != &PyList_Type || !unseen->object) return false;
-  ++in.mutations;
-  if (in.frozen_values && in.arena.is_among_first(unseen, *in.frozen_values))
-    throw Break{BreakId::mutation, "a change that would be made again when a checkpointed part is computed anew"};
+  in.effects.note_change();
+  if (in.effects.is_frozen(unseen))
+    throw Break{BreakId::mutation, "a change that a recomputed checkpoint would make again"};
   in.replay_method(unseen, "append", {item});
   return true;
 }
@@ -76,13 +76,13 @@ Value* varying_result(Interpreter& in, int op, Value* a, Value* b) {
     if (row.op != plain) continue;
     bool ints = left == &PyLong_Type && right == &PyLong_Type;
     if ((ints && !row.ints) || (row.divides && right_varies)) return nullptr;
-    // An int that is not known may be too large for a float.
+    // A varying int may be too large for a float.
     if (left != right && ((left == &PyLong_Type && left_varies) || (right == &PyLong_Type && right_varies)))
       return nullptr;
     for (Value* known : {left_varies ? nullptr : a, right_varies ? nullptr : b})
       if (known && (row.divides || left != right) && !is_plain_number(in, known)) return nullptr;
     for (Value* operand : {a, b}) {
-      if (operand->source) in.guard_type(operand->source, number_class(operand));
+      if (operand->source) in.guards.add_type(operand->source, number_class(operand));
       if (!is_varying(in, operand)) in.constant_of(operand);
     }
     auto* made = in.arena.make<OpaqueValue>("a number that changes from call to call");

@@ -3,13 +3,14 @@
 #include <cstring>
 
 #include "capture/guards/array_layout.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/models.h"
+#include "capture/interpreter/state/known_types.h"
 
 namespace stator::capture {
 namespace {
 
-/// A member of stator.arrays; kept for ever.
+/// A member of stator.arrays, which the module keeps alive.
 PyObject* helper(const char* name) {
   static PyObject* const module = PyImport_ImportModule("stator.arrays");
   PyObject* found = module ? PyObject_GetAttrString(module, name) : nullptr;
@@ -28,25 +29,25 @@ bool is_number_class(PyTypeObject* type) {
   return generic && PyType_IsSubtype(type, generic);
 }
 
-/// Runs `call` with recording on; what goes wrong is a break.
+/// Runs `call` with recording on; a failure is a break.
 template <class F>
 Ref recorded(Interpreter& in, F&& call) {
-  if (in.frame) in.locate();
-  Ref result = in.torch.record(std::forward<F>(call));
-  if (!result) throw Break{BreakId::numpy, in.torch.failure()};
+  if (in.frames.current()) in.torch.locate();
+  Ref result = in.torch.tracer.record(std::forward<F>(call));
+  if (!result) throw Break{BreakId::numpy, in.torch.tracer.failure()};
   return result;
 }
 
-/// The object of stator.arrays behind a value.
+/// The object of stator.arrays that represents the array.
 PyObject* array_object(Interpreter& in, ArrayValue* array) {
   if (!array->array) {
     array->array = Ref::steal(PyObject_CallOneArg(helper("Array"), in.fake_of(array->tensor)));
-    in.arrays[array->array.get()] = array;
+    in.objects.array(array->array.get()) = array;
   }
   return array->array.get();
 }
 
-/// An argument as stator.arrays takes it.
+/// An argument as stator.arrays expects it.
 Ref argument(Interpreter& in, Value* value) {
   if (auto* array = as<ArrayValue>(value)) return Ref::borrow(array_object(in, array));
   if (auto* sequence = as_sequence(value)) {
@@ -71,7 +72,7 @@ Value* run(Interpreter& in, PyObject* target, const CallArgs& args) {
   return in.wrap_result(result.get());
 }
 
-/// Functions that take a tensor for the array that shares its memory.
+/// NumPy functions that accept a tensor, as the array that shares its memory.
 bool takes_tensors(PyObject* callable) {
   static PyObject* const functions[] = {known_object("numpy.asarray"), known_object("numpy.array")};
   return callable == functions[0] || callable == functions[1];
@@ -84,7 +85,7 @@ Value* array_of_tensor(Interpreter& in, Value* tensor) {
 }
 
 Value* tensor_numpy(Interpreter& in, CallArgs& args) {
-  if (in.in_transform) throw Break{BreakId::numpy, "an array inside of a transform"};
+  if (in.frames.in_transform()) throw Break{BreakId::numpy, "an array inside of a transform"};
   if (args.positional.size() != 1 || !args.keywords.empty() || args.positional[0]->kind != Kind::Tensor)
     throw Break{BreakId::data_exit, "Tensor.numpy with arguments"};
   return array_of_tensor(in, args.positional[0]);
@@ -111,7 +112,7 @@ Value* wrap_array(Interpreter& in, PyObject* object, Source* source) {
   Ref real = layout ? Ref::steal(PyObject_CallOneArg(known_object("torch.from_numpy"), object)) : Ref();
   PyErr_Clear();
   if (!real) return nullptr;
-  in.guard_type(source, Py_TYPE(object));
+  in.guards.add_type(source, Py_TYPE(object));
   auto* array = in.arena.make<ArrayValue>();
   array->source = source;
   array->tensor = in.arena.make<TensorValue>(Ref(), TorchTracer::tensor_type());
@@ -125,7 +126,7 @@ Value* array_result(Interpreter& in, PyObject* object) {
   if (std::strcmp(Py_TYPE(object)->tp_name, "Array") != 0 ||
       reinterpret_cast<PyObject*>(Py_TYPE(object)) != helper("Array"))
     return nullptr;
-  ArrayValue*& known = in.arrays[object];
+  ArrayValue*& known = in.objects.array(object);
   if (!known) {
     known = in.arena.make<ArrayValue>();
     known->array = Ref::borrow(object);
@@ -150,7 +151,7 @@ bool is_numpy_callable(PyObject* callable) {
 }
 
 Value* call_numpy(Interpreter& in, PyObject* callable, const CallArgs& args) {
-  if (in.in_transform) throw Break{BreakId::numpy, "an array inside of a transform"};
+  if (in.frames.in_transform()) throw Break{BreakId::numpy, "an array inside of a transform"};
   bool is_method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type;
   PyObject* target = is_method ? reinterpret_cast<PyDescrObject*>(callable)->d_name : callable;
   if (!takes_tensors(callable) || args.positional.empty() || args.positional[0]->kind != Kind::Tensor)

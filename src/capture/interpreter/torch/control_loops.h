@@ -1,14 +1,14 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// Models of loops as operators. The body is interpreted once and becomes a graph; a node runs it again and again.
+/// Models of loop operators. The body is interpreted once and becomes a sub-graph, which a node runs repeatedly.
 namespace stator::capture {
 
 Value* while_loop(Interpreter& in, CallArgs& args);
 Value* map_rows(Interpreter& in, CallArgs& args);
 Value* scan(Interpreter& in, CallArgs& args);
-/// Of what torch has its own compiler trace: here it is traced already.
+/// The model of functions for which torch would start its own compiler: calls the function directly.
 Value* run_in_place(Interpreter& in, CallArgs& args);
 
 }  // namespace stator::capture

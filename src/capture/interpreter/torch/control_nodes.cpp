@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "capture/interpreter/containers/dicts.h"
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/parts.h"
 
@@ -13,7 +13,7 @@ namespace stator::capture {
 void refuse_control(const std::string& what) { throw Break{BreakId::unknown_call, what}; }
 
 void refuse_inside(Interpreter& in, const char* what) {
-  if (in.in_transform) refuse_control(std::string(what) + " inside of a transform");
+  if (in.frames.in_transform()) refuse_control(std::string(what) + " inside of a transform");
   if (has_active_mode(in)) refuse_control(std::string(what) + " under a torch-function mode");
 }
 
@@ -30,7 +30,7 @@ void require_tensors(Interpreter& in, Value* value, const std::string& what) {
 
 Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::string& what) {
   Branch branch;
-  const size_t first = in.torch.node_count();
+  const size_t first = in.torch.tracer.node_count();
   try {
     branch.result = run_part(in, function, std::move(args), "a branch of " + what);
   } catch (const Raise& raised) {
@@ -40,43 +40,43 @@ Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::
   std::vector<TensorValue*> tensors;
   collect_tensors(in, branch.result, "a branch of " + what, tensors);
   for (TensorValue* tensor : tensors) branch.outputs.push_back(in.fake_of(tensor));
-  branch.part = in.torch.cut(first, branch.outputs);
-  if (!branch.part.graph) in.torch_failed(what.c_str());
+  branch.part = in.torch.tracer.cut(first, branch.outputs);
+  if (!branch.part.graph) in.torch.fail(what.c_str());
   if (branch.part.writes) refuse_control("a branch of " + what + " that writes to its arguments");
   if (branch.part.aliases) refuse_control("a branch of " + what + " whose results share memory");
   return branch;
 }
 
-size_t Operands::place_of(PyObject* fake) {
-  auto found = std::find(fakes_.begin(), fakes_.end(), fake);
-  if (found == fakes_.end()) found = fakes_.insert(fakes_.end(), fake);
-  return static_cast<size_t>(found - fakes_.begin());
+void SubgraphInputs::add(const TorchTracer::Part& part) {
+  auto is_in = [](const std::vector<PyObject*>& fakes, PyObject* fake) {
+    return std::find(fakes.begin(), fakes.end(), fake) != fakes.end();
+  };
+  for (const Ref& input : part.inputs)
+    if (!is_in(given_, input.get()) && !is_in(from_elsewhere_, input.get())) from_elsewhere_.push_back(input.get());
 }
 
-Ref Operands::places_of(const TorchTracer::Part& part) {
-  Ref places = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(part.inputs.size())));
-  for (size_t i = 0; i < part.inputs.size(); ++i)
-    PyTuple_SET_ITEM(places.get(), static_cast<Py_ssize_t>(i), PyLong_FromSize_t(place_of(part.inputs[i].get())));
-  return places;
+void SubgraphInputs::arrange(TorchTracer::Part& part) const {
+  std::vector<PyObject*> all = given_;
+  all.insert(all.end(), from_elsewhere_.begin(), from_elsewhere_.end());
+  TorchTracer::arrange_inputs(part, all);
 }
 
 bool any_requires_grad(const std::vector<PyObject*>& fakes) {
   return std::any_of(fakes.begin(), fakes.end(), [](PyObject* fake) { return is_true_of(fake, "requires_grad"); });
 }
 
-bool is_followed(const std::vector<PyObject*>& fakes) {
+bool needs_gradients(const std::vector<PyObject*>& fakes) {
   Ref on = Ref::steal(PyObject_CallNoArgs(known_object("torch.is_grad_enabled")));
   return on.get() == Py_True && any_requires_grad(fakes);
 }
 
-Ref joined_results(Interpreter& in, const Ref& made, const std::vector<PyObject*>& taken, const char* what) {
+Ref joined_results(Interpreter& in, graph::ControlOp op, const Ref& made, const std::vector<PyObject*>& taken,
+                   const char* what) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made.get()); ++i)
     if (!TorchTracer::is_differentiable(PyTuple_GET_ITEM(made.get(), i)))
       refuse_control(std::string("gradients of ") + what + " with results that have none");
-  Ref from = tuple_of(taken);
-  Ref results = in.torch.run_on_fakes(
-      [&] { return PyObject_CallFunction(known_object("stator.control.join"), "sOO", what, made.get(), from.get()); });
-  if (!results) in.torch_failed(what);
+  Ref results = in.torch.tracer.join_gradients(op, made.get(), taken);
+  if (!results) in.torch.fail(what);
   return results;
 }
 
@@ -116,11 +116,10 @@ Value* Replacement::of(Value* value) {
   return made;
 }
 
-void add_node(Interpreter& in, const char* what, const Ref& call, const std::vector<PyObject*>& tensors,
-              PyObject* results) {
-  if (!call) throw Break{BreakId::internal, take_error_text()};
-  in.locate();
-  if (!in.torch.add_call(call.get(), tensors, results, CallNode::Random)) in.torch_failed(what);
+void add_control(Interpreter& in, const char* what, graph::ControlOp op,
+                 const std::vector<TorchTracer::ControlOperand>& operands, PyObject* results) {
+  in.torch.locate();
+  if (!in.torch.tracer.add_control(op, operands, results)) in.torch.fail(what);
 }
 
 Ref tuple_of(const std::vector<PyObject*>& items) {

@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// What control flow as operators shares: branches and bodies as graphs of their own, and the nodes that run them.
+/// Shared by the models of torch.cond, while_loop, map and scan: a branch or body becomes a sub-graph, and a node holds
+/// the sub-graphs.
 namespace stator::capture {
 
 struct Branch {
@@ -16,32 +17,36 @@ struct Branch {
 };
 
 [[noreturn]] void refuse_control(const std::string& what);
-/// Breaks where no such node can be: inside of a transform, or under a torch-function mode.
+/// Breaks where such a node is not possible: inside a transform, or under a torch-function mode.
 void refuse_inside(Interpreter& in, const char* what);
 /// Breaks unless there are only tensors, in tuples, lists and dicts.
 void require_tensors(Interpreter& in, Value* value, const std::string& what);
 
-/// Interprets the function once; it becomes a graph of its own. What torch refuses in such functions is a break.
+/// Interprets the function once and makes it a sub-graph. What torch rejects in such functions is a break.
 Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::string& what);
 
-/// The same structure of tuples, lists and dicts, with tensors of the same kind at its ends.
+/// Whether both have the same structure of tuples, lists and dicts, and tensors with the same metadata.
 bool is_alike(Interpreter& in, Value* a, Value* b);
-/// Whether gradients follow what a node makes of these.
-bool is_followed(const std::vector<PyObject*>& fakes);
+/// Whether autograd tracks the results of a node with these inputs.
+bool needs_gradients(const std::vector<PyObject*>& fakes);
 bool any_requires_grad(const std::vector<PyObject*>& fakes);
-/// The results of a node as of one operator on all that it takes, as gradients see it. Takes and gives tuples of fakes.
-Ref joined_results(Interpreter& in, const Ref& made, const std::vector<PyObject*>& taken, const char* what);
+/// Makes the node one operation on all its inputs for autograd. Takes and returns tuples of fakes.
+Ref joined_results(Interpreter& in, graph::ControlOp op, const Ref& made, const std::vector<PyObject*>& taken,
+                   const char* what);
 
-/// The tensors that a node takes: each once, by its fake.
-class Operands {
+/// The inputs of the sub-graphs of one node: the fakes that its functions are called with, then those that they use
+/// from elsewhere, each once.
+class SubgraphInputs {
  public:
-  size_t place_of(PyObject* fake);
-  /// Where the inputs of a part stand among them.
-  Ref places_of(const TorchTracer::Part& part);
-  const std::vector<PyObject*>& fakes() const { return fakes_; }
+  explicit SubgraphInputs(std::vector<PyObject*> given = {}) : given_(std::move(given)) {}
+  /// Adds what the part uses from elsewhere.
+  void add(const TorchTracer::Part& part);
+  const std::vector<PyObject*>& from_elsewhere() const { return from_elsewhere_; }
+  /// Makes the part's graph take all of them. To be called once all parts are added.
+  void arrange(TorchTracer::Part& part) const;
 
  private:
-  std::vector<PyObject*> fakes_;
+  std::vector<PyObject*> given_, from_elsewhere_;
 };
 
 /// A result with other fakes in the places of `outputs`.
@@ -55,8 +60,8 @@ class Replacement {
   std::map<PyObject*, PyObject*> fakes_;
 };
 
-void add_node(Interpreter& in, const char* what, const Ref& call, const std::vector<PyObject*>& tensors,
-              PyObject* results);
+void add_control(Interpreter& in, const char* what, graph::ControlOp op,
+                 const std::vector<TorchTracer::ControlOperand>& operands, PyObject* results);
 Ref tuple_of(const std::vector<PyObject*>& items);
 
 }  // namespace stator::capture

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 
 namespace stator::capture {
@@ -21,15 +21,15 @@ const char* const kHandle = "torch.utils.hooks.RemovableHandle";
 
 const char* const kBehind = "stator.functions.hook_behind";
 
-/// Whether the program looked at a dict by way of a weak reference: so do handles, whose dicts hold hooks.
+/// Whether the program read a dict through a weak reference: handles of hooks refer to the dict of hooks in this way.
 bool has_followed_handle(const Source* source) {
   if (source->kind == SourceKind::Referent && PyDict_Check(source->object.get())) return true;
   return std::any_of(source->children.begin(), source->children.end(), has_followed_handle);
 }
 
 Value* registered(Interpreter& in, const char* method, const CallArgs& args) {
-  // The tensor's own dict of hooks changes when the plan ends, and a handle from outside may lead to that dict.
-  const auto& roots = in.sources().roots();
+  // The plan changes the tensor's dict of hooks when it ends; an external handle may refer to that dict.
+  const auto& roots = in.guards.sources().roots();
   if (args.positional[0]->source && std::any_of(roots.begin(), roots.end(), has_followed_handle))
     throw Break{BreakId::mutation, "a hook on a tensor, after a look at registered ones"};
   return defer_on_tensor(in, method, "the handle of a hook", args);
@@ -37,13 +37,13 @@ Value* registered(Interpreter& in, const char* method, const CallArgs& args) {
 
 Value* register_on(Interpreter& in, CallArgs& args, const char* method) {
   require_callable(args, method);
-  const auto& steps = in.manner.hooks_of_copies;
-  bool is_written = std::find(steps.begin(), steps.end(), in.resumable_step()) != steps.end();
+  const auto& steps = in.options.hooks_on_copies;
+  bool is_written = std::find(steps.begin(), steps.end(), in.frames.resumable_step()) != steps.end();
   auto* tensor = as<TensorValue>(args.positional[0]);
   Ref history = tensor ? Ref::steal(PyObject_GetAttrString(in.fake_of(tensor), "grad_fn")) : Ref();
   if (method != kRegisterHook || !is_written || !history || history.get() == Py_None)
     return registered(in, method, args);
-  // The hook belongs to what the tensor is now. A copy made here still tells that when the plan ends.
+  // The hook belongs to the tensor's current definition. A copy made here still has it when the plan ends.
   CallArgs of_copy = arguments({in.call_method(tensor, "clone", {}), args.positional[1]});
   return registered(in, kBehind, of_copy);
 }
@@ -65,7 +65,7 @@ Value* remove_hook(Interpreter& in, CallArgs& args) {
   auto* removal = in.arena.make<OpaqueValue>("nothing");
   removal->callable = Ref::borrow(remove);
   removal->arguments = {handle};
-  in.effects.push_back({EffectKind::Make, removal});
+  in.effects.add({EffectKind::Make, removal});
   return in.none();
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
-#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -15,11 +15,11 @@ PyObject* dtype_of(Interpreter& in, TensorValue* tensor) {
   return in.constant_of(in.get_attr(tensor, name));
 }
 
-/// Of a tensor that stands for an index: one byte may be a truth.
+/// Whether a tensor can be an integer index. A tensor of bytes may be a mask.
 bool is_index(Interpreter& in, Value* value) {
   static PyObject* const dtypes[] = {known_object("torch.int64"), known_object("torch.int32"),
                                      known_object("torch.int16"), known_object("torch.int8")};
-  if (is_number(value)) return in.type_of(value) == &PyLong_Type;
+  if (is_symbolic_number(value)) return in.type_of(value) == &PyLong_Type;
   auto* tensor = as<TensorValue>(value);
   return tensor && TorchTracer::has_no_dimensions(in.fake_of(tensor)) &&
          std::find(std::begin(dtypes), std::end(dtypes), dtype_of(in, tensor)) != std::end(dtypes);
@@ -38,7 +38,7 @@ bool is_plain_int(Interpreter& in, Value* value) {
   return constant && PyLong_CheckExact(constant);
 }
 
-/// Whether torch makes a view by it alone; `depends`: set if that depends on data.
+/// Whether the item of the key gives a view; sets `depends` if its value depends on data.
 bool makes_view(Interpreter& in, Value* item, bool& depends) {
   auto is_bound = [&](Value* bound) {
     const bool by_data = is_index(in, bound);
@@ -74,7 +74,7 @@ Value* subscript_by_numbers(Interpreter& in, TensorValue* tensor, Value* key) {
     for (size_t i = 0; i < sequence->items.size(); ++i) items.push_back(in.item(sequence, i));
   }
   bool depends = false;
-  int64_t used = 0, gaps = 0;  // dimensions of the tensor that the key speaks of, and ellipses
+  int64_t used = 0, gaps = 0;  // dimensions that the key indexes, and ellipses
   for (Value* item : items) {
     if (!makes_view(in, item, depends)) return nullptr;
     const bool is_gap = is_ellipsis(in, item);

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
 namespace stator::capture {
 
-/// The view that `tensor[key]` is where the key holds integers that depend on data, as numbers or as tensors without
-/// dimensions: torch's binding would have to know them. Null where it holds none, or tensors and lists besides.
+/// The view `tensor[key]` for a key with integers that depend on data: symbolic numbers, or tensors without dimensions.
+/// Torch's binding would read their values. Null if the key has none, or has other tensors or lists too.
 Value* subscript_by_numbers(Interpreter& in, TensorValue* tensor, Value* key);
 
 }  // namespace stator::capture

@@ -4,8 +4,8 @@
 
 #include "capture/guards/function_modes.h"
 #include "capture/guards/literals.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/operators/special_methods.h"
+#include "capture/interpreter/protocol/special_methods.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/trial.h"
 
 namespace stator::capture {
@@ -13,7 +13,7 @@ namespace {
 
 PyObject* const kTorchFunction = PyUnicode_InternFromString("__torch_function__");
 
-/// A member of stator.overrides; kept for ever.
+/// A member of stator.overrides, which the module keeps alive.
 PyObject* helper(const char* name) {
   static PyObject* const module = PyImport_ImportModule("stator.overrides");
   PyObject* found = module ? PyObject_GetAttrString(module, name) : nullptr;
@@ -27,14 +27,14 @@ PyObject* disabled_implementation() {
   return found;
 }
 
-/// The only mode that torch knows, for as long as this lives.
+/// While it lives, this mode is the only active one.
 struct OnlyMode {
   explicit OnlyMode(PyObject* mode) { change_function_modes(0, std::span(&mode, 1)); }
   ~OnlyMode() { change_function_modes(0, {}); }
 };
 
-/// As torch lines up the classes of overloaded arguments: each once, subclasses before what they derive from, else from
-/// left to right.
+/// The classes of overriding arguments in torch's order: each once, from left to right, but subclasses before their
+/// bases.
 std::vector<PyTypeObject*> in_order(const std::vector<PyTypeObject*>& found) {
   std::vector<PyTypeObject*> ordered;
   for (PyTypeObject* type : found) {
@@ -46,14 +46,14 @@ std::vector<PyTypeObject*> in_order(const std::vector<PyTypeObject*>& found) {
   return ordered;
 }
 
-/// False of what the program has not looked at yet, and need not.
+/// Whether an item may override. Items that were not read yet are checked without reading them.
 bool may_override(const SequenceValue* sequence, size_t index) {
-  return sequence->items[index] || !is_literal_type(Py_TYPE(PySequence_Fast_GET_ITEM(sequence->outside.get(), index)));
+  return sequence->items[index] || !is_literal_type(Py_TYPE(PySequence_Fast_GET_ITEM(sequence->external.get(), index)));
 }
 
-/// `__torch_function__` of a class, as torch finds it on an instance.
+/// `__torch_function__` of a class, as torch finds it for an instance.
 Value* class_implementation(Interpreter& in, PyTypeObject* type) {
-  in.guard_class(type);
+  in.guards.add_class(type);
   PyObject* found = _PyType_Lookup(type, kTorchFunction);
   bool bound_to_class = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type ||
                                   PyCFunction_Check(found));
@@ -67,8 +67,8 @@ Value* dispatch(Interpreter& in, const std::vector<PyTypeObject*>& types, const 
     struct Stashed {
       Interpreter& in;
       Value* mode;
-      explicit Stashed(Interpreter& i) : in(i), mode(i.modes.back()) { in.modes.pop_back(); }
-      ~Stashed() { in.modes.push_back(mode); }
+      explicit Stashed(Interpreter& i) : in(i), mode(i.torch.modes.back()) { in.torch.modes.pop_back(); }
+      ~Stashed() { in.torch.modes.push_back(mode); }
     } stashed(in);
     Value* result = in.call(in.get_attr(stashed.mode, kTorchFunction), handed);
     if (!is_not_implemented(in, result)) return result;
@@ -82,19 +82,21 @@ Value* dispatch(Interpreter& in, const std::vector<PyTypeObject*>& types, const 
 
 }  // namespace
 
-bool has_active_mode(const Interpreter& in) { return !in.modes.empty() && in.overriding != Overriding::AllDisabled; }
+bool has_active_mode(const Interpreter& in) {
+  return !in.torch.modes.empty() && in.torch.overriding != Overriding::AllDisabled;
+}
 
 bool is_overriding_class(Interpreter& in, PyTypeObject* type) {
   if (TorchTracer::is_plain_class(type)) return false;
   PyObject* found = _PyType_Lookup(type, kTorchFunction);
   if (!found) return false;
-  in.guard_class(type);
+  in.guards.add_class(type);
   return found != disabled_implementation();
 }
 
 bool is_overriding(Interpreter& in, Value* value) {
   if (has_active_mode(in)) return true;
-  if (in.overriding != Overriding::Enabled) return false;
+  if (in.torch.overriding != Overriding::Enabled) return false;
   if (auto* tensor = as<TensorValue>(value)) return is_overriding_class(in, tensor->type);
   auto* object = as<ObjectValue>(value);
   return object && is_overriding_class(in, object->type);
@@ -102,7 +104,7 @@ bool is_overriding(Interpreter& in, Value* value) {
 
 bool is_overridden(Interpreter& in, Value* value) {
   if (is_overriding(in, value)) return true;
-  auto* sequence = in.overriding == Overriding::Enabled ? as_sequence(value) : nullptr;
+  auto* sequence = in.torch.overriding == Overriding::Enabled ? as_sequence(value) : nullptr;
   for (size_t i = 0; sequence && i < sequence->items.size(); ++i)
     if (may_override(sequence, i) && is_overridden(in, in.item(sequence, i))) return true;
   return false;
@@ -135,49 +137,49 @@ bool is_overridden(Interpreter& in, const CallArgs& args) {
   return false;
 }
 
-bool defines_anew(Interpreter& in, TensorValue* tensor, const char* name) {
+bool class_overrides(Interpreter& in, TensorValue* tensor, const char* name) {
   if (TorchTracer::is_plain_class(tensor->type)) return false;
-  in.guard_class(tensor->type);
+  in.guards.add_class(tensor->type);
   return class_lookup(tensor->type, name) != class_lookup(TorchTracer::tensor_type(), name);
 }
 
-Asking::Asking(Interpreter& in) : in_(in), outer_(std::exchange(in.asking, this)) {}
-Asking::~Asking() { leave(); }
+OverrideQuery::OverrideQuery(Interpreter& in) : in_(in), outer_(std::exchange(in.torch.override_query, this)) {}
+OverrideQuery::~OverrideQuery() { leave(); }
 
-void Asking::leave() {
-  if (in_.asking == this) in_.asking = outer_;
+void OverrideQuery::leave() {
+  if (in_.torch.override_query == this) in_.torch.override_query = outer_;
   auto* plain = reinterpret_cast<PyObject*>(TorchTracer::tensor_type());
-  for (auto& [object, is_fake] : std::exchange(standing_, {}))
+  for (auto& [object, is_fake] : std::exchange(probe_arguments_, {}))
     if (is_fake && PyObject_SetAttrString(object.get(), "__class__", plain) < 0) PyErr_Clear();
 }
 
-void Asking::stand_in(TensorValue* tensor, PyObject* fake) {
+void OverrideQuery::probe_argument(TensorValue* tensor, PyObject* fake) {
   if (values_.count(fake)) return;
   note(fake, tensor);
-  if (in_.overriding != Overriding::Enabled || !is_overriding_class(in_, tensor->type)) return;
-  Ref type = Ref::steal(PyObject_CallFunction(helper("stand_in"), "nO", standing_.size(), Py_True));
+  if (in_.torch.overriding != Overriding::Enabled || !is_overriding_class(in_, tensor->type)) return;
+  Ref type = Ref::steal(PyObject_CallFunction(helper("probe_argument"), "nO", probe_arguments_.size(), Py_True));
   if (!type || PyObject_SetAttrString(fake, "__class__", type.get()) < 0)
     throw Break{BreakId::tensor_subclass, take_error_text()};
-  standing_.emplace_back(Ref::borrow(fake), true);
+  probe_arguments_.emplace_back(Ref::borrow(fake), true);
   types_.push_back(tensor->type);
 }
 
-Ref Asking::stand_in(Value* object) {
+Ref OverrideQuery::probe_argument(Value* object) {
   for (auto& [known, value] : values_)
     if (value == object) return Ref::borrow(known);
   PyTypeObject* type = in_.type_of(object);
-  if (in_.overriding != Overriding::Enabled || !is_overriding_class(in_, type))
+  if (in_.torch.overriding != Overriding::Enabled || !is_overriding_class(in_, type))
     throw Break{BreakId::unknown_object, std::string("a ") + type->tp_name + " as an argument of torch"};
-  Ref made = Ref::steal(PyObject_CallFunction(helper("stand_in"), "nO", standing_.size(), Py_False));
+  Ref made = Ref::steal(PyObject_CallFunction(helper("probe_argument"), "nO", probe_arguments_.size(), Py_False));
   if (made) made = Ref::steal(PyObject_CallNoArgs(made.get()));
   if (!made) throw Break{BreakId::tensor_subclass, take_error_text()};
   note(made.get(), object);
-  standing_.emplace_back(made, false);
+  probe_arguments_.emplace_back(made, false);
   types_.push_back(type);
   return made;
 }
 
-Value* Asking::value_of(PyObject* object) {
+Value* OverrideQuery::value_of(PyObject* object) {
   auto found = values_.find(object);
   if (found != values_.end()) return found->second;
   if (PyTuple_CheckExact(object)) {
@@ -192,27 +194,27 @@ Value* Asking::value_of(PyObject* object) {
     while (PyDict_Next(object, &position, &key, &value)) in_.dict_set(made, value_of(key), value_of(value));
     return made;
   }
-  if (PyFunction_Check(object)) return in_.wrap(object, in_.sources().pinned(object, "a function of torch"));
+  if (PyFunction_Check(object)) return in_.wrap(object, in_.guards.sources().pinned(object, "a function of torch"));
   return in_.wrap_result(object);
 }
 
-Value* Asking::run(const TorchCall& call, PyObject* const* objects, const char* what) {
+Value* OverrideQuery::run(const TorchCall& call, PyObject* const* objects, const char* what) {
   Ref watch = Ref::steal(PyObject_CallNoArgs(helper("Watch")));
   if (!watch) throw Break{BreakId::internal, take_error_text()};
-  in_.locate();
-  Ref result = in_.torch.record([&] {
+  in_.torch.locate();
+  Ref result = in_.torch.tracer.record([&] {
     OnlyMode mode(watch.get());
     return call(objects);
   });
   Ref seen = Ref::steal(PyObject_GetAttrString(watch.get(), "seen"));
-  std::vector<PyTypeObject*> classes;  // of the stand-ins, as numbered
-  for (auto& [object, is_fake] : standing_) classes.push_back(Py_TYPE(object.get()));
+  std::vector<PyTypeObject*> classes;  // of the probe arguments, as numbered
+  for (auto& [object, is_fake] : probe_arguments_) classes.push_back(Py_TYPE(object.get()));
   leave();
   if (!seen || seen.get() == Py_None) {
-    if (!result) in_.torch_failed(what);
+    if (!result) in_.torch.fail(what);
     return in_.wrap_result(result.get());
   }
-  PyErr_Clear();  // what was given back in place of a result may not do for one
+  PyErr_Clear();  // the placeholder result may have failed a check of the binding
   PyObject* told = PyTuple_GET_ITEM(seen.get(), 1);
   std::vector<PyTypeObject*> found;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(told); ++i) {
@@ -235,7 +237,7 @@ Value* Interpreter::apply(std::span<Value* const> values, const char* what, cons
 }
 
 Value* Interpreter::apply(std::span<Value* const> values, const char* what, const TorchCall& call, bool overridden) {
-  std::optional<Asking> question;
+  std::optional<OverrideQuery> question;
   if (overridden) question.emplace(*this);
   auto make = [&] {
     std::vector<Ref> owned;
@@ -249,16 +251,17 @@ Value* Interpreter::apply(std::span<Value* const> values, const char* what, cons
     if (question) return question->run(call, objects.data(), what);
     return tried_result(*this, objects, what, call);
   };
-  return question ? make() : with_numbers(make);
+  return question ? make() : torch.with_numbers(make);
 }
 
 void check_tensor_class(Interpreter& in, PyTypeObject* cls) {
   static PyObject* const dispatch_name = PyUnicode_InternFromString("__torch_dispatch__");
   static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
   PyTypeObject* plain = TorchTracer::tensor_type();
-  if (in.in_transform) throw Break{BreakId::tensor_subclass, "a tensor of a subclass is made inside of a transform"};
+  if (in.frames.in_transform())
+    throw Break{BreakId::tensor_subclass, "a tensor of a subclass is made inside of a transform"};
   if (!PyType_IsSubtype(cls, plain)) throw Break{BreakId::raises, "as_subclass of a class that is no tensor's"};
-  in.guard_class(cls);
+  in.guards.add_class(cls);
   if (_PyType_Lookup(cls, dispatch_name) != _PyType_Lookup(plain, dispatch_name))
     throw Break{BreakId::tensor_subclass, std::string(cls->tp_name) + " has a __torch_dispatch__"};
   if (cls->tp_basicsize != plain->tp_basicsize || _PyType_Lookup(cls, finalizer) != _PyType_Lookup(plain, finalizer))

@@ -1,22 +1,17 @@
 #include "capture/interpreter/torch/parts.h"
 
-#include "capture/interpreter/containers/dicts.h"
+#include "capture/interpreter/protocol/mappings.h"
 #include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {
 
 Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::string& what) {
-  struct Restore {
+  struct Assumptions {
     Interpreter& in;
-    std::vector<Effect> effects;
-    std::optional<size_t> frozen;
-    std::unordered_map<std::string, bool> assumed;
-    ~Restore() {
-      in.assumed = std::move(assumed);  // what the part verifies holds there alone
-      in.effects = std::move(effects);
-      in.frozen_values = frozen;
-    }
-  } restore{in, std::exchange(in.effects, {}), std::exchange(in.frozen_values, in.arena.count()), in.assumed};
+    std::unordered_map<std::string, bool> before;
+    ~Assumptions() { in.torch.assumed = std::move(before); }  // assumptions made in the part hold only there
+  } assumptions{in, in.torch.assumed};
+  EffectLog::ReplayablePart part(in.effects);
   Value* result = in.call(function, std::move(args));
   if (!in.effects.empty()) throw Break{BreakId::mutation, what + " that changes something outside"};
   return result;
@@ -24,7 +19,7 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::stri
 
 void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors) {
   if (auto* tensor = as<TensorValue>(value)) {
-    // The graph of a part makes tensors of no class.
+    // The graph of a part can only make plain tensors.
     bool is_plain = tensor->type == TorchTracer::tensor_type() || tensor->source;
     if (!is_plain || !TorchTracer::is_plain_class(tensor->type))
       throw Break{BreakId::tensor_subclass, what + " with a tensor of a subclass"};
@@ -40,7 +35,7 @@ void collect_tensors(Interpreter& in, Value* value, const std::string& what, std
 
 bool requires_grad(Interpreter& in, Value* value) {
   auto* tensor = as<TensorValue>(value);
-  Plainly inside(in);
+  OverridesDisabled inside(in);
   return tensor && in.truth(in.get_attr(tensor, PyUnicode_InternFromString("requires_grad")));
 }
 

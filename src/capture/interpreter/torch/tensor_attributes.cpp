@@ -2,9 +2,8 @@
 #include "capture/interpreter/torch/tensor_attributes.h"
 
 #include "capture/guards/tensor_expectation.h"
-#include "capture/interpreter/attributes/attributes.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/pycompat/facts.h"
 
@@ -15,7 +14,7 @@ struct RefusedRow {
   const char* name;
   const char* why;
 };
-// What a fake cannot answer as the real tensor would.
+// Attributes for which a fake gives another answer than the real tensor.
 constexpr RefusedRow kRefused[] = {
     {"_grad", "the gradient of a tensor"},
     {"_base", "the base of a view"},
@@ -70,7 +69,7 @@ const char* refusal(PyObject* name) {
   throw Break{BreakId::data_exit, std::string("Tensor.") + name + ": " + why};
 }
 
-/// An operator that the bindings reach without the dispatcher, called so that it is recorded.
+/// Calls an operator by its name: the binding of this attribute bypasses the dispatcher, and would not be recorded.
 Value* recorded(Interpreter& in, const char* name, const std::vector<Value*>& arguments) {
   PyObject* operation = known_operator(name);
   if (!operation) throw Break{BreakId::torch_refused, name};
@@ -79,19 +78,19 @@ Value* recorded(Interpreter& in, const char* name, const std::vector<Value*>& ar
   return in.call_torch(operation, args);
 }
 
-/// A fact of autograd about an input is one of its real tensor, which is guarded; of anything else, of its fake.
+/// The fake of an input starts as a leaf. While it is one, the real tensor's property is read and guarded. Without
+/// requires_grad every tensor is a leaf.
 bool is_leaf(Interpreter& in, TensorValue* tensor) {
   PyObject* fake = in.fake_of(tensor);
-  if (tensor->source && !tensor->written) {
-    bool leaf = is_leaf_tensor(tensor->real.get());
-    in.guard(tensor->source, FactKind::Leaf, nullptr, leaf);
-    return leaf;
-  }
-  return is_leaf_tensor(fake);
+  const bool is_untouched = is_leaf_tensor(fake) && is_true_of(fake, "requires_grad");
+  if (!tensor->source || tensor->written || !is_untouched) return is_leaf_tensor(fake);
+  bool leaf = is_leaf_tensor(tensor->real.get());
+  in.guards.add(tensor->source, FactKind::Leaf, nullptr, leaf);
+  return leaf;
 }
 
 void refuse_in_transform(Interpreter& in, const TensorValue* tensor, const char* name) {
-  if (in.in_transform || tensor->wrapped_at) refuse(name, "inside of a transform");
+  if (in.frames.in_transform() || tensor->wrapped_at) refuse(name, "inside of a transform");
 }
 
 Value* read_data(Interpreter& in, TensorValue* tensor) {
@@ -109,13 +108,13 @@ Value* read_grad_fn(Interpreter& in, TensorValue* tensor) {
 Value* read_grad(Interpreter& in, TensorValue* tensor) {
   refuse_in_transform(in, tensor, "grad");
   if (tensor->grad) return tensor->grad;
-  // Reading it warns for what is no leaf.
+  // Torch warns if it is read on a tensor that is not a leaf.
   if (!is_leaf(in, tensor)) refuse("grad", "of a tensor that is no leaf");
   PyObject* object = tensor->source ? gradient_of(tensor->real.get()) : nullptr;
   if (object) {
-    tensor->grad = in.wrap(object, in.sources().child(tensor->source, SourceKind::Gradient, 0, nullptr, object));
+    tensor->grad = in.wrap(object, in.guards.sources().child(tensor->source, SourceKind::Gradient, 0, nullptr, object));
   } else {
-    if (tensor->source) in.guard(tensor->source, FactKind::NoGradient);
+    if (tensor->source) in.guards.add(tensor->source, FactKind::NoGradient);
     tensor->grad = in.none();
   }
   return tensor->grad;
@@ -139,33 +138,43 @@ void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
 void write_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   static PyObject* const name = PyUnicode_InternFromString("grad");
   refuse_in_transform(in, tensor, "grad");
-  // The fake checks what the real tensor would; it is the plan that writes.
+  // Setting it on the fake makes torch's checks; the plan sets it on the real tensor.
   Ref value = in.to_torch(to);
   PyObject* fake = in.fake_of(tensor);
   if (PyObject_SetAttr(fake, name, value.get()) < 0) throw Break{BreakId::torch_error, take_error_text()};
   tensor->grad = to;
-  in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+  in.effects.add({EffectKind::SetAttr, tensor, in.constant(name), to});
 }
 
-/// What the program hung on the tensor object itself.
+/// Breaks if the program also holds the dict of the tensor's attributes as a value.
+void refuse_shared_dict(Interpreter& in, TensorValue* tensor) {
+  PyObject* dict = nullptr;
+  if (!tensor->source || stator_instance_dict(tensor->real.get(), &dict) != kStatorDictObject) return;
+  if (in.objects.claim_dict(dict, tensor))
+    throw Break{BreakId::mutation, "a tensor whose __dict__ is that of another object"};
+}
+
+/// An attribute in the tensor's `__dict__`.
 Value* own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
+  refuse_shared_dict(in, tensor);
   for (auto& [known, value] : tensor->own)
     if (PyUnicode_Compare(known.get(), name) == 0) return value;
   if (!tensor->source) return nullptr;
   PyObject* found = stator_instance_value(tensor->real.get(), name);
   if (found)
-    return in.wrap(found, in.sources().child(tensor->source, SourceKind::Attribute, kOwnAttribute, name, found));
-  in.guard(tensor->source, FactKind::NoAttribute, name);
+    return in.wrap(found, in.guards.sources().child(tensor->source, SourceKind::Attribute, kOwnAttribute, name, found));
+  in.guards.add(tensor->source, FactKind::NoAttribute, name);
   return nullptr;
 }
 
 void set_own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
+  refuse_shared_dict(in, tensor);
   in.fake_of(tensor);
   tensor->own.insert(tensor->own.begin(), {Ref::borrow(name), to});
-  in.effects.push_back({EffectKind::SetAttr, tensor, in.constant(name), to});
+  in.effects.add({EffectKind::SetAttr, tensor, in.constant(name), to});
 }
 
-/// Whether it is a field of tensors that the bindings describe.
+/// Whether it is a field of Tensor that torch's bindings define.
 bool is_field(PyObject* descriptor) {
   static PyTypeObject* const owner = reinterpret_cast<PyTypeObject*>(known_object("torch._C.TensorBase"));
   return descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type &&
@@ -175,7 +184,7 @@ bool is_field(PyObject* descriptor) {
 struct PropertyRow {
   const char* name;
   Value* (*read)(Interpreter&, TensorValue*);
-  void (*write)(Interpreter&, TensorValue*, Value*);  // null: the bindings' own setter is not modelled
+  void (*write)(Interpreter&, TensorValue*, Value*);  // null: no setter is modelled
 };
 constexpr PropertyRow kProperties[] = {
     {"data", read_data, write_data},
@@ -196,13 +205,13 @@ const PropertyRow* property(PyObject* name) {
 Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   PyTypeObject* type = tensor->type;
-  in.guard_class(type);
+  in.guards.add_class(type);
   if (TorchTracer::is_plain_class(type)) return tensor_field(in, tensor, name);
-  if (defines_anew(in, tensor, "__getattribute__"))
+  if (class_overrides(in, tensor, "__getattribute__"))
     throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + " has its own __getattribute__"};
   PyObject* on_class = _PyType_Lookup(type, name);
   if (on_class != _PyType_Lookup(TorchTracer::tensor_type(), name)) {
-    // What the subclass defines is read as on any instance.
+    // Attributes of the subclass are read as those of any instance.
     if (!Py_TYPE(on_class)->tp_descr_set)
       if (Value* own = own_attribute(in, tensor, name)) return own;
     return in.bind_descriptor(on_class, type, tensor, name);
@@ -218,7 +227,7 @@ Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
   PyObject* on_class = _PyType_Lookup(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
   if (is_field(on_class) && is_overridden(in, tensor)) {
     Value* const self = tensor;
-    return in.apply(std::span(&self, 1), text_of(name).c_str(),
+    return in.apply(std::span(&self, 1), name_text(name).c_str(),
                     [&](PyObject* const* x) { return PyObject_GetAttr(x[0], name); });
   }
   if (const char* why = refusal(name)) refuse(PyUnicode_AsUTF8(name), why);
@@ -240,22 +249,22 @@ static void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* nam
 
 void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
   PyTypeObject* type = tensor->type;
-  in.guard_class(type);
+  in.guards.add_class(type);
   PyObject* on_class = _PyType_Lookup(type, name);
-  bool defined_anew = defines_anew(in, tensor, PyUnicode_AsUTF8(name));
-  if (defines_anew(in, tensor, "__setattr__"))
+  bool is_redefined = class_overrides(in, tensor, PyUnicode_AsUTF8(name));
+  if (class_overrides(in, tensor, "__setattr__"))
     throw Break{BreakId::mutation, std::string(type->tp_name) + " has its own __setattr__"};
-  if (defined_anew && Py_TYPE(on_class) == &PyProperty_Type) {
+  if (is_redefined && Py_TYPE(on_class) == &PyProperty_Type) {
     Ref setter = Ref::steal(PyObject_GetAttrString(on_class, "fset"));
     if (setter && PyFunction_Check(setter.get())) {
-      Value* function = in.wrap(setter.get(), in.sources().pinned(setter.get(), "a setter"));
+      Value* function = in.wrap(setter.get(), in.guards.sources().pinned(setter.get(), "a setter"));
       in.call(function, arguments({tensor, to}));
       return;
     }
   }
-  if (defined_anew && Py_TYPE(on_class)->tp_descr_set)
+  if (is_redefined && Py_TYPE(on_class)->tp_descr_set)
     throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor subclass"};
-  if (defined_anew) return set_own_attribute(in, tensor, name, to);
+  if (is_redefined) return set_own_attribute(in, tensor, name, to);
   set_tensor_field(in, tensor, name, to);
 }
 
@@ -263,7 +272,7 @@ void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Valu
   PyObject* on_class = _PyType_Lookup(TorchTracer::tensor_type(), name);
   if (is_field(on_class) && is_overridden(in, tensor)) {
     Value* const both[] = {tensor, to};
-    in.apply(both, text_of(name).c_str(), [&](PyObject* const* x) -> PyObject* {
+    in.apply(both, name_text(name).c_str(), [&](PyObject* const* x) -> PyObject* {
       if (PyObject_SetAttr(x[0], name, x[1]) < 0) return nullptr;
       Py_RETURN_NONE;
     });
@@ -303,7 +312,7 @@ OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* wh
   auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
   if (!tensor || !args.keywords.empty()) throw Break{BreakId::unknown_call, method};
   refuse_in_transform(in, tensor, method);
-  // The plan would ask its class once more.
+  // The class would see the plan's call as another one.
   if (!TorchTracer::is_plain_class(tensor->type)) throw Break{BreakId::tensor_subclass, method};
   PyObject* fake = in.fake_of(tensor);
   if (!is_true_of(fake, "requires_grad"))
@@ -312,8 +321,8 @@ OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* wh
   made->callable = Ref::borrow(known_object(method));
   made->arguments = args.positional;
   made->grad_fn = grad_fn_of(fake);
-  made->step = in.resumable_step();
-  in.effects.push_back({EffectKind::Make, made});
+  made->step = in.frames.resumable_step();
+  in.effects.add({EffectKind::Make, made});
   return made;
 }
 
@@ -325,8 +334,8 @@ bool is_as_deferred(Interpreter& in, const OpaqueValue* made) {
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args) {
   auto* tensor = args.positional.empty() ? nullptr : as<TensorValue>(args.positional[0]);
   if (!tensor || args.count() > 2) throw Break{BreakId::raises, "requires_grad_ called with wrong arguments"};
-  // Whether it may be written there is for functorch to say; what is none of its wrappers stays written to.
-  if (in.in_transform || tensor->wrapped_at) {
+  // Functorch decides whether it may be set on its wrappers; on other tensors it stays set.
+  if (in.frames.in_transform() || tensor->wrapped_at) {
     if (!tensor->wrapped_at && tensor->source) throw Break{BreakId::mutation, "requires_grad inside of a transform"};
     return in.call_torch(known_object("torch._C.TensorBase.requires_grad_"), args);
   }

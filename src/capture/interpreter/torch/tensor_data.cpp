@@ -3,17 +3,17 @@
 #include <algorithm>
 
 #include "capture/guards/literals.h"
-#include "capture/interpreter/known_types.h"
-#include "capture/interpreter/opcodes/assumptions.h"
-#include "capture/interpreter/torch/numbers.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 
 namespace stator::capture {
 namespace {
 
-constexpr int kDeepest = 16;  // torch has no more dimensions of data
+constexpr int kDeepest = 16;  // torch accepts no deeper nesting
 
 bool holds_parts(Interpreter& in, Value* data, int depth = 0) {
-  if (data->kind == Kind::Tensor || is_number(data)) return true;
+  if (data->kind == Kind::Tensor || is_symbolic_number(data)) return true;
   auto* sequence = depth < kDeepest ? as_sequence(data) : nullptr;
   for (size_t i = 0; sequence && i < sequence->items.size(); ++i)
     if (holds_parts(in, in.item(sequence, i), depth + 1)) return true;
@@ -22,7 +22,7 @@ bool holds_parts(Interpreter& in, Value* data, int depth = 0) {
 
 class Builder {
  public:
-  /// `dtype`: null for that of the data.
+  /// `dtype`: null for the dtype that follows from the data.
   Builder(Interpreter& in, PyObject* dtype) : in_(in), given_(dtype) {}
 
   Value* build(Value* data) {
@@ -72,7 +72,7 @@ class Builder {
   Value* leaf(Value* data) {
     PyObject* wanted = given_ ? given_ : found_.get();
     Ref own = dtype_of(data);
-    // Torch takes elements as Python's numbers, which are not cut off on their way into a tensor.
+    // Torch converts elements through Python numbers, without loss before the final conversion.
     Ref wider =
         Ref::steal(PyObject_CallFunctionObjArgs(known_object("torch.promote_types"), own.get(), wanted, nullptr));
     if (!wider || (wider.get() != wanted && !(is_floating(own.get()) && is_floating(wanted)))) {
@@ -112,19 +112,19 @@ class Builder {
   Ref found_;
 };
 
-/// Torch warns of it, and so does each run of the graph, at the line that runs now.
+/// Records torch's warning about copying a tensor: each run of the graph warns at the current line.
 void warn_of_copy(Interpreter& in) {
-  // A backend of the user's may drop a node that nothing is made by.
-  if (!numbers_may_fail()) throw Break{BreakId::unknown_call, "a warning is given"};
-  Ref line = Ref::steal(PyLong_FromLong(in.frame->line));
-  PyObject* code = reinterpret_cast<PyObject*>(in.frame->code->code);
+  // A user's backend may drop a node without results.
+  if (!in.options.may_assume) throw Break{BreakId::unknown_call, "a warning is given"};
+  Ref line = Ref::steal(PyLong_FromLong(in.frames.current()->line));
+  PyObject* code = reinterpret_cast<PyObject*>(in.frames.current()->code->code);
   Ref node = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.CopyWarning"), code, line.get(),
-                                                     in.frame->globals, nullptr));
+                                                     in.frames.current()->globals, nullptr));
   Ref nothing = Ref::steal(PyTuple_New(0));
   if (!node) throw Break{BreakId::unknown_call, take_error_text()};
-  in.locate();
-  if (!in.torch.add_call(node.get(), {}, nothing.get(), CallNode::Random))
-    throw Break{BreakId::torch_refused, in.torch.failure()};
+  in.torch.locate();
+  if (!in.torch.tracer.add_call(node.get(), {}, nothing.get(), CallNode::Random))
+    throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
 }
 
 }  // namespace
@@ -157,7 +157,7 @@ Value* tensor_of_parts(Interpreter& in, const CallArgs& args) {
     made = in.call_torch(known_object("torch._C.TensorBase.to"), copy);
   } else {
     made = Builder(in, dtype).build(args.positional[0]);
-    // A tensor of its own in any case: a stack of stacks is a view.
+    // The result must have its own memory; a stack of stacks would be a view.
     auto* rows = as_sequence(args.positional[0]);
     if (!rows || as_sequence(in.item(rows, 0)))
       made = in.call_torch(known_object("torch._C.TensorBase.clone"), arguments({made}));

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "capture/interpreter/models/model.h"
+#include "capture/interpreter/state/call_args.h"
 
 namespace stator::capture {
 
-/// `torch.tensor` of a tensor, or of lists in which tensors without dimensions or numbers that depend on data stand
-/// between plain numbers: the graph makes a copy. Null where there is no such thing in it.
+/// `torch.tensor` of a tensor, or of lists that contain tensors without dimensions or symbolic numbers: the graph makes
+/// the copy. Null if the data has none of these.
 Value* tensor_of_parts(Interpreter& in, const CallArgs& args);
 
 }  // namespace stator::capture

@@ -1,23 +1,24 @@
 #include "capture/interpreter/torch/tensor_items.h"
 
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/number_subscripts.h"
-#include "capture/interpreter/torch/numbers.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/trial.h"
 
 namespace stator::capture {
 namespace {
 
-/// A key for tensor subscripts; index lists become constants, since the binding would write them by pointer.
+/// A key for tensor subscripts. Lists of indices become constants of the graph, since the binding would fill a tensor
+/// through its data pointer.
 Ref tensor_key(Interpreter& in, Value* key) {
   if (key->kind == Kind::List) {
     Ref literal = in.literal_of(key);
     if (!literal) return in.to_torch(key);
     Ref made = Ref::steal(PyObject_CallOneArg(known_object("torch.tensor"), literal.get()));
     if (!made) throw Break{BreakId::torch_error, take_error_text()};
-    Ref fake = in.torch.add_constant(made.get());
-    if (!fake) throw Break{BreakId::torch_refused, in.torch.failure()};
+    Ref fake = in.torch.tracer.add_constant(made.get());
+    if (!fake) throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
     return fake;
   }
   if (key->kind == Kind::Tuple) {
@@ -30,8 +31,8 @@ Ref tensor_key(Interpreter& in, Value* key) {
   return in.to_torch(key);
 }
 
-/// The tensor that the binding makes of a number that is stored into `fake`: it writes it by pointer, so it is a
-/// constant.
+/// The tensor that the binding makes of a number that is stored into `fake`: a constant of the graph, for the same
+/// reason.
 Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
   Ref dtype = Ref::steal(PyObject_GetAttrString(fake, "dtype")),
       device = Ref::steal(PyObject_GetAttrString(fake, "device"));
@@ -40,12 +41,12 @@ Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
   PyDict_SetItemString(options.get(), "dtype", dtype.get());
   PyDict_SetItemString(options.get(), "device", device.get());
   Ref made = Ref::steal(PyObject_Call(known_object("torch.zeros"), arguments.get(), options.get()));
-  // Stored as the binding does it, which has numbers that it refuses.
+  // A real store refuses the numbers that the binding refuses.
   if (!made || PyObject_SetItem(made.get(), shape.get(), number) < 0)
     throw Break{BreakId::torch_error, take_error_text()};
-  in.locate();
-  Ref constant = in.torch.add_constant(made.get());
-  if (!constant) throw Break{BreakId::torch_refused, in.torch.failure()};
+  in.torch.locate();
+  Ref constant = in.torch.tracer.add_constant(made.get());
+  if (!constant) throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
   return constant;
 }
 
@@ -76,7 +77,7 @@ void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to
     return set_tensor_item(in, static_cast<TensorValue*>(view), in.constant(Py_Ellipsis), to);
   Ref index = tensor_key(in, key);
   PyObject* fake = in.fake_of(tensor);
-  if (is_number(to)) needs_number("is stored into a tensor");
+  if (is_symbolic_number(to)) needs_number("is stored into a tensor");
   Ref stored = to->kind == Kind::Constant ? number_like(in, fake, in.constant_of(to)) : in.to_torch(to);
   PyObject* const objects[] = {fake, index.get(), stored.get()};
   in.torch_result([&] { return store(objects); }, what);

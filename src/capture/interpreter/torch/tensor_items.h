@@ -1,8 +1,8 @@
 #pragma once
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
-/// Tensors as containers, as Tensor itself has it, whatever a subclass makes of it.
+/// Tensors as containers, by the methods of Tensor itself, even if a subclass overrides them.
 namespace stator::capture {
 
 /// `tensor[key]`.

@@ -2,8 +2,8 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "capture/interpreter/exceptions.h"
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/state/known_types.h"
 #include "core/tracer/tracer.h"
 
 namespace stator::capture {
@@ -21,14 +21,14 @@ class Unrecorded {
   c10::impl::ExcludeDispatchKeyGuard no_fakes_;
 };
 
-/// What the call raises for zeros; null where it raises nothing, or cannot be tried.
+/// The exception that the call raises for zeros; null if it raises none, or can't be tried.
 Ref error_on_zeros(std::span<PyObject* const> objects, const TorchCall& call) {
-  static PyObject* const stand_in = known_object("stator.functions.stand_in");
+  static PyObject* const trial_argument = known_object("stator.functions.trial_argument");
   Unrecorded scope;
   std::vector<Ref> owned;
   std::vector<PyObject*> zeros;
   for (PyObject* object : objects) {
-    owned.push_back(Ref::steal(PyObject_CallOneArg(stand_in, object)));
+    owned.push_back(Ref::steal(PyObject_CallOneArg(trial_argument, object)));
     if (!owned.back()) {
       PyErr_Clear();
       return {};
@@ -66,15 +66,15 @@ Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const c
     return in.torch_result([&] { return call(objects.data()); }, what);
   } catch (const Break& broke) {
     const bool is_error = broke.id == BreakId::torch_error;
-    if ((!is_error && broke.id != BreakId::torch_refused) || what == kOperator || in.in_transform ||
-        in.torch.wants_number_as_tensor())
+    if ((!is_error && broke.id != BreakId::torch_refused) || what == kOperator || in.frames.in_transform() ||
+        in.torch.tracer.wants_number_as_tensor())
       throw;
-    const std::string failure = in.torch.failure();
+    const std::string failure = in.torch.tracer.failure();
     Ref error = error_on_zeros(objects, call);
     if (!error) throw;
     auto set = [&] { PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get()); };
     set();
-    // A refusal may have to do with data.
+    // A refusal of the tracer is no error of the program, and may depend on data.
     if (take_error_text() != failure || !is_error) throw Break{BreakId::torch_error, broke.detail};
     set();
     raise_current(in);

@@ -2,16 +2,16 @@
 
 #include <span>
 
-#include "capture/interpreter/interpreter.h"
+#include "capture/interpreter/protocol/interpreter.h"
 
 namespace stator::capture {
 
-/// How calls of operators that are no bindings are named: they may be anybody's, and are not to be tried.
+/// The name of calls of operators that are no bindings. They may be a user's own, and are not tried.
 inline constexpr char kOperator[] = "torch";
 
-/// What a call of torch's gives for these fakes and other objects. One that fails is tried on small zeros in place of
-/// the fakes, which tells a mistake of the program's from what is not known here: where both complain in the same
-/// words, the program is told so. Nothing of that is recorded, and random numbers are as before.
+/// The result of a torch call on fakes and other objects. A call that fails is tried on small zeros in place of the
+/// fakes: if it raises the same error there, it is an error of the program and is raised; otherwise it is a break. The
+/// trial records nothing and leaves the random generators as they were.
 Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const char* what, const TorchCall& call);
 
 }  // namespace stator::capture

@@ -1,0 +1,85 @@
+#include "capture/interpreter/calls/argument_errors.h"
+
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/state/known_types.h"
+
+namespace stator::capture {
+namespace {
+
+/// A call of the same shape: None for each argument, from the positional one number `first` on.
+LiteralArgs sample_arguments(const CallArgs& args, size_t first) {
+  LiteralArgs made{Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size() - first))), Ref()};
+  for (size_t i = first; i < args.positional.size(); ++i)
+    PyTuple_SET_ITEM(made.positional.get(), static_cast<Py_ssize_t>(i - first), Ref::borrow(Py_None).release());
+  if (args.keywords.empty()) return made;
+  made.keywords = Ref::steal(PyDict_New());
+  for (auto& [name, unused] : args.keywords) PyDict_SetItem(made.keywords.get(), name.get(), Py_None);
+  return made;
+}
+
+/// An empty container of a built-in class; null for other classes.
+Ref empty_container(PyTypeObject* type) {
+  PyTypeObject* const known[] = {&PyList_Type, &PyTuple_Type,     &PyDict_Type, &PyODict_Type,
+                                 &PySet_Type,  &PyFrozenSet_Type, deque_type(), default_dict_type()};
+  if (std::find(std::begin(known), std::end(known), type) == std::end(known)) return {};
+  Ref made = Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
+  if (!made) PyErr_Clear();
+  return made;
+}
+
+}  // namespace
+
+void raise_argument_error(Interpreter& in, PyObject* method, const CallArgs& args) {
+  bool is_method = Py_TYPE(method) == &PyMethodDescr_Type || Py_TYPE(method) == &PyWrapperDescr_Type;
+  if (!is_method || args.positional.empty()) return;
+  PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(method)->d_type;
+  Ref self = PyType_IsSubtype(in.type_of(args.positional[0]), owner) ? empty_container(owner) : Ref();
+  if (!self) return;
+  Ref bound = Ref::steal(Py_TYPE(method)->tp_descr_get(method, self.get(), reinterpret_cast<PyObject*>(owner)));
+  LiteralArgs given = sample_arguments(args, 1);
+  if (!bound) return PyErr_Clear();
+  Ref result = Ref::steal(PyObject_Call(bound.get(), given.positional.get(), given.keywords.get()));
+  if (!result && PyErr_ExceptionMatches(PyExc_TypeError)) raise_current(in);
+  PyErr_Clear();
+}
+
+void raise_unbound(Interpreter& in, const pycompat::Code& code, PyObject* qualified_name, size_t defaults,
+                   const std::vector<PyObject*>& keyword_defaults, const CallArgs& args) {
+  // A real function with the same parameters and names, and an empty body, makes the message.
+  static PyObject* const nothing = [] {
+    Ref scope = Ref::steal(PyDict_New());
+    return PyRun_String("(lambda: None).__code__", Py_eval_input, scope.get(), scope.get());
+  }();
+  const auto total =
+      static_cast<Py_ssize_t>(code.argcount + code.kwonlyargcount + code.has_varargs() + code.has_varkeywords());
+  Ref names = Ref::steal(PyTuple_GetSlice(code.localsplus_names, 0, total));
+  Ref replace = Ref::steal(PyObject_GetAttrString(nothing, "replace")), none = Ref::steal(PyTuple_New(0));
+  const int flags = CO_OPTIMIZED | CO_NEWLOCALS | (code.flags & (CO_VARARGS | CO_VARKEYWORDS));
+  Ref shape = Ref::steal(Py_BuildValue("{sisisisnsisOsOsO}", "co_argcount", code.argcount, "co_posonlyargcount",
+                                       code.posonlyargcount, "co_kwonlyargcount", code.kwonlyargcount, "co_nlocals",
+                                       total, "co_flags", flags, "co_varnames", names.get(), "co_name",
+                                       code.code->co_name, "co_qualname", qualified_name));
+  Ref scope = Ref::steal(PyDict_New());
+  Ref alike = Ref::steal(PyObject_Call(replace.get(), none.get(), shape.get()));
+  Ref function = alike ? Ref::steal(PyFunction_New(alike.get(), scope.get())) : Ref();
+  if (!function) {
+    PyErr_Clear();
+    throw Break{BreakId::internal, "a function's parameters"};
+  }
+  if (defaults) {
+    Ref values = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(defaults)));
+    for (size_t i = 0; i < defaults; ++i)
+      PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Ref::borrow(Py_None).release());
+    PyFunction_SetDefaults(function.get(), values.get());
+  }
+  Ref values = Ref::steal(PyDict_New());
+  for (PyObject* name : keyword_defaults) PyDict_SetItem(values.get(), name, Py_None);
+  PyFunction_SetKwDefaults(function.get(), values.get());
+  LiteralArgs given = sample_arguments(args, 0);
+  Ref result = Ref::steal(PyObject_Call(function.get(), given.positional.get(), given.keywords.get()));
+  if (result) throw Break{BreakId::internal, "arguments that were thought not to fit"};
+  raise_current(in);
+}
+
+}  // namespace stator::capture

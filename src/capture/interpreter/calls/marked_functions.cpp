@@ -1,0 +1,71 @@
+#include "capture/interpreter/calls/marked_functions.h"
+
+#include "capture/guards/literals.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
+
+namespace stator::capture {
+
+Value* substitute_of(Interpreter& in, Value* callee) {
+  PyObject* object = nullptr;
+  Source* source = nullptr;
+  if (callee->kind == Kind::Constant) {
+    object = static_cast<ConstantValue*>(callee)->object.get();
+  } else if (callee->kind == Kind::Function) {
+    object = static_cast<FunctionValue*>(callee)->function.get();
+    source = callee->source;
+  }
+  if (!object) return nullptr;
+  if (in.marks.is_disallowed(object)) throw Break{BreakId::disabled, name_of(object) + ": disallowed in graphs"};
+  Ref substitute = in.marks.substitute_of(object);
+  if (!substitute) return nullptr;
+  // Inside of the substitute a call of the original is that of the original.
+  for (const Frame* f = in.frames.current(); f; f = f->caller)
+    if (f->function && f->function->function.get() == substitute.get()) return nullptr;
+  if (source) in.guards.add(source, FactKind::Identity, object);
+  return in.wrap(substitute.get(), in.guards.sources().pinned(substitute.get(), "a substitute"));
+}
+
+PyObject* unless_disabled(PyObject* function) {
+  PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (attributes && PyDict_GetItemString(attributes, "_dynamo_forbidden") == Py_True)
+    throw Break{BreakId::disabled, name_of(function) + ": forbidden in graphs"};
+  PyObject* mark = attributes ? PyDict_GetItemString(attributes, "_torchdynamo_disable") : nullptr;
+  if (!mark || mark == Py_False) return nullptr;
+  PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
+  PyObject* original = PyDict_GetItemString(attributes, "_torchdynamo_orig_callable");
+  if (original && module && PyUnicode_Check(module) &&
+      std::string_view(PyUnicode_AsUTF8(module)).starts_with("torch.optim."))
+    return original;
+  PyObject* why = PyDict_GetItemString(attributes, "_torchdynamo_disable_msg");
+  const char* text = why && PyUnicode_Check(why) ? PyUnicode_AsUTF8(why) : nullptr;
+  throw Break{BreakId::disabled, name_of(function) + (text ? std::string(": ") + text : "")};
+}
+
+Value* call_marked_constant(Interpreter& in, FunctionValue* function, const CallArgs& args) {
+  auto real = [&](Value* value) -> Ref {
+    if (Ref literal = in.literal_of(value)) return literal;
+    auto* object = as<ObjectValue>(value);
+    if (!object || !object->object || !object->attributes.empty() || !object->source)
+      throw Break{BreakId::unknown_call, name_of(function->function.get()) + " on something that the program made"};
+    in.guards.add(object->source, FactKind::Identity, object->object.get());
+    return object->object;
+  };
+  in.guards.add(function->source, FactKind::Identity, function->function.get());
+  Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
+  for (size_t i = 0; i < args.positional.size(); ++i)
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), real(args.positional[i]).release());
+  Ref keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) PyDict_SetItem(keywords.get(), name.get(), real(value).get());
+  Ref result = Ref::steal(PyObject_Call(function->function.get(), positional.get(), keywords.get()));
+  if (!result) raise_current(in);
+  if (is_literal(result.get())) return in.constant(result);
+  return in.wrap(result.get(), in.guards.sources().pinned(result.get(), "a result marked constant"));
+}
+
+bool is_marked_constant(PyObject* function) {
+  PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  return attributes && PyDict_GetItemString(attributes, "_dynamo_marked_constant") == Py_True;
+}
+
+}  // namespace stator::capture

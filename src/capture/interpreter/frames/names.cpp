@@ -1,0 +1,130 @@
+// Globals, builtins, closure cells and imports.
+#include "capture/interpreter/protocol/names.h"
+
+#include "capture/interpreter/containers/keys.h"
+
+namespace stator::capture {
+
+/// The value of globals that the program got as a dict and changed by its methods; null otherwise.
+static DictValue* changed_as_dict(Interpreter& in, PyObject* globals) {
+  auto* dict = as<DictValue>(in.objects.find(globals));
+  return dict && dict->mutated && !dict->is_globals ? dict : nullptr;
+}
+
+std::optional<Value*> written_global(Interpreter& in, PyObject* globals, PyObject* name) {
+  if (DictValue* changed = changed_as_dict(in, globals)) return in.dict_get(changed, in.constant(name));
+  auto dict = in.effects.globals_written.find(globals);
+  if (dict == in.effects.globals_written.end()) return std::nullopt;
+  for (auto& [key, value] : dict->second)
+    if (key == name || PyUnicode_Compare(key, name) == 0) return value;
+  return std::nullopt;
+}
+
+void store_global(Interpreter& in, PyObject* globals, PyObject* name, Value* value) {
+  ConstantValue* key = in.constant(name);
+  if (DictValue* changed = changed_as_dict(in, globals)) {
+    if (value)
+      in.dict_set(changed, key, value);
+    else
+      in.dict_delete(changed, key);
+    return in.mutated(changed);
+  }
+  Value* target = in.wrap(globals, in.guards.sources().pinned(globals, "globals"));
+  // Code that got the globals as a dict must see what is stored here.
+  static_cast<DictValue*>(target)->is_globals = true;
+  auto& written = in.effects.globals_written[globals];
+  bool known = false;
+  for (auto& [other, place] : written)
+    if (PyUnicode_Compare(other, name) == 0) {
+      place = value;
+      known = true;
+    }
+  if (!known) {
+    in.lifetimes.drop(plain_item(globals, name));
+    written.emplace_back(key->object.get(), value);
+  }
+  in.effects.add({value ? EffectKind::SetGlobal : EffectKind::DelGlobal, target, key, value});
+}
+
+Value* Interpreter::load_global(Frame& f, PyObject* name) {
+  auto written = written_global(*this, f.globals, name);
+  if (written && *written) return *written;
+  PyObject* found = written ? nullptr : plain_item(f.globals, name);
+  if (found) return wrap(found, guards.sources().child(f.globals_source, SourceKind::DictItem, 0, name, found));
+  if (!written) guards.add(f.globals_source, FactKind::Absent, name);
+  found = plain_item(f.builtins, name);
+  if (!found) {
+    guards.add(guards.sources().pinned(f.builtins, "builtins"), FactKind::Absent, name);
+    const char* text = PyUnicode_AsUTF8(name);
+    raise(PyExc_NameError, std::string("name '") + (text ? text : "?") + "' is not defined");
+  }
+  Source* builtins = guards.sources().pinned(f.builtins, "builtins");
+  return wrap(found, guards.sources().child(builtins, SourceKind::DictItem, 0, name, found));
+}
+
+Value* load_cell(Interpreter& in, CellValue* cell) {
+  if (!cell->loaded) {
+    PyObject* contents = PyCell_GET(cell->external.get());
+    if (contents) {
+      cell->contents =
+          in.wrap(contents, in.guards.sources().child(cell->source, SourceKind::CellContents, 0, nullptr, contents));
+    } else {
+      in.guards.add(cell->source, FactKind::CellEmpty);
+    }
+    cell->loaded = true;
+  }
+  return cell->contents;
+}
+
+void store_cell(Interpreter& in, CellValue* cell, Value* value) {
+  in.effects.refuse_frozen(cell);
+  if (cell->external && !cell->stored) in.lifetimes.drop(PyCell_GET(cell->external.get()));
+  cell->contents = value;
+  cell->loaded = true;
+  cell->stored = true;
+  if (cell->external) in.effects.add({EffectKind::SetCell, cell, nullptr, value});
+}
+
+Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, Value* level) {
+  // Only a module that was imported before: a first import would run its code.
+  PyObject* relative = in.constant_of(level);
+  Ref full = Ref::borrow(name);
+  if (relative && PyLong_AsLong(relative) > 0) {
+    PyObject* package = PyDict_GetItemString(f.globals, "__package__");
+    if (!package || !PyUnicode_Check(package)) throw Break{BreakId::unknown_call, "a relative import"};
+    long up = PyLong_AsLong(relative) - 1;
+    Ref base = Ref::borrow(package);
+    for (; up > 0; --up) {
+      Py_ssize_t dot = PyUnicode_FindChar(base.get(), '.', 0, PyUnicode_GET_LENGTH(base.get()), -1);
+      if (dot < 0) throw Break{BreakId::unknown_call, "a relative import"};
+      base = Ref::steal(PyUnicode_Substring(base.get(), 0, dot));
+    }
+    full = PyUnicode_GET_LENGTH(name) ? Ref::steal(PyUnicode_FromFormat("%U.%U", base.get(), name)) : base;
+  }
+  Ref module = Ref::steal(PyImport_GetModule(full.get()));
+  PyErr_Clear();
+  if (!module) throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
+  bool whole = in.is_same(from_list, in.none());
+  Py_ssize_t dot = PyUnicode_FindChar(full.get(), '.', 0, PyUnicode_GET_LENGTH(full.get()), 1);
+  if (whole && dot > 0) {
+    Ref head = Ref::steal(PyUnicode_Substring(full.get(), 0, dot));
+    module = Ref::steal(PyImport_GetModule(head.get()));
+    PyErr_Clear();
+    if (!module) throw Break{BreakId::unknown_call, "import of a package that is not there"};
+  }
+  PyObject* modules = PyImport_GetModuleDict();
+  Ref key = Ref::steal(PyObject_GetAttrString(module.get(), "__name__"));
+  Source* table = in.guards.sources().pinned(modules, "sys.modules");
+  if (!key || PyDict_GetItemWithError(modules, key.get()) != module.get()) throw Break{BreakId::unknown_call, "import"};
+  Value* found =
+      in.wrap(module.get(), in.guards.sources().child(table, SourceKind::DictItem, 0, key.get(), module.get()));
+  // `from package import name` imports the submodule of that name if the package has no such attribute.
+  if (!whole && PyDict_GetItemString(PyModule_GetDict(module.get()), "__path__"))
+    for (Value* part : in.unpack(from_list)) {
+      PyObject* text = in.constant_of(part);
+      if (!text || !in.find_attr(found, text)) throw Break{BreakId::unknown_call, "import of a submodule"};
+    }
+  return found;
+}
+
+}  // namespace stator::capture

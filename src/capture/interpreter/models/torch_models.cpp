@@ -1,0 +1,443 @@
+// Models of torch functions that cannot simply be called on fakes.
+
+#include <algorithm>
+
+#include "capture/guards/break_policy.h"
+#include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/calls/allowed.h"
+#include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/models.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/assumptions.h"
+#include "capture/interpreter/torch/overrides.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
+#include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/interpreter/torch/tensor_data.h"
+#include "capture/interpreter/torch/tensor_items.h"
+
+namespace stator::capture {
+namespace {
+
+/// The name of the module whose code the frame runs.
+std::string_view module_of(const Frame& frame) {
+  PyObject* module = PyDict_GetItemString(frame.globals, "__name__");
+  return module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
+}
+
+Value* is_true(Interpreter& in, CallArgs&) { return in.boolean(true); }
+Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
+Value* is_none(Interpreter& in, CallArgs&) { return in.none(); }
+
+/// Constructors from literal data make the tensor now; each run of the graph gets a new copy.
+void take_data_keyword(CallArgs& args) {
+  if (!args.positional.empty() || !args.keyword("data")) return;
+  args.positional.push_back(args.keyword("data"));
+  std::erase_if(args.keywords,
+                [](const auto& keyword) { return PyUnicode_CompareWithASCIIString(keyword.first.get(), "data") == 0; });
+}
+
+Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor) {
+  if (args.positional.size() != 1) throw Break{BreakId::unknown_call, constructor};
+  Ref data = in.literal_of(args.positional[0]);
+  if (!data) throw Break{BreakId::unknown_call, std::string(constructor) + " of data that is not a literal"};
+  Ref keywords = Ref::steal(PyDict_New());
+  for (auto& [name, value] : args.keywords) {
+    Ref literal = in.literal_of(value);
+    if (!literal)
+      throw Break{BreakId::unknown_call, std::string(constructor) + " with a keyword that is not a literal"};
+    if (PyUnicode_CompareWithASCIIString(name.get(), "requires_grad") == 0 && PyObject_IsTrue(literal.get()))
+      throw Break{BreakId::unknown_call, std::string(constructor) + " of a leaf that requires grad"};
+    PyDict_SetItem(keywords.get(), name.get(), literal.get());
+  }
+  Ref arguments = Ref::steal(PyTuple_Pack(1, data.get()));
+  Ref real = Ref::steal(PyObject_Call(known_object(constructor), arguments.get(), keywords.get()));
+  if (!real) throw Break{BreakId::torch_error, take_error_text()};
+  in.torch.locate();
+  Ref fake = in.torch.tracer.add_constant(real.get());
+  if (!fake) throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
+  return in.wrap_result(fake.get());
+}
+
+/// A tensor that shares the memory of an array, or (`copy`) copies it; other options are applied by `to`. Null if the
+/// argument is not an array.
+Value* tensor_from_array(Interpreter& in, CallArgs& args, bool copy) {
+  Value* made = args.positional.size() == 1 ? tensor_of_data(in, args.positional[0], copy) : nullptr;
+  if (!made || args.keywords.empty()) return made;
+  CallArgs to = arguments({made});
+  for (auto& keyword : args.keywords) {
+    bool known = PyUnicode_CompareWithASCIIString(keyword.first.get(), "dtype") == 0 ||
+                 PyUnicode_CompareWithASCIIString(keyword.first.get(), "device") == 0;
+    if (!known) throw Break{BreakId::numpy, "a tensor made of an array with other options"};
+    to.keywords.push_back(keyword);
+  }
+  return in.call_torch(known_object("torch._C.TensorBase.to"), to);
+}
+
+Value* tensor(Interpreter& in, CallArgs& args) {
+  take_data_keyword(args);
+  if (Value* made = tensor_from_array(in, args, true)) return made;
+  if (Value* made = tensor_of_parts(in, args)) return made;
+  return tensor_from_data(in, args, "torch.tensor");
+}
+
+/// torch.Tensor(...): from sizes, or from data with the default dtype.
+Value* plain_tensor(Interpreter& in, CallArgs& args) {
+  auto is_size = [&](Value* value) { return in.type_of(value) == &PyLong_Type; };
+  if (std::all_of(args.positional.begin(), args.positional.end(), is_size))
+    return in.call_torch(known_object("torch.empty"),
+                         args.positional.empty() ? arguments({in.integer(0)}) : arguments(args.positional));
+  bool is_list = args.positional[0]->kind == Kind::List || args.positional[0]->kind == Kind::Tuple;
+  if (!is_list || !args.keywords.empty()) throw Break{BreakId::unknown_call, "an instance is made: Tensor"};
+  return tensor_from_data(in, args, "torch.Tensor");
+}
+
+Value* as_tensor(Interpreter& in, CallArgs& args) {
+  take_data_keyword(args);
+  if (!args.positional.empty() && args.positional[0]->kind == Kind::Tensor) {
+    if (args.count() == 1) return args.positional[0];
+    CallArgs to;
+    to.positional = {args.positional[0]};
+    for (auto& keyword : args.keywords) to.keywords.push_back(keyword);
+    return in.call_torch(known_object("torch._C.TensorBase.to"), to);
+  }
+  if (Value* made = tensor_from_array(in, args, false)) return made;
+  if (Value* made = tensor_of_parts(in, args)) return made;
+  return tensor_from_data(in, args, "torch.as_tensor");
+}
+
+Value* asarray(Interpreter& in, CallArgs& args) {
+  if (Value* made = tensor_from_array(in, args, false)) return made;
+  return tensor_from_data(in, args, "torch.asarray");
+}
+
+/// torch.Size(...) of literals and of numbers that depend on data.
+Value* torch_size(Interpreter& in, CallArgs& args) {
+  auto is_known = [&](Value* value) { return static_cast<bool>(in.literal_of(value)); };
+  if (std::all_of(args.positional.begin(), args.positional.end(), is_known))
+    return call_literal(in, reinterpret_cast<PyObject*>(size_type()), args);
+  auto* made = in.arena.make<SequenceValue>(Kind::Tuple, size_type());
+  made->items = in.unpack(args.positional[0]);
+  for (Value* item : made->items)
+    if (in.type_of(item) != &PyLong_Type)
+      throw Break{BreakId::unknown_call, "torch.Size of something that is not an integer"};
+  return made;
+}
+
+/// Constant objects of torch made from literals: device, finfo, iinfo.
+template <const char* const& path>
+Value* torch_value(Interpreter& in, CallArgs& args) {
+  return call_literal(in, known_object(path), args);
+}
+const char* const kDevice = "torch.device";
+const char* const kFinfo = "torch.finfo";
+const char* const kIinfo = "torch.iinfo";
+
+Value* graph_break(Interpreter& in, CallArgs& args) {
+  // Torch's own code calls graph_break where torch.compile needs it; Stator does not.
+  if (module_of(*in.frames.current()).starts_with("torch.")) return in.none();
+  // Graph breaks in an allowed function are ignored.
+  if (is_within_allowed(in)) return in.none();
+  Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
+  if (!why)
+    if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
+  const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
+  throw Break{BreakId::user, text};
+}
+
+/// Torch's own error_on_graph_break blocks. The policy to restore at their end is stored beside their own attribute.
+/// That attribute is set so that their `__exit__`, if it runs as plain Python, does not change torch's setting.
+PyObject* const* names_in_block() {
+  static PyObject* const names[] = {PyUnicode_InternFromString("error_on_graph_break"),
+                                    PyUnicode_InternFromString("prev_error_on_graph_break"),
+                                    PyUnicode_InternFromString("stator_break_policies")};
+  return names;
+}
+Value* break_block_enter(Interpreter& in, CallArgs& args) {
+  Value* block = args.positional[0];
+  PyObject* const* names = names_in_block();
+  Value* policies = in.find_attr(block, names[2]);
+  if (!policies) in.set_attr(block, names[2], policies = in.list({}));
+  std::optional<bool>& policy = break_policy();
+  in.call_method(policies, "append", {policy ? in.boolean(*policy) : in.none()});
+  in.call_method(in.get_attr(block, names[1]), "append", {in.none()});
+  policy = in.truth(in.get_attr(block, names[0]));
+  return in.none();
+}
+Value* break_block_exit(Interpreter& in, CallArgs& args) {
+  Value* block = args.positional[0];
+  PyObject* const* names = names_in_block();
+  Value* policies = in.find_attr(block, names[2]);
+  if (!policies || in.length_of(policies).value_or(0) == 0) return nullptr;
+  in.call_method(in.get_attr(block, names[1]), "pop", {});
+  PyObject* before = in.constant_of(in.call_method(policies, "pop", {}));
+  break_policy() = before == Py_None ? std::optional<bool>() : before == Py_True;
+  return in.none();
+}
+
+/// Tensor methods in Python that only dispatch to an operator: they are called on fakes instead of being inlined.
+Value* tensor_python_method(Interpreter& in, CallArgs& args, const char* path) {
+  return in.call_torch(known_object(path), args);
+}
+TensorValue* given_tensor(const CallArgs& args, const char* what) {
+  auto* tensor = as<TensorValue>(at_or_null(args, 0));
+  if (!tensor) throw Break{BreakId::raises, std::string(what) + " of an object that is not a tensor"};
+  return tensor;
+}
+Value* tensor_len(Interpreter& in, CallArgs& args) { return tensor_length(in, given_tensor(args, "len")); }
+Value* item(Interpreter& in, CallArgs& args) { return tensor_number(in, given_tensor(args, "item")); }
+template <const char* const& to>
+Value* conversion(Interpreter& in, CallArgs& args) {
+  return number_conversion(in, to, given_tensor(args, to));
+}
+const char* const kInt = "int";
+const char* const kFloat = "float";
+const char* const kBool = "bool";
+/// The strides of an empty tensor follow another rule, so those of a tensor whose size depends on data are not known.
+Value* tensor_stride(Interpreter& in, CallArgs& args) {
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (tensor && TorchTracer::has_symbolic_sizes(in.fake_of(tensor)))
+    throw Break{BreakId::data_dependent, "the strides of a tensor whose size depends on data"};
+  return in.call_torch(known_object("torch._C.TensorBase.stride"), args);
+}
+Value* tensor_iter(Interpreter& in, CallArgs& args) { return tensor_iterator(in, given_tensor(args, "iter")); }
+Value* tensor_split(Interpreter& in, CallArgs& args) { return tensor_python_method(in, args, "torch.Tensor.split"); }
+Value* einsum(Interpreter& in, CallArgs& args) {
+  // The Python wrapper only selects a contraction path if opt_einsum is installed, so it is called directly.
+  return in.call_torch(known_object("torch.functional.einsum"), args);
+}
+
+/// Tensor.new_tensor: a constructor with the tensor's dtype and device, unless others are given.
+Value* new_tensor(Interpreter& in, CallArgs& args) {
+  CallArgs made = args;
+  Value* self = args.positional[0];
+  made.positional.erase(made.positional.begin());
+  if (made.positional.size() != 1 || made.positional[0]->kind == Kind::Tensor)
+    throw Break{BreakId::unknown_call, "Tensor.new_tensor"};
+  for (const char* option : {"dtype", "device"}) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(option));
+    if (!args.keyword(option)) made.keywords.emplace_back(name, in.get_attr(self, name.get()));
+  }
+  return tensor_from_data(in, made, "torch.tensor");
+}
+Value* broadcast_shapes(Interpreter& in, CallArgs& args) {
+  return call_literal(in, known_object("torch.functional.broadcast_shapes"), args);
+}
+
+// torch._C._InferenceMode, which torch.inference_mode wraps. Its instances hold the thread's state.
+Value* inference_block(Interpreter& in, CallArgs& args) {
+  static PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(known_object("torch._C._InferenceMode"));
+  if (args.positional.size() != 1 || !args.keywords.empty() || !in.constant_of(args.positional[0]))
+    throw Break{BreakId::unknown_call, "torch._C._InferenceMode"};
+  auto* made = in.arena.make<ObjectValue>(type);
+  made->attributes.push_back({Ref::steal(PyUnicode_InternFromString("mode")), args.positional[0]});
+  made->step = in.frames.resumable_step();
+  return made;
+}
+Value* inference_enter(Interpreter& in, CallArgs& args) {
+  auto* block = as<ObjectValue>(args.positional.at(0));
+  if (!block || block->object) throw Break{BreakId::unknown_call, "an external inference-mode block"};
+  in.torch.tracer.enter_inference_mode(in.truth(block->attributes.at(0).value));
+  return block;
+}
+Value* inference_exit(Interpreter& in, CallArgs& args) {
+  auto* block = as<ObjectValue>(args.positional.at(0));
+  if (!block || block->object) throw Break{BreakId::unknown_call, "an external inference-mode block"};
+  in.torch.tracer.leave_inference_mode();
+  return in.none();
+}
+
+/// torch._group_tensors_by_device_and_dtype: supports one group, whose device and dtype are those of the first list.
+Value* group_tensors(Interpreter& in, CallArgs& args) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("device"), PyUnicode_InternFromString("dtype")};
+  bool with_indices = in.truth(args.positional[1]);
+  std::vector<Value*> lists = in.unpack(args.positional[0]), kinds, indices, grouped;
+  if (lists.empty()) throw Break{BreakId::raises, "no lists of tensors to group"};
+  for (Value* tensor : in.unpack(lists[0])) {
+    if (tensor->kind != Kind::Tensor)
+      throw Break{BreakId::unknown_call, "a group with an element that is not a tensor"};
+    for (size_t i = 0; i < std::size(names); ++i) {
+      Value* kind = in.get_attr(tensor, names[i]);
+      if (kinds.size() <= i)
+        kinds.push_back(kind);
+      else if (!literal_equal(in.constant_of(kind), in.constant_of(kinds[i])))
+        // The order of several groups is the iteration order of a hash table.
+        throw Break{BreakId::unknown_call, "tensors of several devices or dtypes are grouped"};
+    }
+    if (with_indices) indices.push_back(in.integer(static_cast<int64_t>(indices.size())));
+  }
+  DictValue* groups = in.dict();
+  if (kinds.empty()) return groups;
+  for (Value* list : lists) grouped.push_back(in.list(in.unpack(list)));
+  in.dict_set(groups, in.tuple(std::move(kinds)), in.tuple({in.list(std::move(grouped)), in.list(std::move(indices))}));
+  return groups;
+}
+
+/// record_function.__enter__. A profiler range inside a plan is skipped, because the operators of a graph have no such
+/// boundary. If the plan ends inside the range, the plan opens a real one.
+Value* record_enter(Interpreter& in, CallArgs& args) {
+  static PyObject* const record = PyUnicode_InternFromString("record");
+  auto* made = in.arena.make<OpaqueValue>("a range of the profiler");
+  made->callable = Ref::borrow(known_object("stator.functions.opened_range"));
+  for (const char* name : {"name", "args"})
+    made->arguments.push_back(in.get_attr(args.positional[0], Ref::steal(PyUnicode_InternFromString(name)).get()));
+  in.set_attr(args.positional[0], record, made);
+  return args.positional[0];
+}
+Value* record_exit(Interpreter& in, CallArgs& args) {
+  static PyObject* const record = PyUnicode_InternFromString("record");
+  static PyObject* const runs = PyUnicode_InternFromString("run_callbacks_on_exit");
+  if (!in.truth(in.get_attr(args.positional[0], runs))) return in.none();
+  Value* range = in.get_attr(args.positional[0], record);
+  if (in.is_same(range, in.none())) in.raise(PyExc_AssertionError, "Expected record to be set");
+  if (auto* opened = as<OpaqueValue>(range)) {
+    // The block keeps the range, which is closed.
+    opened->callable = Ref::borrow(known_object("stator.functions.ended_range"));
+  } else {
+    auto* ended = in.arena.make<OpaqueValue>("nothing");
+    ended->callable = Ref::borrow(known_object("stator.functions.end_range"));
+    ended->arguments = {range};
+    in.effects.add({EffectKind::Make, ended});
+  }
+  return in.none();
+}
+
+/// linspace and logspace: gradients do not flow to start and end tensors, because factories run below autograd.
+Value* spaced(Interpreter& in, CallArgs& args, PyObject* callable) {
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  auto detach = [&](Value*& end) {
+    if (end->kind == Kind::Tensor && !is_overridden(in, end) && in.truth(in.get_attr(end, requires_grad)))
+      end = in.call_method(end, "detach", {});
+  };
+  for (Value*& end : args.positional) detach(end);
+  for (auto& [name, value] : args.keywords)
+    if (PyUnicode_CompareWithASCIIString(name.get(), "out") != 0) detach(value);
+  return in.call_torch(callable, args);
+}
+Value* linspace(Interpreter& in, CallArgs& args) {
+  static PyObject* const callable = known_object("torch.linspace");
+  return spaced(in, args, callable);
+}
+Value* logspace(Interpreter& in, CallArgs& args) {
+  static PyObject* const callable = known_object("torch.logspace");
+  return spaced(in, args, callable);
+}
+
+/// True, except in torch's own modules, optimizers and transforms, which compute other results if it is true.
+Value* is_compiling(Interpreter& in, CallArgs&) {
+  const std::string_view caller = module_of(*in.frames.current());
+  constexpr std::string_view kPlain[] = {"torch.optim.", "torch.nn.", "torch._functorch."};
+  return in.boolean(std::none_of(std::begin(kPlain), std::end(kPlain), [&](auto s) { return caller.starts_with(s); }));
+}
+
+/// torch._check and similar functions. The real one imports torch's symbolic shapes.
+Value* check_with(Interpreter& in, CallArgs& args) {
+  Value* truth = args.positional[1];
+  if (is_symbolic_number(truth) && in.type_of(truth) == &PyBool_Type) {
+    if (!earlier_assumed(in, truth).value_or(false) && !assume(in, truth, true))
+      needs_number("is checked where the graph must not fail");
+    return in.none();
+  }
+  if (in.constant_of(args.positional[1]) != Py_True) throw Break{BreakId::raises, "torch._check fails"};
+  return in.none();
+}
+
+enum class Setting : uint8_t { Dtype, Flash, Math, MemEfficient, CuDNN, Overrideable, Order };
+constexpr const char* kSetters[] = {
+    "torch._C._set_default_dtype",         "torch._C._set_sdp_use_flash", "torch._C._set_sdp_use_math",
+    "torch._C._set_sdp_use_mem_efficient", "torch._C._set_sdp_use_cudnn", "torch._C._set_sdp_use_overrideable",
+    "torch._C._set_sdp_priority_order",
+};
+
+/// A change of a global setting of torch. It affects only later operators, so it is a node between them.
+template <Setting kWhich>
+Value* set_setting(Interpreter& in, CallArgs& args) {
+  static PyObject* const set = known_object(kSetters[static_cast<size_t>(kWhich)]);
+  // A user's backend may remove a node without results.
+  if (!in.options.may_assume) throw Break{BreakId::global_state, "a global setting of torch is changed"};
+  Ref module = Ref::steal(PyImport_ImportModule("stator.functions"));
+  Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Setting")) : Ref();
+  Ref value = in.literal_of(args.positional[0]);
+  Ref node = maker && value ? Ref::steal(PyObject_CallFunctionObjArgs(maker.get(), set, value.get(), nullptr)) : Ref();
+  Ref done = node ? Ref::steal(PyObject_CallOneArg(set, value.get())) : Ref(), nothing = Ref::steal(PyTuple_New(0));
+  if (!done) throw Break{BreakId::raises, take_error_text()};
+  in.torch.locate();
+  if (!in.torch.tracer.add_call(node.get(), {}, nothing.get(), CallNode::Random))
+    throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
+  return in.none();
+}
+
+/// Known only for inputs, where it is guarded: another tensor may be a view into an input's storage.
+Value* storage_offset(Interpreter& in, CallArgs& args) {
+  auto* tensor = as<TensorValue>(args.positional[0]);
+  if (!tensor || !tensor->source || tensor->written) throw Break{BreakId::data_exit, "the storage offset of a tensor"};
+  int64_t offset = storage_offset_of(tensor->real.get());
+  in.guards.add(tensor->source, FactKind::Offset, nullptr, offset);
+  return in.integer(offset);
+}
+
+constexpr ModelRow kRows[] = {
+    {"torch.linspace", linspace, 0, ModelRow::kAny, "*"},
+    {"torch.logspace", logspace, 0, ModelRow::kAny, "*"},
+    {kSetters[0], set_setting<Setting::Dtype>, 1, 1},
+    {kSetters[1], set_setting<Setting::Flash>, 1, 1},
+    {kSetters[2], set_setting<Setting::Math>, 1, 1},
+    {kSetters[3], set_setting<Setting::MemEfficient>, 1, 1},
+    {kSetters[4], set_setting<Setting::CuDNN>, 1, 1},
+    {kSetters[5], set_setting<Setting::Overrideable>, 1, 1},
+    {kSetters[6], set_setting<Setting::Order>, 1, 1},
+    {"torch._C.TensorBase.storage_offset", storage_offset, 1, 1},
+    {"torch._C.TensorBase.stride", tensor_stride, 1, 2, "dim"},
+    {"torch._C.TensorBase.item", item, 1, 1},
+    {"torch._C.TensorBase.__int__", conversion<kInt>, 1, 1},
+    {"torch._C.TensorBase.__float__", conversion<kFloat>, 1, 1},
+    {"torch._C.TensorBase.__bool__", conversion<kBool>, 1, 1},
+    {"torch._check_with", check_with, 3, 3},
+    // torch.compile, if it runs in the same process, tags new modules; those made in a capture are skipped.
+    {"torch._dynamo.mutation_guard.GenerationTracker.tag.__func__", is_none, 0, ModelRow::kAny, "*"},
+    {"torch.compiler.is_compiling", is_compiling, 0, ModelRow::kAny, "*"},
+    {"torch.compiler.is_dynamo_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"torch._utils.is_compiling", is_compiling, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.external_utils.is_compiling", is_compiling, 0, ModelRow::kAny, "*"},
+    {"stator.is_compiling", is_true, 0, ModelRow::kAny, "*"},
+    {"stator.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__enter__", break_block_enter, 1, 1},
+    {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__exit__", break_block_exit, 4, 4},
+    {"torch.compiler.is_exporting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch.jit._script.is_scripting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._get_tracing_state", is_none, 0, ModelRow::kAny, "*"},
+    {"torch._jit_internal.is_scripting", is_false, 0, ModelRow::kAny, "*"},
+    {"torch.jit.is_tracing", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._is_tracing", is_false, 0, ModelRow::kAny, "*"},
+    {"torch._C._log_api_usage_once", is_none, 0, ModelRow::kAny, "*"},
+    {"torch._C._log_api_usage_metadata", is_none, 0, ModelRow::kAny, "*"},
+    {"torch.tensor", tensor, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor", plain_tensor, 0, ModelRow::kAny},
+    {"torch.as_tensor", as_tensor, 0, ModelRow::kAny, "*"},
+    {"torch.asarray", asarray, 1, 1, "dtype device copy requires_grad"},
+    {"torch.Size", torch_size, 0, 1},
+    {"torch.device", torch_value<kDevice>, 0, ModelRow::kAny, "*"},
+    {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},
+    {"torch.iinfo", torch_value<kIinfo>, 0, ModelRow::kAny, "*"},
+    {"torch._C.TensorBase.requires_grad_", tensor_requires_grad, 0, ModelRow::kAny, "*"},
+    {"torch._C.TensorBase.new_tensor", new_tensor, 2, 2, "dtype device requires_grad"},
+    {"torch.functional.broadcast_shapes", broadcast_shapes},
+    {"torch._C._group_tensors_by_device_and_dtype", group_tensors, 2, 2},
+    {"torch.autograd.profiler.record_function.__enter__", record_enter, 1, 1},
+    {"torch.autograd.profiler.record_function.__exit__", record_exit, 1, 4},
+    {"torch._C._InferenceMode", inference_block, 0, ModelRow::kAny, "*"},
+    {"torch._C._InferenceMode.__enter__", inference_enter, 0, ModelRow::kAny, "*"},
+    {"torch._C._InferenceMode.__exit__", inference_exit, 0, ModelRow::kAny, "*"},
+    {"torch.Tensor.__len__", tensor_len, 0, ModelRow::kAny, "*", true},
+    {"torch.Tensor.__iter__", tensor_iter, 0, ModelRow::kAny, "*", true},
+    {"torch.Tensor.split", tensor_split, 0, ModelRow::kAny, "*", true},
+    {"torch.functional.einsum", einsum, 0, ModelRow::kAny, "*", true},
+};
+
+}  // namespace
+
+std::span<const ModelRow> torch_models() { return kRows; }
+
+}  // namespace stator::capture

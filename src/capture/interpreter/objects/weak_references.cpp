@@ -1,0 +1,67 @@
+#include "capture/interpreter/protocol/weak_references.h"
+
+#include "capture/interpreter/objects/dropped.h"
+#include "capture/interpreter/state/reach.h"
+#include "capture/interpreter/torch/hooks.h"
+
+namespace stator::capture {
+namespace {
+
+bool is_proxy(const ObjectValue* object) {
+  return object->type == &_PyWeakref_ProxyType || object->type == &_PyWeakref_CallableProxyType;
+}
+
+/// Whether the program's frames keep the value alive.
+bool is_held(const Interpreter& in, const Value* value) {
+  Reach reach;
+  for (const Frame* frame = in.frames.current(); frame; frame = frame->caller) reach.add(*frame);
+  reach.close();
+  return reach.has(value) || (value->source && reach.has(value->source));
+}
+
+/// Breaks unless the external object is certain to be alive at this point of the program.
+void require_alive(const Interpreter& in, PyObject* object) {
+  // The real frame still holds its variables until the plan has run, even those that the program has dropped.
+  if (in.start.holds(object)) refuse_weak(" to what a variable holds");
+  if (PyDict_Check(object) && has_deferred_hooks(in)) refuse_weak(" to what may be the hooks of a tensor");
+  if (may_have_dropped(in, object)) refuse_weak(" to what the program may have dropped");
+}
+
+}  // namespace
+
+void refuse_weak(const char* what) { throw Break{BreakId::unknown_call, std::string("a weak reference") + what}; }
+
+bool is_weak(Value* value) {
+  auto* object = as<ObjectValue>(value);
+  return object && (object->type == &_PyWeakref_RefType || is_proxy(object));
+}
+
+Value* made_referent(const Interpreter& in, Value* referent) {
+  // Objects guarded by identity live as long as their guards hold.
+  if (referent->kind == Kind::Constant || is_held(in, referent)) return referent;
+  if (!referent->source || !referent->source->object) refuse_weak(" to what the program may have dropped");
+  require_alive(in, referent->source->object.get());
+  return referent;
+}
+
+Value* external_referent(Interpreter& in, ObjectValue* reference) {
+  PyObject* object = PyWeakref_GET_OBJECT(reference->object.get());
+  Source* source = in.guards.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object);
+  if (in.objects.contains(object)) {
+    Value* known = in.wrap(object, source);
+    if (is_held(in, known)) return known;
+  }
+  require_alive(in, object);
+  return in.wrap(object, source);
+}
+
+Value* unproxied(Interpreter& in, Value* value) {
+  auto* object = as<ObjectValue>(value);
+  if (!object || !is_proxy(object)) return value;
+  if (!object->object) return made_referent(in, object->base);
+  if (PyWeakref_GET_OBJECT(object->object.get()) == Py_None)
+    throw Break{BreakId::raises, "a proxy of an object that is gone"};
+  return external_referent(in, object);
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,52 @@
+#include "capture/interpreter/state/frame_stack.h"
+
+namespace stator::capture {
+
+void FrameStack::enter(Frame& frame) {
+  if (inline_depth_ >= kMaxInlineDepth)
+    throw Break{BreakId::recursion, "more than " + std::to_string(kMaxInlineDepth) + " nested calls"};
+  ++inline_depth_;
+  current_ = &frame;
+  frame.in_transform = in_transform_;
+}
+
+uint64_t FrameStack::outer_step() const {
+  uint64_t step = 0;
+  for (const Frame* f = current_; f; f = f->caller) step = f->step;
+  return step;
+}
+
+uint64_t FrameStack::resumable_step() const {
+  uint64_t step = current_->step;
+  bool inside = in_transform_;
+  for (const Frame* f = current_; f->caller; inside = f->in_transform, f = f->caller)
+    if (inside || f->continuation == Continuation::Opaque) step = f->caller->step;
+  return inside ? transform_opened_at_ : step;
+}
+
+uint64_t FrameStack::raise_step(Value* exception) const {
+  auto found = raise_steps_.find(exception);
+  return found == raise_steps_.end() ? 0 : found->second;
+}
+
+void FrameStack::set_in_transform(bool open) {
+  if (open && !in_transform_) transform_opened_at_ = outer_step();
+  in_transform_ = open;
+}
+
+UserLine FrameStack::user_line() const {
+  if (!current_) return {};
+  return {Ref::borrow(current_->code->code->co_filename), current_->line};
+}
+
+std::vector<StackLine> FrameStack::lines() const {
+  std::vector<StackLine> lines;
+  for (Frame* f = current_; f; f = f->caller) {
+    const char* file = PyUnicode_AsUTF8(f->code->code->co_filename);
+    const char* name = PyUnicode_AsUTF8(f->code->code->co_qualname);
+    lines.insert(lines.begin(), StackLine{file ? file : "?", name ? name : "?", f->line});
+  }
+  return lines;
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <unordered_set>
+
+#include "capture/interpreter/state/frame_stack.h"
+#include "capture/values/prototypes.h"
+#include "capture/values/source.h"
+
+namespace stator::capture {
+
+/// Records what the capture relied on, as facts in a tree of sources.
+///
+/// Invariant: every fact held when it was recorded, and names the line of the program that needed it. Objects that only
+/// the capture has (prototype classes and their parts) have no facts in the final tree.
+class GuardRecorder {
+ public:
+  GuardRecorder(const FrameStack& frames, Prototypes& prototypes);
+
+  SourceTree& sources() const { return *sources_; }
+  /// Returns the tree. Called once, when the capture is over.
+  std::unique_ptr<SourceTree> take_sources();
+
+  void add(Source* source, FactKind kind, PyObject* object = nullptr, int64_t number = 0);
+  void add(Source* source, Fact fact) { sources_->add_fact(source, std::move(fact)); }
+  /// The same after the last instruction, for a fact that belongs to no single line.
+  void add_at_end(Source* source, FactKind kind, int64_t number);
+  void add_type(Source* source, PyTypeObject* type) {
+    add(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type));
+  }
+  /// Guards that all lookups on the class give the same results.
+  void add_class(PyTypeObject* type);
+  /// Guards that the sources give the same object, or different objects.
+  void add_same(Source* a, Source* b, bool same);
+
+ private:
+  const FrameStack& frames_;
+  Prototypes& prototypes_;
+  std::unique_ptr<SourceTree> sources_;
+  std::unordered_set<PyTypeObject*> guarded_classes_;
+};
+
+}  // namespace stator::capture

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <vector>
+
+#include "capture/interpreter/state/effect_log.h"
+#include "capture/interpreter/state/frame.h"
+#include "capture/interpreter/state/object_map.h"
+#include "capture/interpreter/state/start_frame.h"
+
+namespace stator::capture {
+
+struct GeneratorValue;
+
+/// In the program, objects die where it drops them. A capture keeps everything it examined alive until its plan has
+/// run.
+///
+/// Invariant: an instruction that drops an external object whose finalization the program may observe is a break, so
+/// that the program itself executes it.
+class Lifetimes {
+ public:
+  Lifetimes(const StartFrame& start, const ObjectMap& objects, const EffectLog& effects)
+      : start_(start), objects_(objects), effects_(effects) {}
+
+  /// Called when the program drops a reference. Breaks if that may run code. Null: nothing is dropped.
+  void drop(PyObject* object) const;
+  /// The same for an object that the captured frame itself holds. An object that was reached through another one stays
+  /// alive with that one.
+  void drop(const Source* source) const;
+  void drop(const Value* value) const { drop(value ? value->source : nullptr); }
+  void drop_slot(const Frame& frame, int slot) const;
+  /// Called when anything that the external object held at the start of the capture may be dropped.
+  void drop_parts_of(const Value* container) const;
+  /// The first value of the stack, from an index on, whose finalization may be observed; null: none.
+  const Value* find_observable(const std::vector<Value*>& stack, size_t from) const;
+
+  /// Tracks an object that was on the captured frame's stack at the start. The stack may hold its only reference, so
+  /// dropping it is a break, wherever the program passed it.
+  void watch(Source* source);
+  /// Breaks if the program can no longer reach a watched object.
+  void check_watched(const Frame& current) const {
+    if (!watched_.empty()) find_lost(current);
+  }
+  /// Whether the program can still reach the value: from these frames, from what it wrote elsewhere, or from `result`.
+  bool is_reachable(const Frame* frames, const Value* value, const Value* result) const;
+
+  std::vector<GeneratorValue*> generators;  // all that the program made
+
+ private:
+  bool finalization_is_observable(PyObject* object) const;
+  /// Whether a slot of the captured frame is the only known reference to the object.
+  bool is_held_by_slot(const Source* source) const;
+  void find_lost(const Frame& current) const;
+
+  const StartFrame& start_;
+  const ObjectMap& objects_;
+  const EffectLog& effects_;
+  std::vector<const Source*> watched_;
+};
+
+}  // namespace stator::capture

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "capture/pycompat/ref.h"
+
+namespace stator::capture {
+
+/// Marks that users gave to callables before this capture, through torch's functions
+/// (`torch._dynamo.disallow_in_graph`) or ours.
+class Marks {
+ public:
+  Marks();
+
+  /// It only calls operators, and may be called on fakes directly.
+  bool is_allowed(PyObject* callable) const { return contains(allowed_, callable); }
+  /// It must not be captured: each call is a break.
+  bool is_disallowed(PyObject* callable) const;
+  /// The callable to capture in its place; null: none.
+  Ref substitute_of(PyObject* callable) const;
+
+ private:
+  using Sets = std::vector<Ref>;  // sets of addresses; none is empty
+  static bool contains(const Sets& sets, PyObject* callable);
+
+  Sets allowed_, disallowed_;
+  Ref own_substitutes_, torch_substitutes_;
+};
+
+}  // namespace stator::capture

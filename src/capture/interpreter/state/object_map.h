@@ -1,0 +1,61 @@
+#pragma once
+
+#include <unordered_map>
+
+#include "capture/values/value.h"
+#include "core/base/pointer_map.h"
+
+namespace stator::capture {
+
+/// Which value represents which object.
+///
+/// Invariant: an external object that can change, or whose identity can be seen, has one value however it is reached;
+/// the same holds for a fake tensor, and for the weak reference to a value. The values in the map keep their
+/// objects alive, so an address identifies one object during the entire capture.
+class ObjectMap {
+ public:
+  /// The value of an external object; null: it was not met yet, or is a literal.
+  Value* find(PyObject* object) const {
+    auto found = by_object_.find(object);
+    return found == by_object_.end() ? nullptr : found->second;
+  }
+  bool contains(PyObject* object) const { return by_object_.contains(object); }
+  void add(PyObject* object, Value* value) { by_object_[object] = value; }
+  /// All values, in no particular order.
+  const std::unordered_map<PyObject*, Value*>& all() const { return by_object_; }
+
+  /// The external instance, function or tensor whose `__dict__` the object is, if its attributes were looked at; null
+  /// otherwise. Of several that share the dict: the first.
+  Value* owner_of_dict(PyObject* dict) const {
+    auto found = dict_owners_.find(dict);
+    return found == dict_owners_.end() ? nullptr : found->second;
+  }
+  /// Notes that an external object stores its attributes in this dict. Returns the value of the dict if that is known,
+  /// otherwise another owner that was noted before, otherwise null.
+  Value* claim_dict(PyObject* dict, Value* owner) {
+    Value* other = dict_owners_.emplace(dict, owner).first->second;
+    if (Value* known = find(dict)) return known;
+    return other == owner ? nullptr : other;
+  }
+
+  /// The value of a fake tensor, or null.
+  TensorValue* find_fake(PyObject* fake) const {
+    TensorValue* const* found = by_fake_.find(fake);
+    return found ? *found : nullptr;
+  }
+  void add_fake(PyObject* fake, TensorValue* tensor) { by_fake_.set(fake, tensor); }
+
+  /// The value of an array object of `stator.arrays`; null until the caller sets it.
+  ArrayValue*& array(PyObject* object) { return arrays_[object]; }
+  /// The weak reference that the program made to a value, of which there is one; null until the caller sets it.
+  ObjectValue*& weak_reference_to(const Value* referent) { return weak_references_[referent]; }
+
+ private:
+  std::unordered_map<PyObject*, Value*> by_object_;
+  std::unordered_map<PyObject*, Value*> dict_owners_;
+  PointerMap<TensorValue*> by_fake_;
+  std::unordered_map<PyObject*, ArrayValue*> arrays_;
+  std::unordered_map<const Value*, ObjectValue*> weak_references_;
+};
+
+}  // namespace stator::capture

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "capture/call/break.h"
+#include "capture/call/plan.h"
+#include "capture/guards/function_modes.h"
+#include "capture/values/source.h"
+
+namespace stator::capture {
+
+/// Where a capture begins: an offset in a frame's code, and what its slots and stack hold there.
+struct Start {
+  PyObject* function;
+  int32_t offset = 0;                 // code unit
+  PyObject* const* values = nullptr;  // localsplus slots (at offset 0 only the parameters), then the stack
+  int32_t stack_depth = 0;
+  /// Sources that must not be specialised on, as they describe themselves; outlives the capture.
+  const std::unordered_set<std::string>* varying = nullptr;
+  bool break_is_error = false;                   // in the body of the function itself, and of what it calls
+  const WithoutFunctionModes* hidden = nullptr;  // torch-function modes that are active there; null: none
+};
+
+/// The captured frame as it was when the capture began.
+///
+/// Invariant: it holds a reference to everything that the frame held, so no address of these objects is used again
+/// before the capture ends. Which slots hold something is a fact of the entry only for slots that were looked at.
+class StartFrame {
+ public:
+  explicit StartFrame(const Start& start);
+
+  PyObject* function() const { return function_.get(); }
+  PyCodeObject* code() const { return code_; }
+  int32_t offset() const { return offset_; }
+  /// Whether the capture begins in the middle of a frame, after a graph break.
+  bool is_resumed() const { return offset_ > 0; }
+  bool break_is_error() const { return break_is_error_; }
+  const WithoutFunctionModes* hidden_modes() const { return hidden_; }
+
+  /// Slots, then stack; null where nothing is bound.
+  const std::vector<Ref>& values() const { return values_; }
+  bool holds(PyObject* object) const;
+
+  /// It mattered whether something, or nothing, is bound to the slot.
+  void note_looked_at(size_t slot) { looked_at_[slot] = true; }
+  /// Which of the places that were looked at are bound, for a start in the middle of a frame.
+  std::vector<BoundPlace> bound_places() const;
+
+  /// Whether the value at this source is known to change from call to call.
+  bool is_varying(const Source* source) const {
+    return varying_ && !varying_->empty() && varying_->contains(source->describe());
+  }
+  /// Breaks where it is.
+  void refuse_varying(const Source* source) const {
+    if (is_varying(source)) throw Break{BreakId::varying, source->describe()};
+  }
+
+ private:
+  Ref function_;
+  PyCodeObject* code_;
+  int32_t offset_, stack_depth_;
+  const std::unordered_set<std::string>* varying_;
+  bool break_is_error_;
+  const WithoutFunctionModes* hidden_;
+  std::vector<Ref> values_;
+  std::vector<bool> looked_at_;  // by place
+};
+
+}  // namespace stator::capture

@@ -1,0 +1,70 @@
+#include "capture/interpreter/state/torch_session.h"
+#include "capture/interpreter/state/known_types.h"
+
+namespace stator::capture {
+
+TorchSession::TorchSession(const std::string& graph_name, FrameStack& frames)
+    : tracer(graph_name), frames_(frames), transforms_at_start_(TransformState::current()) {}
+
+void TorchSession::locate() {
+  tracer.use_location(location_of(*frames_.current()));
+  uint64_t step = frames_.resumable_step();
+  if (node_steps_.empty() || node_steps_.back().second != step) node_steps_.emplace_back(tracer.node_count(), step);
+}
+
+/// Where the torch.nn.Module whose method runs in the frame comes from; null for other functions.
+static const Source* module_source(const Frame& frame) {
+  if (frame.code->code->co_argcount == 0 || frame.locals.empty()) return nullptr;
+  // A method, as far as the name of its first argument tells.
+  PyObject* first = PyTuple_GET_ITEM(frame.code->code->co_localsplusnames, 0);
+  if (PyUnicode_CompareWithASCIIString(first, "self") != 0) return nullptr;
+  const Source* source = frame.locals[0] ? frame.locals[0]->source : nullptr;
+  if (!frame.locals[0] && !frame.unread.empty()) source = frame.unread[0];
+  const bool is_module = source && source->object && PyObject_TypeCheck(source->object.get(), module_class());
+  return is_module ? source : nullptr;
+}
+
+/// The path and class of that module; empty texts for other functions, and where a caller is a method of it already.
+static std::pair<std::string, std::string> module_of(const Frame& frame) {
+  const Source* source = module_source(frame);
+  if (!source) return {};
+  for (const Frame* caller = frame.caller; caller; caller = caller->caller)
+    if (const Source* known = module_source(*caller); known && known->object.get() == source->object.get()) return {};
+  // Read where the class keeps them: a metaclass must not see it.
+  const auto* type = reinterpret_cast<PyHeapTypeObject*>(Py_TYPE(source->object.get()));
+  PyObject* module = PyDict_GetItemString(type->ht_type.tp_dict, "__module__");
+  const char* module_text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  const char* name = PyUnicode_AsUTF8(type->ht_qualname);
+  if (module_text && name) return {source->describe(), std::string(module_text) + "." + name};
+  PyErr_Clear();
+  return {};
+}
+
+uint32_t TorchSession::location_of(Frame& frame) {
+  // A line is added to the graph when an operator is recorded there, and not before.
+  if (!frame.location || frame.located_line != frame.line) {
+    uint32_t caller = frame.caller ? location_of(*frame.caller) : 0;
+    PyCodeObject* code = frame.code->code;
+    frame.location = tracer.add_location(code->co_filename, code->co_qualname, frame.line, caller, module_of(frame));
+    frame.located_line = frame.line;
+  }
+  return frame.location;
+}
+
+uint64_t TorchSession::step_of_node(size_t node) const {
+  uint64_t step = 0;
+  for (auto& [first, at] : node_steps_)
+    if (first <= node) step = at;
+  return step;
+}
+
+void TorchSession::refresh_transform_state() {
+  frames_.set_in_transform(!(TransformState::current() == transforms_at_start_));
+}
+
+void TorchSession::fail(const char* what) const {
+  std::string text = std::string(what) + ": " + tracer.failure();
+  throw Break{tracer.was_refused() ? BreakId::torch_refused : BreakId::torch_error, text};
+}
+
+}  // namespace stator::capture

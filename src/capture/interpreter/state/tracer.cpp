@@ -1,0 +1,241 @@
+#include "capture/interpreter/state/tracer.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "capture/call/python_node.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/tracer_impl.h"
+#include "capture/interpreter/state/warnings_as_errors.h"
+#include "core/base/check.h"
+#include "core/fake/fake_tensor.h"
+#include "core/graph/graph.h"
+
+namespace stator::capture {
+
+TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {
+  impl_->tracer.allow_symbols();
+}
+TorchTracer::~TorchTracer() = default;
+
+Ref TorchTracer::add_input(PyObject* real, const std::string& name) {
+  try {
+    at::Tensor fake = impl_->tracer.add_input(THPVariable_Unpack(real), name);
+    return Ref::steal(THPVariable_Wrap(fake));
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    return {};
+  }
+}
+
+Ref TorchTracer::add_constant(PyObject* real) {
+  try {
+    return Ref::steal(THPVariable_Wrap(impl_->tracer.add_constant(THPVariable_Unpack(real))));
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    return {};
+  }
+}
+
+template <class Scope>
+Ref TorchTracer::in_scope(Scope&& scope, void* call, PyObject* (*run)(void*)) {
+  failure_.clear();
+  refused_ = false;
+  Ref result;
+  try {
+    const auto entered = scope();
+    result = Ref::steal(run(call));
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    fake::note_error(failure_);
+    result = Ref();
+  }
+  if (!result && PyErr_Occurred()) {
+    failure_ = take_error_text();
+    fake::note_error(failure_);
+  }
+  if (fake::is_poisoned()) {
+    PyErr_Clear();
+    failure_ = fake::take_poison();
+    refused_ = true;
+    return {};
+  }
+  return result;
+}
+
+Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
+  std::optional<WarningsAsErrors> silent;
+  if (refuses_warnings) silent.emplace();
+  recorded_silently = recorded_silently || refuses_warnings;
+  return in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
+}
+
+Ref TorchTracer::run_erased(void* call, PyObject* (*run)(void*)) {
+  return in_scope([] { return fake::FakeScope(); }, call, run);
+}
+
+bool TorchTracer::add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results,
+                           CallNode kind) {
+  Ref done = run_on_fakes([&] {
+    c10::List<at::Tensor> given, made;
+    for (PyObject* tensor : tensors) given.push_back(THPVariable_Unpack(tensor));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
+      made.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(results, i)));
+    impl_->tracer.add_call(python_node(kind), {given, held_object(callable)}, {made});
+    return Py_NewRef(Py_None);
+  });
+  return static_cast<bool>(done);
+}
+
+/// The tensor inside functorch's wrappers.
+static Ref unwrapped(PyObject* tensor) {
+  static PyObject* const unwrap = known_object("torch._C._functorch.get_unwrapped");
+  Ref inner = Ref::borrow(tensor);
+  while (inner && TorchTracer::is_wrapped(inner.get())) inner = Ref::steal(PyObject_CallOneArg(unwrap, inner.get()));
+  PyErr_Clear();
+  return inner;
+}
+
+bool TorchTracer::is_wrapped(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).key_set().has_any(
+      c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
+}
+
+bool TorchTracer::knows(PyObject* tensor) {
+  Ref inner = unwrapped(tensor);
+  if (!inner) return false;
+  const at::Tensor& fake = THPVariable_Unpack(inner.get());
+  return impl_->tracer.value_of(fake) != graph::kNoValue || impl_->tracer.adopt(fake);
+}
+
+bool TorchTracer::fills_storage(PyObject* fake) {
+  if (is_wrapped(fake)) return false;
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  if (has_symbolic_sizes(fake)) return false;
+  return tensor.is_contiguous() && tensor.storage_offset() == 0 &&
+         tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
+}
+
+bool TorchTracer::is_alike(PyObject* a, PyObject* b) {
+  const at::Tensor &left = THPVariable_Unpack(a), &right = THPVariable_Unpack(b);
+  const c10::DispatchKeySet bits(
+      {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+  return left.dtype() == right.dtype() && left.device() == right.device() && left.sizes() == right.sizes() &&
+         left.strides() == right.strides() && left.is_inference() == right.is_inference() &&
+         (left.key_set() & bits) == (right.key_set() & bits);
+}
+
+bool TorchTracer::is_truth(PyObject* fake) {
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  return tensor.scalar_type() == at::kBool && tensor.numel() == 1;
+}
+
+bool TorchTracer::is_differentiable(PyObject* fake) {
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  return tensor.is_floating_point() || tensor.is_complex();
+}
+
+int64_t TorchTracer::length(PyObject* fake) {
+  const at::Tensor& tensor = THPVariable_Unpack(fake);
+  return tensor.dim() == 0 ? 0 : tensor.size(0);
+}
+
+void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }
+
+void TorchTracer::enter_inference_mode(bool enabled) {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  impl_->before_inference.push_back({c10::AutogradState::get_tls_state(), keys});
+  c10::AutogradState::set_tls_state(c10::AutogradState(!enabled, enabled, !enabled, !enabled));
+  if (enabled) {
+    keys.included_ = keys.included_.remove(c10::DispatchKey::ADInplaceOrView);
+    keys.excluded_ = keys.excluded_ | c10::autograd_dispatch_keyset;
+  } else {
+    keys.included_ = keys.included_.add(c10::DispatchKey::ADInplaceOrView);
+    keys.excluded_ = keys.excluded_ - c10::autograd_dispatch_keyset;
+  }
+  c10::impl::_force_tls_local_dispatch_key_set(keys);
+}
+
+void TorchTracer::leave_inference_mode() {
+  STATOR_CHECK(!impl_->before_inference.empty(), "an inference-mode block ends that never began");
+  auto& before = impl_->before_inference.back();
+  c10::AutogradState::set_tls_state(before.autograd);
+  c10::impl::_force_tls_local_dispatch_key_set(before.keys);
+  impl_->before_inference.pop_back();
+}
+
+uint32_t TorchTracer::add_location(PyObject* file, PyObject* function, int line, uint32_t caller,
+                                   std::pair<std::string, std::string> module) {
+  auto text = [](PyObject* object) {
+    const char* chars = PyUnicode_AsUTF8(object);
+    if (!chars) PyErr_Clear();
+    return std::string(chars ? chars : "?");
+  };
+  return impl_->tracer.graph().add_location(
+      {text(file), text(function), line, caller, std::move(module.first), std::move(module.second)});
+}
+
+void TorchTracer::use_location(uint32_t location) { impl_->tracer.set_location(location); }
+
+size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
+
+void TorchTracer::record_below() { impl_->tracer.record_below(); }
+
+std::shared_ptr<graph::Graph> TorchTracer::finish(const std::vector<PyObject*>& outputs, std::vector<uint32_t>& kept) {
+  std::vector<at::Tensor> fakes;
+  fakes.reserve(outputs.size());
+  for (PyObject* output : outputs) fakes.push_back(THPVariable_Unpack(output));
+  auto graph = impl_->tracer.finish(fakes);
+  kept = graph->drop_unused_inputs();
+  return graph;
+}
+
+bool TorchTracer::is_plain_tensor(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() &&
+         !tensor.key_set().has(c10::DispatchKey::Python) && !is_wrapped(object) &&
+         !tensor.key_set().has(c10::DispatchKey::Fake) && !tensor.is_meta();
+}
+
+bool TorchTracer::is_tensor(PyObject* object) {
+  // Torch's own check reads `__class__` and so may run code of the object.
+  return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
+PyTypeObject* TorchTracer::tensor_type() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
+
+PyTypeObject* TorchTracer::parameter_type() {
+  static PyTypeObject* type = nullptr;
+  if (!type) {
+    Ref module = Ref::steal(PyImport_ImportModule("torch.nn.parameter"));
+    type = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "Parameter"));
+  }
+  return type;
+}
+
+bool is_true_of(PyObject* object, const char* name) {
+  Ref value = Ref::steal(PyObject_GetAttrString(object, name));
+  PyErr_Clear();
+  return value.get() == Py_True;
+}
+
+std::string take_error_text() {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref owned_type = Ref::steal(type), owned_value = Ref::steal(value), owned_trace = Ref::steal(trace);
+  std::string text = type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "error";
+  if (value) {
+    Ref message = Ref::steal(PyObject_Str(value));
+    const char* chars = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
+    if (chars) text += std::string(": ") + chars;
+    PyErr_Clear();
+  }
+  return text;
+}
+
+}  // namespace stator::capture

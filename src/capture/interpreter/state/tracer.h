@@ -1,0 +1,170 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "capture/call/call_node.h"
+#include "capture/pycompat/ref.h"
+
+namespace stator::graph {
+class Graph;
+enum class ControlOp : uint8_t;
+}  // namespace stator::graph
+
+namespace stator::capture {
+
+/// How the recorded nodes changed a graph input, in increasing order.
+enum class InputWrite : uint8_t {
+  None,
+  Data,
+  Facts,     // sizes, strides, storage or requires_grad of the tensor object
+  Followed,  // data, by a node that autograd follows: the autograd history of its views changes as well
+};
+
+/// The interpreter's interface to tensors, in terms of Python objects: makes fakes, calls torch's bindings on them
+/// while operators are recorded, and returns the finished graph. One per capture.
+class TorchTracer {
+ public:
+  explicit TorchTracer(const std::string& graph_name);
+  ~TorchTracer();
+
+  /// Also records the list below autograd. Must be called before anything else.
+  void record_below();
+
+  /// The fake that represents a real tensor; it becomes the graph's next input.
+  /// Null (with the reason in `failure()`) for tensors that have no fake.
+  Ref add_input(PyObject* real, const std::string& name);
+  /// A fake for constant data; each run of the graph gets a new copy.
+  Ref add_constant(PyObject* real);
+
+  /// Runs `call` (which returns a new reference, or null with a Python error set) with recording on.
+  /// Null if it raised, or if data of a fake was read even if the error was swallowed: see `failure()`.
+  template <class F>
+  Ref record(F&& call) {
+    return record_erased(&call, [](void* f) { return (*static_cast<std::remove_reference_t<F>*>(f))(); });
+  }
+  /// Like `record`, with recording off: the results are unknown to the graph until `add_call` adds them.
+  template <class F>
+  Ref run_on_fakes(F&& call) {
+    return run_erased(&call, [](void* f) { return (*static_cast<std::remove_reference_t<F>*>(f))(); });
+  }
+  /// Adds a node that calls a Python object with these fakes and returns `results`, a tuple of fakes.
+  /// False, with `failure()`, where it cannot be recorded.
+  bool add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results, CallNode kind);
+  /// Moves the nodes from the `first`-th on to a sub-graph, for a node that the caller adds. `inputs` are
+  /// the fakes that it takes; `made`, a tuple, those of `outputs` that it gives. No graph where that cannot be.
+  struct Part {
+    std::shared_ptr<graph::Graph> graph;
+    std::vector<Ref> inputs;
+    Ref made;
+    bool writes = false;   // to memory of an input
+    bool aliases = false;  // an output shares memory with an input or another output
+  };
+  Part cut(size_t first, const std::vector<PyObject*>& outputs);
+  /// Makes the part's graph take these fakes in this order; they must include all that it uses.
+  static void arrange_inputs(Part& part, const std::vector<PyObject*>& fakes);
+  /// A node of an operator with sub-graphs (core/graph/control_ops.h). An operand is a sub-graph, one fake, a list of
+  /// fakes, a flag, or a flag or text that may be missing. `results`: a tuple of fakes. False, with `failure()`, where
+  /// it cannot be recorded.
+  using ControlOperand = std::variant<std::shared_ptr<graph::Graph>, PyObject*, std::vector<PyObject*>, bool,
+                                      std::optional<bool>, std::optional<std::string>>;
+  bool add_control(graph::ControlOp op, const std::vector<ControlOperand>& operands, PyObject* results);
+  /// Tuples of fakes: `made` as results of one operation on all of `operands` (see core/backend/join_gradients.h), and
+  /// for each of `rows` the stack of `length` tensors like it. Null, with `failure()`, where that cannot be.
+  Ref join_gradients(graph::ControlOp op, PyObject* made, const std::vector<PyObject*>& operands);
+  Ref stack_rows(const std::vector<PyObject*>& rows, int64_t length);
+  // ---- numbers that depend on data, as torch's objects for symbolic numbers
+  /// The only element of a fake. Null, with `failure()`, if it is not a plain number.
+  Ref item(PyObject* fake);
+  /// Python's `a op b` (`b` null: of one operand) of such objects and of plain numbers, by the names of
+  /// shapes::op_name; a plain number if the result is known. Null, with `failure()`, if Python's result has a
+  /// type that depends on the data. `can_fail`: whether a run may raise in it.
+  Ref number_result(const char* op, PyObject* a, PyObject* b, bool* can_fail);
+  /// The fake of the tensor that holds such a number. Null, with `failure()`, if the graph cannot compute it.
+  Ref number_fake(PyObject* symbol);
+  /// int, float or bool for such an object; null for others.
+  static PyTypeObject* number_type(PyObject* object);
+  /// Whether a size of the fake depends on data.
+  static bool has_symbolic_sizes(PyObject* fake);
+  /// Whether the fake's memory was written to so far.
+  bool is_written(PyObject* fake) const;
+  /// How each input was changed so far, by its number.
+  std::vector<InputWrite> input_writes() const;
+  static bool holds_truth(PyObject* fake);
+  static bool has_no_dimensions(PyObject* fake);
+  /// Whether the last failure was a symbolic number in a tensor's place: the call needs `number_fake`.
+  bool wants_number_as_tensor() const;
+
+  /// While set, a call that warns fails.
+  bool refuses_warnings = false;
+  /// Whether something was recorded while it was set.
+  bool recorded_silently = false;
+
+  /// The reason why the last call returned null; cleared by the next call.
+  const std::string& failure() const { return failure_; }
+  /// Whether the last failure was a poisoned fake (its data was read) or a refused operator, not an ordinary error.
+  bool was_refused() const { return refused_; }
+
+  /// Whether the tensor represents a value of the graph (a factory's shallow copy does from now on), or is a functorch
+  /// wrapper around one.
+  bool knows(PyObject* tensor);
+  static bool is_wrapped(PyObject* tensor);
+  /// Whether a fake is contiguous and does not share its storage.
+  static bool fills_storage(PyObject* fake);
+  /// Whether two fakes differ only in their data and in their autograd history.
+  static bool is_alike(PyObject* a, PyObject* b);
+  /// Whether the fake is one bool.
+  static bool is_truth(PyObject* fake);
+  /// Whether the fake can have a gradient.
+  static bool is_differentiable(PyObject* fake);
+  /// The size of the first dimension; 0 if there is none.
+  static int64_t length(PyObject* fake);
+  /// An `autocast` block of the program ended.
+  void autocast_ended();
+  /// A `torch.inference_mode` block of the program begins or ends; blocks end in reverse order.
+  void enter_inference_mode(bool enabled);
+  void leave_inference_mode();
+  /// A line of the program, called from another one (0: none). `module`: the path and class of the torch.nn.Module
+  /// whose method it is in; empty texts for none.
+  uint32_t add_location(PyObject* file, PyObject* function, int line, uint32_t caller,
+                        std::pair<std::string, std::string> module);
+  /// Location of the nodes recorded from here on.
+  void use_location(uint32_t location);
+  size_t node_count() const;
+
+  /// The graph with these fakes as outputs. Inputs that nothing uses are dropped; `kept` gets the old index of each
+  /// input that stays.
+  std::shared_ptr<graph::Graph> finish(const std::vector<PyObject*>& outputs, std::vector<uint32_t>& kept);
+
+  /// Whether a tensor of any class has a layout and device for which there is a fake.
+  static bool is_plain_tensor(PyObject* object);
+  /// Any torch.Tensor instance, including subclasses.
+  static bool is_tensor(PyObject* object);
+  /// torch.Tensor and torch.nn.Parameter, which do not override operators.
+  static bool is_plain_class(const PyTypeObject* type) { return type == tensor_type() || type == parameter_type(); }
+  static PyTypeObject* tensor_type();
+  static PyTypeObject* parameter_type();
+
+ private:
+  Ref record_erased(void* call, PyObject* (*run)(void*));
+  Ref run_erased(void* call, PyObject* (*run)(void*));
+  template <class Scope>
+  Ref in_scope(Scope&& scope, void* call, PyObject* (*run)(void*));
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::string failure_;
+  bool refused_ = false;
+};
+
+/// The message of the current Python error, which is cleared.
+std::string take_error_text();
+/// Whether an attribute of an object is True: a fact of a fake.
+bool is_true_of(PyObject* object, const char* name);
+
+}  // namespace stator::capture

@@ -1,0 +1,104 @@
+// The part of TorchTracer for numbers that depend on data.
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
+
+#include <algorithm>
+
+#include "capture/interpreter/state/tracer.h"
+#include "capture/interpreter/state/tracer_impl.h"
+#include "core/fake/fake_tensor.h"
+#include "core/graph/aliasing.h"
+#include "core/shapes/sym_node.h"
+
+namespace stator::capture {
+namespace {
+
+Ref object_of(const shapes::Expr& expr) {
+  if (expr->is_constant()) {
+    if (const auto* whole = std::get_if<int64_t>(&expr->constant)) return Ref::steal(PyLong_FromLongLong(*whole));
+    if (const auto* truth = std::get_if<bool>(&expr->constant)) return Ref::steal(PyBool_FromLong(*truth));
+    return Ref::steal(PyFloat_FromDouble(std::get<double>(expr->constant)));
+  }
+  auto node = shapes::to_node(expr);
+  switch (expr->type) {
+    case shapes::Type::Int:
+      return Ref::steal(py::cast(c10::SymInt(std::move(node))).release().ptr());
+    // Torch has no function that makes these objects from such a node.
+    case shapes::Type::Float:
+      return Ref::steal(torch::get_symfloat_class()(py::cast(std::move(node))).release().ptr());
+    case shapes::Type::Bool:
+      return Ref::steal(torch::get_symbool_class()(py::cast(std::move(node))).release().ptr());
+  }
+  return {};
+}
+
+/// The expression of a number; null for anything that a graph does not compute with.
+shapes::Expr expression_of(PyObject* object) {
+  if (PyBool_Check(object)) return shapes::constant(object == Py_True);
+  if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    return overflow != 0 ? nullptr : shapes::constant(value);
+  }
+  if (PyFloat_CheckExact(object)) return shapes::constant(PyFloat_AS_DOUBLE(object));
+  const py::handle handle(object);
+  if (torch::is_symint(handle)) return shapes::expression_of(handle.cast<c10::SymInt>());
+  if (torch::is_symfloat(handle)) return shapes::expression_of(handle.cast<c10::SymFloat>().toSymNodeImplUnowned());
+  if (torch::is_symbool(handle)) return shapes::expression_of(handle.cast<c10::SymBool>().toSymNodeImplUnowned());
+  return nullptr;
+}
+
+}  // namespace
+
+PyTypeObject* TorchTracer::number_type(PyObject* object) {
+  const py::handle handle(object);
+  if (torch::is_symint(handle)) return &PyLong_Type;
+  if (torch::is_symfloat(handle)) return &PyFloat_Type;
+  if (torch::is_symbool(handle)) return &PyBool_Type;
+  return nullptr;
+}
+
+Ref TorchTracer::item(PyObject* fake) {
+  return run_on_fakes([&] {
+    auto node = impl_->tracer.item(THPVariable_Unpack(fake));
+    return object_of(shapes::expression_of(node.get())).release();
+  });
+}
+
+Ref TorchTracer::number_result(const char* name, PyObject* a, PyObject* b, bool* can_fail) {
+  return run_on_fakes([&]() -> PyObject* {
+    const auto op = shapes::find_op(name);
+    const auto x = expression_of(a), y = b != nullptr ? expression_of(b) : nullptr;
+    const bool whole = op && x && (b == nullptr || y);
+    const auto result = whole ? shapes::apply(*op, x, y) : nullptr;
+    if (!result) throw std::runtime_error(std::string("no ") + name + " of these numbers");
+    *can_fail = shapes::may_fail(result);
+    if (!result->sealed) return object_of(result).release();
+    const auto name = impl_->tracer.named(shapes::to_node(result).get());
+    return object_of(shapes::expression_of(name.get())).release();
+  });
+}
+
+Ref TorchTracer::number_fake(PyObject* symbol) {
+  return run_on_fakes([&] {
+    const auto expr = expression_of(symbol);
+    return THPVariable_Wrap(impl_->tracer.number(shapes::to_node(expr).get()));
+  });
+}
+
+bool TorchTracer::has_symbolic_sizes(PyObject* fake) {
+  return THPVariable_Unpack(fake).unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+bool TorchTracer::is_written(PyObject* object) const {
+  return graph::Aliasing(impl_->tracer.graph()).is_written(THPVariable_Unpack(object));
+}
+
+bool TorchTracer::has_no_dimensions(PyObject* fake) { return THPVariable_Unpack(fake).dim() == 0; }
+
+bool TorchTracer::holds_truth(PyObject* fake) { return THPVariable_Unpack(fake).scalar_type() == at::kBool; }
+
+bool TorchTracer::wants_number_as_tensor() const { return failure_.find(tracer::kNumberAsTensor) != std::string::npos; }
+
+}  // namespace stator::capture

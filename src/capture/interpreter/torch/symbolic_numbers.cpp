@@ -1,0 +1,145 @@
+#include "capture/interpreter/torch/symbolic_numbers.h"
+
+#include <algorithm>
+
+#include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/binary_ops.h"
+
+namespace stator::capture {
+namespace {
+
+// Operators by BinaryOp; null: a graph can't compute it.
+constexpr const char* kBinary[] = {"add",   nullptr, "floordiv", nullptr, nullptr,   "mul",  "mod",
+                                   nullptr, "pow",   nullptr,    "sub",   "truediv", nullptr};
+constexpr const char* kCompare[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+
+/// The object that represents a number in calls of the tracer; null for other values.
+PyObject* number_object(Interpreter& in, Value* value) {
+  if (auto* number = as<NumberValue>(value)) return number->symbol.get();
+  if (value->kind != Kind::Constant) return nullptr;
+  PyTypeObject* type = in.type_of(value);
+  bool plain = type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type;
+  return plain ? in.constant_of(value) : nullptr;
+}
+
+bool needs_value(PyObject* spec) {
+  // The format 'c' makes a character, whose validity depends on the number.
+  Py_ssize_t length = PyUnicode_GET_LENGTH(spec);
+  return length > 0 && PyUnicode_READ_CHAR(spec, length - 1) == 'c';
+}
+
+}  // namespace
+
+void needs_number(const std::string& what) {
+  throw Break{BreakId::data_dependent, "a number that depends on data " + what};
+}
+
+Value* symbolic_number(Interpreter& in, PyObject* object) {
+  PyTypeObject* type = TorchTracer::number_type(object);
+  return type ? in.arena.make<NumberValue>(type, Ref::borrow(object)) : nullptr;
+}
+
+Value* tensor_number(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  if (in.frames.in_transform() || tensor->wrapped_at)
+    throw Break{BreakId::data_exit, "Tensor.item: within a transform"};
+  if (in.options.reads_items && tensor->source && !in.torch.tracer.is_written(fake)) {
+    if (auto item = whole_item(tensor->real.get())) {
+      in.guards.add(tensor->source, FactKind::Item, nullptr, *item);
+      return TorchTracer::holds_truth(fake) ? in.boolean(*item != 0) : in.integer(*item);
+    }
+  }
+  in.torch.locate();
+  Ref number = in.torch.tracer.item(fake);
+  if (!number) throw Break{BreakId::data_exit, "Tensor.item: " + in.torch.tracer.failure()};
+  return symbolic_number(in, number.get());
+}
+
+PyObject* number_fake(Interpreter& in, NumberValue* number) {
+  if (!number->fake) {
+    if (in.frames.current()) in.torch.locate();
+    number->fake = in.torch.tracer.number_fake(number->symbol.get());
+    if (!number->fake) throw Break{BreakId::data_dependent, in.torch.tracer.failure()};
+  }
+  return number->fake.get();
+}
+
+Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
+  PyObject *x = number_object(in, a), *y = b ? number_object(in, b) : nullptr;
+  if (!x || (b && !y)) needs_number(std::string("in ") + op + " with something else");
+  bool can_fail = false;
+  Ref result = in.torch.tracer.number_result(op, x, y, &can_fail);
+  if (!result) needs_number(std::string("in ") + op + ": " + in.torch.tracer.failure());
+  // If the graph fails the program itself runs, so the graph must not have written anything before.
+  if (can_fail && !in.options.may_assume) needs_number(std::string("in ") + op + ", which may fail after a write");
+  Value* number = symbolic_number(in, result.get());
+  if (!number) return in.constant(std::move(result));
+  // Recorded here even if it is not used, so that the graph fails where Python would raise.
+  if (can_fail) number_fake(in, static_cast<NumberValue*>(number));
+  return number;
+}
+
+Value* number_binary(Interpreter& in, int op, Value* a, Value* b) {
+  const char* name = kBinary[pycompat::plain_form(op)];
+  if (!name) needs_number("in an operator that a graph does not compute");
+  return number_result(in, name, a, b);
+}
+
+Value* number_unary(Interpreter& in, pycompat::Op op, NumberValue* value) {
+  using pycompat::Op;
+  if (op == Op::UNARY_NOT) return number_result(in, "not", value);
+  if (op == Op::UNARY_NEGATIVE) return number_result(in, "neg", value);
+  if (op == Op::UNARY_POSITIVE && value->type != &PyBool_Type) return value;
+  needs_number("in an operator that a graph does not compute");
+}
+
+Value* number_compare(Interpreter& in, int op, Value* a, Value* b) {
+  Value* other = is_symbolic_number(a) ? b : a;
+  if (number_object(in, other)) return number_result(in, kCompare[op], a, b);
+  if (other->kind == Kind::Constant && in.type_of(other) != &PyComplex_Type && (op == Py_EQ || op == Py_NE))
+    return nullptr;
+  needs_number("compared with something else");
+}
+
+Value* number_conversion(Interpreter& in, const char* op, Value* value) {
+  if (auto* tensor = as<TensorValue>(value)) return number_result(in, op, tensor_number(in, tensor));
+  return is_symbolic_number(value) ? number_result(in, op, value) : nullptr;
+}
+
+Value* number_text(Interpreter& in, NumberValue* number, int conversion, Value* spec) {
+  static PyObject* const makers[] = {known_object("builtins.format"), known_object("builtins.str"),
+                                     known_object("builtins.repr"), known_object("builtins.ascii")};
+  Value* text = number;
+  if (conversion != 0) text = in.arena.make<TextValue>(Ref::borrow(makers[conversion]), std::vector<Value*>{number});
+  if (conversion != 0 && !spec) return text;
+  std::vector<Value*> arguments = {text};
+  if (spec) {
+    PyObject* how = in.constant_of(spec);
+    if (!how || !PyUnicode_Check(how) || needs_value(how)) needs_number("formatted in a way that depends on it");
+    // A format specification that fails for one number is a break; one that works, works for all of the type.
+    Ref sample = conversion != 0 ? Ref::steal(PyUnicode_FromString("0"))
+                                 : Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(number->type)));
+    Ref shown = Ref::steal(PyObject_Format(sample.get(), how));
+    PyErr_Clear();
+    if (!shown) throw Break{BreakId::raises, "a format that a number does not have"};
+    arguments.push_back(spec);
+  }
+  return in.arena.make<TextValue>(Ref::borrow(makers[0]), std::move(arguments));
+}
+
+Value* symbolic_length(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  if (!TorchTracer::has_symbolic_sizes(fake)) return nullptr;
+  return in.torch_result([&] { return PyObject_CallMethod(fake, "size", "i", 0); }, "len");
+}
+
+Value* joined_text(Interpreter& in, const std::vector<Value*>& parts) {
+  static PyObject* const join = [] {
+    Ref empty = Ref::steal(PyUnicode_FromString(""));
+    return PyObject_GetAttrString(empty.get(), "join");
+  }();
+  return in.arena.make<TextValue>(Ref::borrow(join), std::vector<Value*>{in.tuple(parts)});
+}
+
+}  // namespace stator::capture

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "capture/interpreter/protocol/interpreter.h"
+
+/// Symbolic numbers: they depend on the data of tensors (`x.item()`, sizes after a mask, and what is computed from
+/// these). The graph computes them. An instruction that needs the value is a break.
+namespace stator::capture {
+
+/// The only element of a tensor, as `item()` gives it.
+Value* tensor_number(Interpreter& in, TensorValue* tensor);
+/// The value of torch's object for a symbolic number; null for any other object.
+Value* symbolic_number(Interpreter& in, PyObject* object);
+/// The fake of the tensor without dimensions that holds a number.
+PyObject* number_fake(Interpreter& in, NumberValue* number);
+inline bool is_symbolic_number(const Value* value) { return value->kind == Kind::Number; }
+
+/// A binary operator (a BinaryOp) of which at least one operand is a symbolic number.
+Value* number_binary(Interpreter& in, int op, Value* a, Value* b);
+Value* number_unary(Interpreter& in, pycompat::Op op, NumberValue* value);
+/// A comparison (Py_LT ...). Null if the other operand never equals a number.
+Value* number_compare(Interpreter& in, int op, Value* a, Value* b);
+/// The operator of this name (shapes::op_name). Breaks if a graph can't compute Python's result.
+Value* number_result(Interpreter& in, const char* op, Value* a, Value* b = nullptr);
+/// int(), float() or bool() of a number or a tensor; null for anything else.
+Value* number_conversion(Interpreter& in, const char* op, Value* value);
+/// str(), repr() or format() of a number: a string that the plan makes.
+Value* number_text(Interpreter& in, NumberValue* number, int conversion, Value* spec);
+/// The concatenation of strings, of which the plan makes some.
+Value* joined_text(Interpreter& in, const std::vector<Value*>& parts);
+
+/// The length of a tensor if it depends on data; null otherwise.
+Value* symbolic_length(Interpreter& in, TensorValue* tensor);
+
+[[noreturn]] void needs_number(const std::string& what);
+
+}  // namespace stator::capture
