@@ -1,31 +1,34 @@
 #pragma once
 
-#include "capture/pycompat/ref.h"
+#include <memory>
+
+#include "capture/cache/code_cache.h"
 #include "compile/pipeline.h"
 
 namespace stator {
 
-/// The Python types of Stator's errors; set once at import.
-struct ErrorTypes {
-  Ref unsupported, internal, recompile_limit, backend_failed, skip_frame, recompile_forbidden;
+/// The Python object that `stator.compile` returns for a function: a callable with the settings it was compiled with.
+struct CompiledFunction {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* fn;
+  PyObject* dict;
+  PyObject* weakrefs;
+  CompileRequest* request;
+  std::shared_ptr<capture::CodeCache>* cache;  // that of the function's current code; may be null or out of date
+  PyObject* name;                              // the backend's
 };
-ErrorTypes& error_types();
 
 /// The Python type `CompiledFunction`; null with an error set if it could not be made.
 PyTypeObject* compiled_function_type();
 
-/// `caller(compiled, args, kwargs)` calls a compiled function so that backward passes inside of the call are captured,
-/// too. Set once at import; asked while `config().compiled_autograd` is set, for the outermost call of a thread.
-Ref& backward_caller();
-
-/// Makes calls of the instances of a class whose own `__call__` is a compiled function reach that at once. False if the
-/// class is none.
+/// Makes calls of a class's instances go straight to the class's own `__call__`, which is a compiled function. False if
+/// it is not.
 bool answer_calls(PyTypeObject* cls);
 
-/// From here to `leave_block` the frames that this thread starts are captured with the settings of a compiled function.
+/// From here to `leave_block`, frames that this thread starts are captured with the settings of a compiled function.
 /// False with a Python error set if they cannot be.
 bool enter_block(PyObject* compiled);
-/// Ends the innermost one. False with a Python error set if the thread is in none.
+/// Ends the innermost block. False with a Python error set if the thread is in none.
 bool leave_block();
 
 }  // namespace stator

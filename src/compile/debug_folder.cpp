@@ -18,7 +18,7 @@ void set_debug_folder(Ref fresh) { opener() = std::move(fresh); }
 
 DebugFolder::DebugFolder(PyCodeObject* code, const std::string& id, const std::string& reason) {
   if (config().debug_dir.empty() || !opener()) return;
-  capture::NoSignals quiet;
+  capture::NoSignals no_signals;
   folder_ =
       Ref::steal(PyObject_CallFunction(opener().get(), "ssOOis", config().debug_dir.c_str(), id.c_str(),
                                        code->co_qualname, code->co_filename, code->co_firstlineno, reason.c_str()));
@@ -29,7 +29,7 @@ DebugFolder::DebugFolder(PyCodeObject* code, const std::string& id, const std::s
 void DebugFolder::close() {
   Ref folder = std::move(folder_);
   if (!folder) return;
-  capture::NoSignals quiet;
+  capture::NoSignals no_signals;
   static PyObject* const close = PyUnicode_InternFromString("close");
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -41,7 +41,7 @@ void DebugFolder::close() {
 
 void DebugFolder::write(PyCodeObject* code, const capture::Entry& entry, const std::string& reason) {
   if (!folder_) return;
-  capture::NoSignals quiet;
+  capture::NoSignals no_signals;
   static PyObject* const write = PyUnicode_InternFromString("write");
   Ref record = describe_capture(code, entry, reason);
   Ref written = Ref::steal(PyObject_CallMethodOneArg(folder_.get(), write, record.get()));

@@ -14,8 +14,8 @@ namespace stator {
 /// `close(error)`, or None. Set once by the Python side.
 void set_debug_folder(Ref opener);
 
-/// The folder of one capture, where `config().debug_dir` names a directory; nothing otherwise. What goes wrong with it
-/// is told, and stops nobody.
+/// The debug folder of one capture, if `config().debug_dir` names a directory. An error while writing it is reported as
+/// unraisable, and the capture goes on.
 class DebugFolder {
  public:
   DebugFolder(PyCodeObject* code, const std::string& id, const std::string& reason);
@@ -23,7 +23,7 @@ class DebugFolder {
   DebugFolder(const DebugFolder&) = delete;
   DebugFolder& operator=(const DebugFolder&) = delete;
 
-  /// Closes it, with the Python error that is set, which stays set. Nothing is written after that.
+  /// Closes the folder, and tells it the Python error that is set, which stays set. Nothing is written after that.
   void close();
   void write(PyCodeObject* code, const capture::Entry& entry, const std::string& reason);
 

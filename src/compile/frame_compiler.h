@@ -1,25 +1,22 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "capture/cache/code_cache.h"
-#include "capture/frame/resume.h"
+#include "capture/frame/compiler.h"
 #include "compile/pipeline.h"
 
 namespace stator {
 
-/// What compiled functions may do: on this thread, or in all of the process (then also to fail where nothing is
-/// cached).
-enum class RunMode : int { Compile = 0, RunOnly = 1, Off = 2, FailOnMiss = 3 };
-/// Of this thread; see `mode_now` for what holds.
+/// What a compiled call may do.
+enum class RunMode : int {
+  Compile = 0,
+  RunOnly = 1,     // a miss runs as plain Python
+  Off = 2,         // every call runs as plain Python
+  FailOnMiss = 3,  // a miss is an error; only a stance sets it
+};
+/// What this thread asked for; `mode_now` tells what holds.
 RunMode& run_mode();
-
-/// Files whose frames are never captured on their own (they are when they are inlined): path prefixes.
-std::vector<std::string>& skipped_files();
-
-/// Sets the Python error `stator.Unsupported`.
-void raise_unsupported(const capture::BreakReason& reason);
 
 /// Looks places up in the caches and captures what is missing, for one `stator.compile`.
 class FrameCompiler final : public capture::Compiler {
@@ -28,17 +25,22 @@ class FrameCompiler final : public capture::Compiler {
 
   std::shared_ptr<capture::Entry> entry_at(const capture::Place& place) override;
   bool is_candidate(PyObject* function, PyObject* const* slots) override;
-  bool leaves_handlers() override;
-  /// Nothing cached fits: captures and publishes. As `entry_at` for the result.
+  bool handlers_run_plain() override;
+  /// Captures and publishes, after nothing cached fitted. Returns as `entry_at` does.
   std::shared_ptr<capture::Entry> capture(capture::CodeCache& cache, const capture::Place& place);
-  /// Whether the entry only says that what was asked for cannot be had.
-  bool is_refusal(const capture::Entry& entry) const;
+  /// With `config.oracle`, before a lookup: whether all entries' word passes say what their full passes say. False with
+  /// a Python error set.
+  bool confirm_words(capture::CodeCache& cache, const capture::Place& place, const capture::GuardInput& input);
+  /// Likewise after a hit: whether a fresh capture gives the same as the entry.
+  bool confirm_hit(const capture::Place& place, const capture::Entry& entry);
 
  private:
-  /// With a Python error set when reaching a limit is one.
-  bool at_limit(capture::CodeCache& cache, const capture::Place& place, const std::string& reason);
-  void warn_limit(capture::CodeCache& cache, const std::string& which, int64_t limit, const std::string& now,
-                  const std::string& reason);
+  /// Whether the entry only reports a break that this request makes an error.
+  bool is_refusal(const capture::Entry& entry) const;
+  /// Why the entries at the place do not hold; the newest one's reason goes to `reason`. False with the Python error of
+  /// the user's callback set.
+  bool report_misses(capture::CodeCache& cache, const capture::Place& place, std::string& reason);
+  /// False with the error of a signal handler set.
   bool publish(capture::CodeCache& cache, std::shared_ptr<capture::Entry> entry, const std::string& reason);
 
   CompileRequest request_;

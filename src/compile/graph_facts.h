@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace stator::graph {
@@ -10,19 +11,22 @@ class Graph;
 
 namespace stator {
 
-/// What the pipeline asks of a graph, kept apart so that it needs none of torch's headers.
+/// Questions about a graph. They stand apart so that those who ask need none of torch's headers.
+
 size_t op_count(const graph::Graph& graph);
-/// Whether an assumption about data is checked after the graph has written to something that it was given.
+/// See `graph::to_text`.
+std::string graph_text(const graph::Graph& graph);
+/// Whether the graph verifies an assumption after an unrecoverable write.
 bool fails_after_writing(const graph::Graph& graph);
-/// See `backend::check_early`.
+/// Moves checks of data before the writes; see `backend::check_early`.
 std::vector<uint32_t> check_early(graph::Graph& graph);
-/// A node that may raise for its data where there is no way back, and the effect that has been by then (the node
-/// itself: its own). Node indices; past the last: there is none.
+/// The first fallible node after an unrecoverable write, and the node that writes; the same node if it may raise after
+/// a partial write of its own. Both past the last node: there is none.
 struct Hazard {
   uint32_t node, effect;
 };
 Hazard hazard_of(const graph::Graph& graph);
-/// An input to which autograd follows a write, and the first node that writes there. Indices.
+/// A graph input to which autograd follows a write, and the first node that writes to it. Indices.
 struct FollowedWrite {
   uint32_t input, node;
 };

@@ -10,16 +10,10 @@ using namespace capture;
 
 namespace {
 
-constexpr const char* kKindNames[] = {
-#define STATOR_GUARD(name, invariant) #name,
-#include "capture/values/guard_kinds.def"
-#undef STATOR_GUARD
-};
-
 Ref row_of(const Source& source, const Fact& fact) {
   PyObject* value = source.object ? source.object.get() : Py_None;
   PyObject* global = is_global(source) ? Py_True : Py_False;
-  const char* kind = kKindNames[static_cast<size_t>(fact.kind)];
+  const char* kind = name_of(fact.kind);
   return Ref::steal(
       Py_BuildValue("(ssOOs)", source.describe().c_str(), kind, value, global, describe_fact(source, fact).c_str()));
 }

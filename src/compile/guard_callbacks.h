@@ -11,14 +11,14 @@ class SourceTree;
 
 namespace stator {
 
-/// What one `stator.compile` call wants to hear, or have a say, of its guards. Each may be null. Their errors are the
-/// user's: false with a Python error set.
+/// The user's callbacks about guards, for one `stator.compile` call. Each may be null. If one raises, the methods
+/// return false with the Python error set.
 struct GuardCallbacks {
-  Ref filter;    // (rows) -> list of bool: the facts to guard
-  Ref exported;  // (rows), after each capture that made a graph
-  Ref failed;    // (reason, code), for each entry that does not hold when there is to be a new one
+  Ref filter;    // (rows) -> list of bool: which facts are guarded
+  Ref exported;  // (rows), called after each capture that made a graph
+  Ref failed;    // (reason, code), called before a recompile for each entry whose guards do not hold
 
-  /// A row: name, kind, value, whether it is global, text.
+  /// A row per fact: name and kind, value, whether it is global, text.
   static Ref rows_of(const capture::SourceTree& tree);
 
   bool apply_filter(const capture::SourceTree& tree) const;

@@ -11,13 +11,16 @@ struct Config {
   int64_t accumulated_recompile_limit = 256;
   bool fail_on_recompile_limit_hit = false;
   bool suppress_errors = false;
-  bool disable = false;
   bool aten_graphs = false;
   bool numpy_exact = false;
   bool raise_on_ctx_manager_usage = true;
-  int64_t break_after = 0;  // instructions after which every capture breaks; 0: never; -1: nothing is captured, and
-                            // instructions are done for real, one by one
+  int64_t break_after = 0;  // instructions after which every capture breaks; 0: never; -1: before the first, so that
+                            // each instruction is executed concretely
+  // Looked at in each call, together.
+  bool disable = false;
   bool compiled_autograd = false;
+  bool oracle = false;
+  bool has_unusual_calls() const { return disable || compiled_autograd || oracle; }
   std::string debug_dir;  // empty: off
 };
 Config& config();

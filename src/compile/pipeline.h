@@ -9,27 +9,35 @@
 namespace stator::capture {
 struct Start;
 }
+namespace stator::backend {
+class Choice;
+}
 
 namespace stator {
 
 /// What one `stator.compile` call asked for.
 struct CompileRequest {
-  Ref compiler;  // Python callable (gm, example_inputs), or null for the native executor
+  Ref compiler;                                   // Python callable (gm, example_inputs); null: a native backend
+  std::shared_ptr<const backend::Choice> native;  // that backend; null if `compiler` is set
   Ref cache_key;
   std::string backend;
-  bool fullgraph = false;
-  bool break_is_error = false;
+  bool fullgraph = false;                        // a graph break anywhere is an error
+  bool break_is_error = false;                   // a graph break in the body of the function itself is an error
   std::shared_ptr<const GuardCallbacks> guards;  // null: none
 };
 
-/// Captures from one place of a frame on: bytecode, values, guards, graph, backend, plan. The entry has a plan, which
-/// ends the frame or stops at a break that `broke` tells of; without one the next instruction, or all of the frame,
-/// runs as plain Python. Null with a Python error set when the backend failed or the user interrupted. GIL held; global
-/// state is as before afterwards, also on failure.
+/// Captures a frame from one place on, in four steps: explore, build guards, build plan, compile graph. The entry's
+/// plan ends the frame, or stops at the graph break that `broke` describes. An entry without a plan says that the next
+/// instruction, or the rest of the frame, runs as plain Python. Null with a Python error set when the backend or a
+/// callback of the user failed, or a signal handler raised. GIL held. Global state is as before afterwards, also on
+/// failure.
 std::shared_ptr<capture::Entry> compile_frame(const capture::Start& start, const CompileRequest& request,
                                               const std::string& graph_name);
+/// The same up to where the backend would compile the graph. The entry has no plan, but what the oracle compares.
+std::shared_ptr<capture::Entry> capture_for_oracle(const capture::Start& start, const CompileRequest& request,
+                                                   const std::string& graph_name);
 
-/// Set once by the bindings: hands a graph to a Python backend; null with a Python error set when it failed.
+/// Set once by the bindings: has a Python backend compile a graph. Null with a Python error set when it failed.
 using BackendCall = std::unique_ptr<capture::GraphRunner> (*)(std::shared_ptr<graph::Graph> graph,
                                                               const std::vector<PyObject*>& inputs,
                                                               const CompileRequest& request);

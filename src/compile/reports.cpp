@@ -31,21 +31,22 @@ void put(PyObject* dict, const char* key, Ref value) {
 }
 Ref text(const std::string& value) { return Ref::steal(PyUnicode_FromStringAndSize(value.data(), value.size())); }
 Ref number(double value) { return Ref::steal(PyFloat_FromDouble(value)); }
-Ref whole(uint64_t value) { return Ref::steal(PyLong_FromUnsignedLongLong(value)); }
+Ref integer(uint64_t value) { return Ref::steal(PyLong_FromUnsignedLongLong(value)); }
 Ref texts(const std::vector<std::string>& values) {
   Ref list = Ref::steal(PyList_New(0));
   for (const std::string& value : values) PyList_Append(list.get(), text(value).get());
   return list;
 }
 
-/// Whether the error that is set stays, since it is the program's: a signal's handler raised it.
+/// Whether the Python error that is set is for the program, because a signal handler raised it. Another one is reported
+/// as unraisable.
 bool keep_error(PyObject* from) {
   if (is_raised_by_signal()) return true;
   PyErr_WriteUnraisable(from);
   return false;
 }
 
-/// Null with a Python error set, else true or false.
+/// Py_True or Py_False; null with a Python error set.
 PyObject* log_is_wanted() {
   static PyObject* const wanted = PyUnicode_InternFromString("wanted");
   Ref kept = log();
@@ -75,9 +76,9 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   Ref record = Ref::steal(PyDict_New());
   put(record.get(), "function", text(text_of(code->co_qualname)));
   put(record.get(), "file", text(text_of(code->co_filename)));
-  put(record.get(), "line", whole(code->co_firstlineno));
+  put(record.get(), "line", integer(code->co_firstlineno));
   put(record.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
-  put(record.get(), "ops", whole(entry.ops));
+  put(record.get(), "ops", integer(entry.ops));
   put(record.get(), "guards", texts(entry.guards->describe()));
   put(record.get(), "plan", entry.plan ? texts(describe(*entry.plan)) : Ref());
   put(record.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
@@ -138,7 +139,7 @@ Ref describe_break(const BreakReason& reason) {
   }
   if (!reason.stack.empty()) {
     put(dict.get(), "file", text(reason.stack.back().file));
-    put(dict.get(), "line", whole(reason.stack.back().line));
+    put(dict.get(), "line", integer(reason.stack.back().line));
     put(dict.get(), "function", text(reason.stack.back().function));
   }
   put(dict.get(), "stack", std::move(stack));
@@ -149,9 +150,9 @@ Ref describe_entry(const Entry& entry) {
   Ref dict = Ref::steal(PyDict_New());
   put(dict.get(), "id", text(entry.id()));
   put(dict.get(), "guards", texts(entry.guards->describe()));
-  put(dict.get(), "hits", whole(entry.hits));
+  put(dict.get(), "hits", integer(entry.hits));
   put(dict.get(), "backend", text(entry.backend));
-  put(dict.get(), "ops", whole(entry.ops));
+  put(dict.get(), "ops", integer(entry.ops));
   put(dict.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
   put(dict.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
   put(dict.get(), "phases", describe_phases(entry.phases));

@@ -4,30 +4,32 @@
 
 #include "capture/cache/entry.h"
 
-/// What captures look like to users: plain dicts.
+/// Captures as users see them: plain dicts.
 namespace stator {
 
-/// Called after each capture with a record of it (a dict), or none. New reference to the one before, or null.
+/// Sets what is called after each capture with its record (a dict); null: nothing. Returns the listener before, or
+/// null.
 Ref set_capture_listener(Ref listener);
-/// Called likewise with captures that broke or were made again, where its `wanted()` says so.
+/// Sets what is called with the records of captures that broke, and of recompiles, if its `wanted()` is true.
 void set_capture_log(Ref log);
-/// Tells both. False with the error of a signal's handler set, which is the program's; their own errors are shown.
+/// Calls both. Errors that they raise are reported as unraisable. False with a Python error set if a signal handler
+/// raised, which is for the program.
 bool tell_listener(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason);
-/// Set by the bindings: a Python object for a graph.
+/// Set by the bindings: makes the Python object of a graph.
 using GraphWrapper = Ref (*)(std::shared_ptr<graph::Graph> graph);
 void set_graph_wrapper(GraphWrapper wrapper);
 
-/// Called with each error of Stator's own that leaves the first call of a captured form: `recorder(error, function,
-/// arguments by slot, fullgraph)`. Null: nobody is. New reference to the one before, or null.
+/// Sets what is called with each error of Stator's own that leaves a call which was captured: `recorder(error,
+/// function, arguments by slot, fullgraph)`; null: nothing. Returns the recorder before, or null.
 Ref set_failure_recorder(Ref recorder);
-/// Tells it of the Python error that is set, which stays set unless a signal's handler raises another one.
+/// Calls the recorder with the Python error that is set. It stays set, unless a signal handler raises another one.
 void record_failure(PyObject* function, PyObject* const* arguments, size_t count, bool fullgraph);
 
-/// Facts of a capture that was just made.
+/// The record of a capture that was just made.
 Ref describe_capture(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason);
-/// A break as the dict that users are shown.
+/// A graph break as a dict.
 Ref describe_break(const capture::BreakReason& reason);
-/// Facts of an entry as a dict.
+/// An entry as a dict.
 Ref describe_entry(const capture::Entry& entry);
 
 /// The text of a str, or "?".

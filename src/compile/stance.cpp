@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "capture/pycompat/facts.h"
-#include "compile/compiled_function.h"
+#include "compile/errors.h"
 #include "compile/reports.h"
 
 namespace stator {
@@ -23,8 +23,8 @@ constexpr StanceRow kStances[] = {
     {"eager_on_recompile", RunMode::RunOnly},
     {"fail_on_recompile", RunMode::FailOnMiss},
 };
-// Only torch has it: its first run is for another compiler's choice of sizes.
-constexpr const char* kPeersDefault = "aot_eager_then_compile";
+// A stance that only torch has, for its compiler's choice of dynamic sizes. Here it is the default.
+constexpr const char* kTorchDefault = "aot_eager_then_compile";
 
 Stance own = Stance::Default;
 
@@ -36,7 +36,7 @@ std::optional<Stance> stance_of(PyObject* name) {
   return {};
 }
 
-/// Owns a dict, and knows whether it is as it was when last looked into, by one comparison.
+/// Owns a dict. Tells by one comparison of its version tag whether it changed since `remember`.
 class WatchedDict {
  public:
   void watch(PyObject* dict) {
@@ -45,8 +45,8 @@ class WatchedDict {
     tag_ = 0;
   }
   PyObject* get() const { return dict_; }
-  bool is_same() const { return place_ && *place_ == tag_; }
-  void note() { tag_ = place_ ? *place_ : 0; }
+  bool is_unchanged() const { return place_ && *place_ == tag_; }
+  void remember() { tag_ = place_ ? *place_ : 0; }
 
  private:
   PyObject* dict_ = nullptr;
@@ -54,13 +54,13 @@ class WatchedDict {
   StatorWord tag_ = 0;
 };
 
-/// Torch keeps its own stance as a variable of a module, which is not imported for this. Whether it stands as it did is
-/// asked on each call.
+/// The stance that was set by torch's own function, which keeps it in a variable of a module. The module is not
+/// imported for this. Each call asks whether the variable may have changed.
 struct TorchStance {
   WatchedDict modules, globals;  // globals: of that module, if it is there
   Stance known = Stance::Default;
 
-  bool is_known() const { return modules.is_same() && (!globals.get() || globals.is_same()); }
+  bool is_known() const { return modules.is_unchanged() && (!globals.get() || globals.is_unchanged()); }
 
   std::optional<Stance> look() {
     static PyObject* const module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
@@ -73,15 +73,15 @@ struct TorchStance {
     PyObject* stance = dict ? stator_dict_get_str(dict, variable) : nullptr;
     Ref name = stance ? Ref::steal(PyObject_GetAttrString(stance, "stance")) : Ref();
     PyErr_Clear();
-    const bool is_peers =
-        name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name.get(), kPeersDefault) == 0;
-    if (name && !is_peers) {
+    const bool is_default =
+        name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name.get(), kTorchDefault) == 0;
+    if (name && !is_default) {
       std::optional<Stance> found = stance_of(name.get());
       if (!found) return {};
       known = *found;
     }
-    modules.note();
-    globals.note();
+    modules.remember();
+    globals.remember();
     return known;
   }
 };
@@ -124,9 +124,7 @@ bool is_first_call(CodeCache& cache) {
 }
 
 void refuse_capture(CodeCache& cache, const Place& place, PyObject* cache_key) {
-  PyCodeObject* code = cache.code();
-  std::string message = "the stance fail_on_recompile forbids to capture " + text_of(code->co_qualname) + " (" +
-                        text_of(code->co_filename) + ":" + std::to_string(code->co_firstlineno) + ")";
+  std::string message = "the stance fail_on_recompile forbids to capture " + name_of(cache.code());
   std::vector<std::string> reasons = cache.failures(place.offset, cache_key, {place.values, place.function});
   message += reasons.empty() ? ", which was not captured before" : "; what was captured does not fit:";
   for (const std::string& reason : reasons) message += "\n  " + reason;

@@ -1,0 +1,27 @@
+#include "compile/build_guards.h"
+
+#include "capture/guards/tensor_expectation.h"
+#include "compile/graph_facts.h"
+
+namespace stator {
+using namespace capture;
+
+bool build_guards(const CaptureContext& context, Exploration& explored, Entry& entry, Ref& exported) {
+  Interpreter& in = *explored.result.interpreter;
+  // A write that autograd follows has another effect on a view than on a tensor of its own.
+  if (explored.result.graph)
+    for (const FollowedWrite& write : followed_writes(*explored.result.graph)) {
+      TensorValue* input = in.torch.inputs[explored.result.kept_inputs[write.input]];
+      in.guards.add_at_end(input->source, FactKind::View, is_view_tensor(input->real.get()));
+    }
+  entry.bound = in.start.bound_places();
+  std::unique_ptr<SourceTree> sources = in.guards.take_sources();
+  if (const GuardCallbacks* callbacks = context.request.guards.get()) {
+    if (!callbacks->apply_filter(*sources)) return false;
+    if (callbacks->exported && !(exported = GuardCallbacks::rows_of(*sources))) return false;
+  }
+  entry.guards = std::make_unique<CheckArray>(std::move(sources), context.state.before());
+  return true;
+}
+
+}  // namespace stator

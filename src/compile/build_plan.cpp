@@ -1,0 +1,52 @@
+#include "compile/build_plan.h"
+
+#include <algorithm>
+
+#include "capture/interpreter/state/known_types.h"
+
+namespace stator {
+using namespace capture;
+
+namespace {
+
+bool is_subclass_tensor(PyObject* input) {
+  return TorchTracer::is_tensor(input) && !TorchTracer::is_plain_class(Py_TYPE(input));
+}
+
+void add_inputs(Plan& plan, const AttemptResult& result) {
+  for (uint32_t index : result.kept_inputs) {
+    const TensorValue* input = result.interpreter->torch.inputs[index];
+    if (input->layout) plan.array_inputs.push_back(plan.inputs.size());
+    plan.inputs.push_back(input->source->slot);
+    plan.has_subclasses = plan.has_subclasses || is_subclass_tensor(input->real.get());
+  }
+  plan.from_array = Ref::borrow(known_object("torch.from_numpy"));
+}
+
+/// The steps that read a slot name the source; from here on they name the number that the check array gave it.
+void number_slots(Assembly& assembly) {
+  for (Step& step : assembly.steps)
+    if (step.kind == StepKind::Slot) step.a = assembly.slots[step.a]->slot;
+}
+
+}  // namespace
+
+std::unique_ptr<Plan> build_plan(Exploration& explored, const Entry& entry, bool hides_modes) {
+  auto plan = std::make_unique<Plan>();
+  add_inputs(*plan, explored.result);
+  Assembly& assembly = explored.result.assembly;
+  number_slots(assembly);
+  plan->steps = std::move(assembly.steps);
+  plan->result = assembly.result;
+  plan->frames = std::move(assembly.frames);
+  plan->modes_at_end = std::move(assembly.modes_at_end);
+  plan->state_at_end = explored.result.state_at_end;
+  plan->hides_modes = hides_modes;
+  const std::optional<BreakReason>& broke = explored.broke;
+  plan->is_cut = broke && (broke->id == BreakId::fuel || broke->id == BreakId::split_before_fallible_op);
+  plan->prepare();
+  plan->disown_watched(*entry.guards);
+  return plan;
+}
+
+}  // namespace stator

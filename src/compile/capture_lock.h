@@ -1,0 +1,14 @@
+#pragma once
+
+namespace stator {
+
+/// Held by the one thread that captures; recursive. Waiting releases the GIL, so that other threads' calls go on.
+class CaptureLock {
+ public:
+  CaptureLock();
+  ~CaptureLock();
+  CaptureLock(const CaptureLock&) = delete;
+  CaptureLock& operator=(const CaptureLock&) = delete;
+};
+
+}  // namespace stator

@@ -1,0 +1,76 @@
+#include "compile/compile_graph.h"
+
+#include "capture/call/runners.h"
+#include "capture/interpreter/state/known_types.h"
+#include "compile/errors.h"
+#include "compile/graph_facts.h"
+#include "core/backend/registry.h"
+
+namespace stator {
+using namespace capture;
+
+static BackendCall backend_call = nullptr;
+void set_backend_call(BackendCall call) { backend_call = call; }
+
+namespace {
+
+/// The graph's inputs of this call, as a backend gets them: tensors of a subclass as plain ones, so that their class
+/// does not see what the backend tries on them. Empty with a Python error set if that failed.
+std::optional<std::vector<Ref>> example_inputs(const AttemptResult& result) {
+  std::vector<Ref> inputs;
+  for (uint32_t index : result.kept_inputs) {
+    PyObject* input = result.interpreter->torch.inputs[index]->real.get();
+    if (TorchTracer::is_tensor(input) && !TorchTracer::is_plain_class(Py_TYPE(input))) {
+      auto* plain = reinterpret_cast<PyObject*>(TorchTracer::tensor_type());
+      PyObject* as_subclass = known_object("torch._C.TensorBase.as_subclass");
+      inputs.push_back(Ref::steal(PyObject_CallFunctionObjArgs(as_subclass, input, plain, nullptr)));
+      if (!inputs.back()) return {};
+    } else {
+      inputs.push_back(Ref::borrow(input));
+    }
+  }
+  return inputs;
+}
+
+std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, const AttemptResult& result) {
+  std::optional<std::vector<Ref>> inputs = example_inputs(result);
+  if (!inputs) return nullptr;
+  std::vector<PyObject*> borrowed;
+  for (const Ref& input : *inputs) borrowed.push_back(input.get());
+  return backend_call(result.graph, borrowed, context.request);
+}
+
+/// Null with a Python error set when the backend failed.
+std::unique_ptr<GraphRunner> call_native_backend(const CaptureContext& context, const AttemptResult& result) {
+  try {
+    return make_native_runner(result.graph, *context.request.native);
+  } catch (const std::exception& error) {
+    const Ref error_object =
+        Ref::steal(PyObject_CallFunction(error_types().backend_failed.get(), "sss", context.request.backend.c_str(),
+                                         result.graph->name.c_str(), error.what()));
+    if (error_object) PyErr_SetObject(error_types().backend_failed.get(), error_object.get());
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+bool compile_graph(const CaptureContext& context, const Exploration& explored, const Ref& exported, Entry& entry,
+                   Plan& plan, std::optional<NoCollection>& no_collection) {
+  const AttemptResult& result = explored.result;
+  entry.ops = op_count(*result.graph);
+  if (entry.ops > 0) {
+    entry.graph = result.graph;
+    const bool is_python = static_cast<bool>(context.request.compiler);
+    if (is_python) no_collection.reset();
+    plan.graph = is_python ? call_python_backend(context, result) : call_native_backend(context, result);
+    if (!plan.graph) return false;
+    plan.graph->refuses_warnings = result.interpreter->torch.tracer.recorded_silently;
+    if (exported && !Ref::steal(PyObject_CallOneArg(context.request.guards->exported.get(), exported.get())))
+      return false;
+  }
+  drop_fakes(*result.graph);
+  return true;
+}
+
+}  // namespace stator

@@ -1,0 +1,192 @@
+#include "compile/compiled_call.h"
+
+#include "capture/call/bind.h"
+#include "capture/frame/resume.h"
+#include "capture/frame/watch.h"
+#include "capture/guards/break_policy.h"
+#include "capture/guards/global_state.h"
+#include "capture/pycompat/facts.h"
+#include "compile/errors.h"
+#include "compile/frame_compiler.h"
+#include "compile/options.h"
+#include "compile/reports.h"
+#include "compile/stance.h"
+#include "core/observe/counters.h"
+
+namespace stator {
+using namespace capture;
+
+Ref& backward_caller() {
+  static auto* caller = new Ref;
+  return *caller;
+}
+
+namespace {
+
+PyObject* call_plain(CompiledFunction* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+  return PyObject_Vectorcall(self->fn, args, nargsf, names);
+}
+
+PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const* args, size_t nargsf, PyObject* names) {
+  if (entry.broke && (self->request->fullgraph || entry.broke->is_error)) {
+    // The program itself raises its exception. If it does not, there is still no graph.
+    if (entry.raises && !Ref::steal(call_plain(self, args, nargsf, names))) return nullptr;
+    raise_unsupported(*entry.broke);
+    return nullptr;
+  }
+  if (!entry.plan) {
+    FrameCompiler compiler(*self->request);
+    return call_watched(compiler, self->fn, args, nargsf, names);
+  }
+  PlanResult ended;
+  // A block that sets the policy may end in plain Python, which does not restore it.
+  std::optional<BreakPolicyScope> policy;
+  if (!entry.plan->frames.empty()) policy.emplace();
+  if (!run_plan(entry, ended)) {
+    if (!ended.operator_failed) return nullptr;
+    // Nothing has happened yet: the program itself raises it, at its own line and into its own handlers.
+    PyErr_Clear();
+    observe::count("plans.failed");
+    return call_plain(self, args, nargsf, names);
+  }
+  if (entry.plan->frames.empty()) return ended.result.release();
+  FrameCompiler compiler(*self->request);
+  return resume_frames(compiler, self->fn, *entry.plan, std::move(ended));
+}
+
+PyObject* capture_and_run(CompiledFunction* self, CodeCache& cache, PyObject* const* bound, PyObject* const* args,
+                          size_t nargsf, PyObject* names) {
+  FrameCompiler compiler(*self->request);
+  std::shared_ptr<Entry> entry = compiler.capture(cache, {self->fn, cache.decoded, 0, bound, 0});
+  if (!entry && !PyErr_Occurred()) return call_plain(self, args, nargsf, names);
+  PyObject* result = entry ? run_entry(self, *entry, args, nargsf, names) : nullptr;
+  if (!result && is_capture_error()) {
+    const pycompat::Code& code = *cache.decoded;
+    size_t count = code.argcount + code.kwonlyargcount + code.has_varargs() + code.has_varkeywords();
+    record_failure(self->fn, bound, count, self->request->fullgraph);
+  }
+  return result;
+}
+
+/// Whether `backward_caller` is making a call on this thread.
+thread_local bool captures_backward = false;
+bool wants_backward() { return config().compiled_autograd && !captures_backward; }
+
+PyObject* call_with_backward(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+  Py_ssize_t count = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0;
+  Ref positional = Ref::steal(PyTuple_New(count)), keywords = Ref::steal(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; i < named; ++i)
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), args[count + i]) < 0) return nullptr;
+  captures_backward = true;
+  PyObject* result =
+      PyObject_CallFunctionObjArgs(backward_caller().get(), self, positional.get(), keywords.get(), nullptr);
+  captures_backward = false;
+  return result;
+}
+
+/// The entry for a call of a form that was seen before, found without binding its arguments; null: none.
+std::shared_ptr<Entry> find_known(CompiledFunction* self, const RawCall& raw) {
+  return (*self->cache)->find(self->request->cache_key.get(), self->fn, raw);
+}
+
+/// Whether `cache` is that of the function's current code, and calls may use it.
+bool is_ready(CompiledFunction* self) {
+  if (config().has_unusual_calls() && (config().disable || wants_backward() || config().oracle)) return false;
+  const CodeCache* cache = self->cache->get();
+  return cache && reinterpret_cast<PyObject*>(cache->code()) == PyFunction_GET_CODE(self->fn) && !cache->is_detached();
+}
+
+/// A call for which no entry's guards hold.
+PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, PyObject* const* bound, PyObject* const* args,
+                  size_t nargsf, PyObject* names) {
+  const char* unsupported = GlobalState::unsupported_mode();
+  if (mode == RunMode::RunOnly || cache.skipped || stator_is_tracing(PyThreadState_Get()) || unsupported) {
+    if (unsupported && mode == RunMode::Compile) observe::count(std::string("skips.") + unsupported);
+    return call_plain(self, args, nargsf, names);
+  }
+  if (mode == RunMode::FailOnMiss) {
+    refuse_capture(cache, {self->fn, cache.decoded, 0, bound}, self->request->cache_key.get());
+    return nullptr;
+  }
+  if (is_first_call(cache)) return call_plain(self, args, nargsf, names);
+  if (Py_EnterRecursiveCall(" in a compiled function")) return nullptr;
+  PyObject* result = capture_and_run(self, cache, bound, args, nargsf, names);
+  Py_LeaveRecursiveCall();
+  return result;
+}
+
+/// `instance` before the positional arguments, in one new row.
+PyObject* call_with_row(CompiledFunction* self, PyObject* instance, PyObject* args, PyObject* kwargs) {
+  std::vector<PyObject*> row{instance};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) row.push_back(PyTuple_GET_ITEM(args, i));
+  return PyObject_VectorcallDict(reinterpret_cast<PyObject*>(self), row.data(), row.size(), kwargs);
+}
+
+}  // namespace
+
+PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
+  auto* self = reinterpret_cast<CompiledFunction*>(object);
+  std::optional<RunMode> mode = mode_now();
+  if (!mode) return nullptr;
+  const bool is_unusual = config().has_unusual_calls();
+  if (mode == RunMode::Off || (is_unusual && config().disable)) return call_plain(self, args, nargsf, names);
+  if (is_unusual && wants_backward()) return call_with_backward(object, args, nargsf, names);
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
+  if (!is_ready(self)) *self->cache = code_cache(code);
+  RawCall raw(args, PyVectorcall_NARGS(nargsf), names);
+  const bool has_oracle = is_unusual && config().oracle;
+  if (!has_oracle)
+    if (std::shared_ptr<Entry> found = find_known(self, raw)) return run_entry(self, *found, args, nargsf, names);
+  std::shared_ptr<CodeCache> cache = *self->cache;
+  if (!cache->decoded) cache->decoded = pycompat::decode(code);
+  BoundArguments bound;
+  if (!cache->decoded || !bound.bind(*cache->decoded, self->fn, args, raw.positional, names)) {
+    PyErr_Clear();
+    return call_plain(self, args, nargsf, names);
+  }
+  GuardInput input{bound.data(), self->fn, &raw};
+  const Place place{self->fn, cache->decoded, 0, bound.data(), 0};
+  if (has_oracle && !FrameCompiler(*self->request).confirm_words(*cache, place, input)) return nullptr;
+  if (std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input)) {
+    if (has_oracle && !FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
+    return run_entry(self, *found, args, nargsf, names);
+  }
+  return on_miss(self, *cache, *mode, bound.data(), args, nargsf, names);
+}
+
+PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
+  static PyObject* const name = PyUnicode_InternFromString("__call__");
+  static PyTypeObject* const compiled_type = compiled_function_type();
+  PyObject* found = _PyType_Lookup(Py_TYPE(instance), name);
+  if (!found || !Py_IS_TYPE(found, compiled_type)) {
+    PyErr_SetString(PyExc_TypeError, "the class has no compiled __call__");
+    return nullptr;
+  }
+  Ref kept = Ref::borrow(found);
+  auto* self = reinterpret_cast<CompiledFunction*>(found);
+  size_t positional = PyTuple_GET_SIZE(args) + 1, given = kwargs ? PyDict_GET_SIZE(kwargs) : 0;
+  constexpr size_t kInline = 16;
+  if (positional + given > kInline) return call_with_row(self, instance, args, kwargs);
+  PyObject *row[kInline], *names[kInline];
+  RefRow<kInline> values(given);  // owned, since the dict may change during the call
+  row[0] = instance;
+  for (size_t i = 1; i < positional; ++i) row[i] = PyTuple_GET_ITEM(args, i - 1);
+  Py_ssize_t position = 0;
+  PyObject* value;
+  for (size_t i = 0; i < given && PyDict_Next(kwargs, &position, &names[i], &value); ++i) {
+    row[positional + i] = value;
+    values[i] = Ref::borrow(value);
+  }
+  std::optional<RunMode> mode = mode_now();
+  if (!mode) return nullptr;
+  if (mode != RunMode::Off && is_ready(self)) {
+    RawCall raw(row, positional, names, given);
+    if (std::shared_ptr<Entry> entry = find_known(self, raw))
+      return run_entry(self, *entry, row, positional, entry->guards->call_names());
+  }
+  return call_with_row(self, instance, args, kwargs);
+}
+
+}  // namespace stator

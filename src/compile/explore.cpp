@@ -1,0 +1,72 @@
+#include "compile/explore.h"
+
+#include <algorithm>
+
+#include "compile/options.h"
+#include "core/base/check.h"
+#include "core/observe/counters.h"
+
+namespace stator {
+using namespace capture;
+
+namespace {
+
+CaptureRules rules_of(const CompileRequest& request) {
+  // If an assumption fails, the program itself runs. That needs the native executor, which can undo what the graph did;
+  // the graph of a Python backend cannot be undone.
+  const bool is_native = !request.compiler;
+  return {request.fullgraph, is_native, is_native && !request.fullgraph};
+}
+
+/// Where `config.break_after` ends the plan.
+PlanEnd plan_end_of(const Start& start) {
+  int64_t instructions = config().break_after;
+  if (instructions == 0) return {};
+  // The first instruction of a frame is captured in any case: there is no real frame yet to execute it in.
+  if (start.offset == 0) instructions = std::max<int64_t>(instructions, 1);
+  return {static_cast<uint64_t>(std::max<int64_t>(instructions, 0)) + 1, BreakId::fuel};
+}
+
+/// Whether `captures.restarts` counts the attempt: it repeats an earlier one to avoid a break, or to stop before it.
+bool is_restart(Purpose purpose) {
+  return purpose == Purpose::HookOnCopy || purpose == Purpose::CallByNode || purpose == Purpose::ReachBreak;
+}
+
+void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, Decision::Keep how) {
+  if (how == Decision::Keep::Nothing) return;
+  if (how == Decision::Keep::All) {
+    so_far.broke = result.broke;
+    if (result.outcome.end == End::Stopped)
+      so_far.broke = BreakReason{attempt.plan_end.why, "", result.interpreter->end.stack};
+  } else {
+    so_far.broke->is_error = false;  // the program's own exception is no error of the capture
+  }
+  so_far.result = std::move(result);
+}
+
+}  // namespace
+
+std::optional<Exploration> explore(const CaptureContext& context) {
+  LaterError interrupted;  // set again when the attempts are gone
+  Exploration so_far;
+  Attempt attempt = first_attempt(rules_of(context.request), plan_end_of(context.start));
+  while (true) {
+    STATOR_CHECK(attempt.number <= kMaxAttempts);
+    if (is_restart(attempt.purpose)) observe::count("captures.restarts");
+    AttemptResult result = run_attempt(context, attempt);
+    if (PyErr_Occurred() || PyErr_CheckSignals() < 0) {
+      interrupted.take();
+      return {};
+    }
+    Decision decision = next_attempt(attempt, result.outcome);
+    keep(so_far, std::move(result), attempt, decision.keep);
+    if (!decision.next) {
+      so_far.runs_plain = decision.runs_plain;
+      so_far.raises = decision.raises;
+      return so_far;
+    }
+    attempt = *std::move(decision.next);
+  }
+}
+
+}  // namespace stator

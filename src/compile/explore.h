@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+
+#include "compile/run_attempt.h"
+
+namespace stator {
+
+/// What all attempts of one capture led to.
+struct Exploration {
+  AttemptResult result;                       // gives the guards and, if it has a graph, the plan
+  std::optional<capture::BreakReason> broke;  // the break that is reported; it may be that of an earlier attempt
+  bool runs_plain = false;                    // the break could not be reached: CPython runs the frame
+  bool raises = false;                        // the break is an exception of the program that leaves the frame
+
+  /// Whether a plan can be made. Before the first instruction there is nothing that one could do.
+  bool has_plan() const {
+    return result.graph && !(result.outcome.end == End::Stopped && result.interpreter->options.stop_before == 1);
+  }
+};
+
+/// Makes attempts, as `next_attempt` decides, until one is accepted. Empty with a Python error set if a signal handler
+/// raised.
+std::optional<Exploration> explore(const CaptureContext& context);
+
+}  // namespace stator

@@ -1,0 +1,139 @@
+#include "compile/run_attempt.h"
+
+#include <algorithm>
+
+#include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/protocol/exceptions.h"
+#include "compile/graph_facts.h"
+#include "compile/options.h"
+
+namespace stator {
+using namespace capture;
+
+namespace {
+
+/// Whether some frame has a handler for an exception that the current instruction raises. A `with` block does not
+/// count: as a rule it passes the exception on.
+bool has_handler(const Interpreter& in) {
+  auto is_with = [](const pycompat::Code& code, int target) {
+    return std::any_of(code.instrs.begin() + target, std::min(code.instrs.begin() + target + 2, code.instrs.end()),
+                       [](const pycompat::Instr& instr) { return instr.op == pycompat::Op::WITH_EXCEPT_START; });
+  };
+  for (const Frame* f = in.frames.current(); f; f = f->caller)
+    for (const pycompat::ExceptionEntry& entry : f->code->exceptions)
+      if (int at = static_cast<int>(f->pc) - 1; entry.start <= at && at < entry.end && !is_with(*f->code, entry.target))
+        return true;
+  return false;
+}
+
+void record_state(const CaptureContext& context, AttemptResult& result) {
+  const GlobalState& before = *context.state.before();
+  if (!before.has_same_levels()) throw Break{BreakId::global_state, "a level of a transform stays open"};
+  if (!context.state.is_changed()) return;
+  if (!before.can_be_restored()) throw Break{BreakId::global_state, ""};
+  result.state_at_end = GlobalState::current();
+}
+
+void set_break(AttemptResult& result, BreakReason reason, bool raised = false) {
+  const EndReport& end = result.interpreter->end;
+  reason.stack = end.stack;
+  result.outcome.end = End::Broke;
+  result.outcome.broke = {reason.id, reason.is_error, raised, end.step, end.outer_step};
+  result.outcome.allowed = end.allowed;
+  result.outcome.node_failed = end.node_failed;
+  result.broke = std::move(reason);
+}
+
+/// Interprets, and assembles the plan's steps at the end or at the stop.
+void interpret(const CaptureContext& context, AttemptResult& result) {
+  Interpreter& in = *result.interpreter;
+  auto at_stop = [&] {
+    if (uint64_t step = in.frames.resumable_step(); step != in.options.stop_before) throw StopEarlier{step};
+    result.outcome.handled = has_handler(in);
+    result.assembly = assemble_break(in);
+    in.guard_aliases();
+    record_state(context, result);
+  };
+  try {
+    Value* returned = in.run(at_stop);
+    result.assembly = assemble(in, returned);
+    in.guard_aliases();
+    record_state(context, result);
+  } catch (const Stopped&) {
+    result.outcome.end = End::Stopped;
+  } catch (const StopEarlier& earlier) {
+    set_break(result, {earlier.id, earlier.why});
+    result.outcome.earlier_step = earlier.step;
+    result.outcome.earlier_is_hook = earlier.step && earlier.id == BreakId::mutation;
+  } catch (const Break& broke) {
+    set_break(result, {broke.id, broke.detail, {}, in.end.is_error});
+  } catch (const Raise& raised) {
+    set_break(result, {BreakId::raises, exception_text(in, raised.exception)}, true);
+  } catch (const std::exception& error) {
+    set_break(result, {BreakId::internal, error.what()});
+  }
+}
+
+/// Whether an input, used by the graph or not, is a view that lies in the storage of this tensor.
+bool has_view_of(const Interpreter& in, PyObject* tensor) {
+  const MemoryRange range = memory_of(tensor);
+  return std::any_of(in.torch.inputs.begin(), in.torch.inputs.end(), [&](const TensorValue* input) {
+    PyObject* other = input->real.get();
+    return TorchTracer::is_tensor(other) && is_view_tensor(other) && memory_of(other).begin == range.begin;
+  });
+}
+
+/// Where the plan has to end although nothing breaks there. `order`: the program's position of each node, if the graph
+/// has another order; else empty.
+std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector<uint32_t>& order) {
+  Interpreter& in = *result.interpreter;
+  auto step_of = [&](uint32_t node) { return in.torch.step_of_node(node < order.size() ? order[node] : node); };
+  // No fake shows what the write does to the view's base, and so to the autograd history of both.
+  for (const FollowedWrite& write : followed_writes(*result.graph))
+    if (has_view_of(in, in.torch.inputs[result.kept_inputs[write.input]]->real.get()))
+      return PlanEnd{step_of(write.node), BreakId::view_write};
+  // If an operator raises, the program itself runs, which needs all earlier writes undone. So the plan ends before an
+  // operator that may raise after an unrecoverable write.
+  Hazard hazard = hazard_of(*result.graph);
+  if (hazard.node >= op_count(*result.graph)) return {};
+  bool is_own = hazard.effect == hazard.node;
+  uint64_t step = step_of(hazard.node);
+  if (step == 0 || (!is_own && step <= step_of(hazard.effect))) return {};
+  return PlanEnd{step, is_own ? BreakId::unrecoverable_write : BreakId::split_before_fallible_op};
+}
+
+/// Tells the policy what the graph would do in a run. Moves its checks of data before its writes, where it may fail.
+void examine_graph(const Attempt& attempt, AttemptResult& result) {
+  std::vector<uint32_t> order;
+  if (attempt.options.may_assume) {
+    order = check_early(*result.graph);
+    result.outcome.verifies_late = fails_after_writing(*result.graph);
+  }
+  if (attempt.rules.may_split && attempt.plan_end.step == 0 && !result.outcome.verifies_late)
+    result.outcome.split = find_split(result, order);
+}
+
+}  // namespace
+
+AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt) {
+  AttemptResult result;
+  AttemptOptions options = attempt.options;
+  options.for_python_backend = static_cast<bool>(context.request.compiler);
+  result.interpreter = std::make_unique<Interpreter>(context.start, context.graph_name, options);
+  Interpreter& in = *result.interpreter;
+  if (config().aten_graphs) in.torch.tracer.record_below();
+  interpret(context, result);
+  LaterError interrupted;  // by a signal handler: nothing below is to run with the error set
+  interrupted.take();
+  try {
+    if (!result.broke) result.graph = in.torch.tracer.finish(result.assembly.outputs, result.kept_inputs);
+  } catch (const std::exception& error) {
+    set_break(result, {BreakId::internal, error.what()});
+  }
+  context.state.before()->restore();
+  if (result.graph) examine_graph(attempt, result);
+  in.allow_signals();
+  return result;
+}
+
+}  // namespace stator
