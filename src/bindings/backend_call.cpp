@@ -2,8 +2,9 @@
 
 #include "bindings/graph_bindings.h"
 #include "capture/call/runners.h"
-#include "capture/interpreter/known_types.h"
-#include "compile/compiled_function.h"
+#include "capture/interpreter/state/known_types.h"
+#include "compile/errors.h"
+#include "core/backend/registry.h"
 
 namespace stator::bindings {
 namespace {
@@ -26,14 +27,15 @@ void raise_failed(const CompileRequest& request, const graph::Graph& graph, PyOb
   PyErr_SetObject(error_types().backend_failed.get(), error.get());
 }
 
-/// Errors that pass through as they are.
+/// Errors that are not wrapped in BackendFailed.
 bool is_own_error() {
   return PyErr_ExceptionMatches(error_types().skip_frame.get()) ||
          PyErr_ExceptionMatches(error_types().backend_failed.get()) ||
          PyErr_ExceptionMatches(error_types().unsupported.get()) || !PyErr_ExceptionMatches(PyExc_Exception);
 }
 
-/// Random numbers of Python and of torch's default generator go on as if nobody had drawn or seeded meanwhile.
+/// Restores the random state of Python and of torch's default generator when it is destroyed: a backend must not change
+/// the program's random numbers.
 class RandomKeeper {
  public:
   RandomKeeper() : python_(read("random.getstate")), torch_(read("torch.random.get_rng_state")) { PyErr_Clear(); }
@@ -92,7 +94,7 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
   Ref lazy_type = Ref::steal(PyObject_GetAttrString(fx.get(), "LazyGraphModule"));
   bool untouched =
       callable.get() == module.get() && reinterpret_cast<PyObject*>(Py_TYPE(module.get())) == lazy_type.get();
-  if (untouched || unwrap_graph(callable.get()) == graph) return capture::make_native_runner(graph);
+  if (untouched || unwrap_graph(callable.get()) == graph) return capture::make_native_runner(graph, backend::Choice());
   return capture::make_python_runner(std::move(callable), graph->outputs.size());
 }
 

@@ -1,19 +1,19 @@
 #include "bindings/capture_bindings.h"
 
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/version.h>
 
 #include "bindings/backend_call.h"
 #include "bindings/graph_bindings.h"
 #include "capture/cache/code_cache.h"
-#include "capture/call/python_node.h"
 #include "capture/guards/break_policy.h"
 #include "capture/guards/literals.h"
-#include "capture/interpreter/known_types.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/hidden.h"
-#include "compile/compiled_function.h"
+#include "capture/tensors/tensor_object.h"
+#include "compile/candidates.h"
+#include "compile/compiled_call.h"
 #include "compile/debug_folder.h"
+#include "compile/errors.h"
 #include "compile/frame_compiler.h"
 #include "compile/options.h"
 #include "compile/reports.h"
@@ -43,6 +43,7 @@ constexpr SettingRow kSettings[] = {
     {"raise_on_ctx_manager_usage", &Config::raise_on_ctx_manager_usage, nullptr},
     {"break_after", nullptr, &Config::break_after},
     {"compiled_autograd", &Config::compiled_autograd, nullptr},
+    {"oracle", &Config::oracle, nullptr},
     {"debug_dir", nullptr, nullptr, &Config::debug_dir},
 };
 
@@ -82,10 +83,11 @@ PyObject* set_config(PyObject*, PyObject* args) {
 }
 
 PyObject* set_error_types(PyObject*, PyObject* args) {
-  PyObject *unsupported, *internal, *limit, *backend, *skip, *forbidden;
-  if (!PyArg_ParseTuple(args, "OOOOOO", &unsupported, &internal, &limit, &backend, &skip, &forbidden)) return nullptr;
-  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal), Ref::borrow(limit),
-                   Ref::borrow(backend),     Ref::borrow(skip),     Ref::borrow(forbidden)};
+  PyObject *unsupported, *internal, *limit, *backend, *skip, *forbidden, *oracle;
+  if (!PyArg_ParseTuple(args, "OOOOOOO", &unsupported, &internal, &limit, &backend, &skip, &forbidden, &oracle))
+    return nullptr;
+  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal),  Ref::borrow(limit), Ref::borrow(backend),
+                   Ref::borrow(skip),        Ref::borrow(forbidden), Ref::borrow(oracle)};
   Py_RETURN_NONE;
 }
 
@@ -228,19 +230,19 @@ PyObject* set_skipped_files(PyObject*, PyObject* prefixes) {
 
 PyObject* is_compiling(PyObject*, PyObject*) { Py_RETURN_FALSE; }
 
-/// The fake of a constant of the capture that runs.
+/// capture_constant(tensor) -> fake: makes a real tensor a constant of the running capture.
 PyObject* capture_constant(PyObject*, PyObject* real) {
-  HANDLE_TH_ERRORS
-  tracer::Tracer* running = tracer::Tracer::running();
-  if (!running || !THPVariable_Check(real)) {
-    PyErr_SetString(PyExc_RuntimeError, "a tensor is wanted, and a capture that runs");
-    return nullptr;
-  }
-  return THPVariable_Wrap(running->add_constant(THPVariable_Unpack(real)));
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    tracer::Tracer* running = tracer::Tracer::running();
+    if (!running || !is_tensor_object(real)) {
+      PyErr_SetString(PyExc_RuntimeError, "capture_constant needs a tensor, and a running capture");
+      return nullptr;
+    }
+    return wrap_tensor(running->add_constant(tensor_of(real)));
+  });
 }
 
-/// What `callable()` gives when nothing is recorded and no fakes are made.
+/// call_unrecorded(callable): calls it on real tensors, without recording nodes, while a capture is running.
 PyObject* call_unrecorded(PyObject*, PyObject* callable) {
   const bool hooked = tracer::set_hook(false);
   const bool faking = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
@@ -251,8 +253,8 @@ PyObject* call_unrecorded(PyObject*, PyObject* callable) {
   return result;
 }
 
-/// A function of functools.lru_cache on a tuple of positional and a dict of named arguments; what else is given is what
-/// its body would give.
+/// call_cached(function, args, kwargs[, result]): calls a functools.lru_cache function. If `result` is given, it is
+/// stored on a cache miss instead of calling the wrapped function.
 PyObject* call_cached_function(PyObject*, PyObject* args) {
   PyObject *function, *positional, *keywords, *result = nullptr;
   if (!PyArg_ParseTuple(args, "OO!O!|O", &function, &PyTuple_Type, &positional, &PyDict_Type, &keywords, &result))
@@ -296,12 +298,12 @@ bool add_literal_types() {
                            "torch.finfo", "torch.iinfo"}) {
     PyObject* type = known_object(path);
     if (!type) {
-      PyErr_Format(PyExc_ImportError, "%s is not there", path);
+      PyErr_Format(PyExc_ImportError, "%s was not found", path);
       return false;
     }
     add_literal_type(reinterpret_cast<PyTypeObject*>(type));
   }
-  // Numbers of NumPy, and the classes of their dtypes: each dtype has one of its own.
+  // NumPy scalars, and dtypes: each dtype has its own class.
   PyObject* dtype = known_object("numpy.dtype");
   for (const char* path : {"numpy.bool_", "numpy.int8", "numpy.int16", "numpy.int32", "numpy.int64", "numpy.uint8",
                            "numpy.uint16", "numpy.uint32", "numpy.uint64", "numpy.float16", "numpy.float32",
@@ -318,7 +320,7 @@ bool add_literal_types() {
 
 }  // namespace
 
-/// libtorch's C++ interface differs between releases: an extension fits the one it was built for.
+/// libtorch's C++ interface differs between releases: the extension works only with the release it was built for.
 static bool check_torch_version() {
   Ref torch = Ref::steal(PyImport_ImportModule("torch"));
   Ref version = torch ? Ref::steal(PyObject_GetAttrString(torch.get(), "__version__")) : Ref();
@@ -343,7 +345,6 @@ bool add_capture_bindings(PyObject* module) {
   set_backend_call(call_backend);
   const auto to_object = [](std::shared_ptr<graph::Graph> graph) { return Ref::steal(wrap_graph(std::move(graph))); };
   set_graph_wrapper(to_object);
-  set_graph_object(to_object);
   if (PyModule_AddObjectRef(module, "CompiledFunction", reinterpret_cast<PyObject*>(type)) < 0) return false;
   return add_literal_types();
 }

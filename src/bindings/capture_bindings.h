@@ -4,7 +4,8 @@
 
 namespace stator::bindings {
 
-/// CompiledFunction, settings, counters, cache entries, run mode. False with a Python error set.
+/// Adds CompiledFunction, and functions for settings, counters, cache entries and stances. False with a Python error
+/// set.
 bool add_capture_bindings(PyObject* module);
 
 }  // namespace stator::bindings

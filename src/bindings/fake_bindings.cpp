@@ -2,16 +2,16 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/Storage.h>
-#include <torch/csrc/autograd/python_variable.h>
 
+#include "capture/call/host_hooks.h"
 #include "capture/call/python_node.h"
 #include "capture/pycompat/ref.h"
+#include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
 #include "core/tracer/tracer.h"
 
 namespace stator::bindings {
+using namespace capture;
 
 namespace {
 
@@ -20,42 +20,42 @@ PyObject* py_install(PyObject*, PyObject*) {
   return PyUnicode_FromStringAndSize(reason.data(), static_cast<Py_ssize_t>(reason.size()));
 }
 
-/// from_reals(sequence of tensors) -> list of fakes that share storages as the reals do.
+/// from_reals(sequence of tensors) -> list of fakes, which share storages as the real tensors do.
 PyObject* py_from_reals(PyObject*, PyObject* reals) {
-  HANDLE_TH_ERRORS
-  PyObject* sequence = PySequence_Fast(reals, "from_reals takes a sequence of tensors");
-  if (!sequence) return nullptr;
-  fake::FakeMode mode;
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
-  PyObject* result = PyList_New(count);
-  for (Py_ssize_t i = 0; result && i < count; ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(sequence, i);
-    PyObject* made = nullptr;
-    if (!THPVariable_Check(item)) {
-      PyErr_SetString(PyExc_TypeError, "from_reals takes a sequence of tensors");
-    } else {
-      try {
-        made = THPVariable_Wrap(mode.from_real(THPVariable_Unpack(item)));
-      } catch (...) {
-        Py_DECREF(result);
-        Py_DECREF(sequence);
-        throw;
+  return handle_errors([&]() -> PyObject* {
+    PyObject* sequence = PySequence_Fast(reals, "from_reals takes a sequence of tensors");
+    if (!sequence) return nullptr;
+    fake::FakeMode mode;
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+    PyObject* result = PyList_New(count);
+    for (Py_ssize_t i = 0; result && i < count; ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(sequence, i);
+      PyObject* made = nullptr;
+      if (!is_tensor_object(item)) {
+        PyErr_SetString(PyExc_TypeError, "from_reals takes a sequence of tensors");
+      } else {
+        try {
+          made = wrap_tensor(mode.from_real(tensor_of(item)));
+        } catch (...) {
+          Py_DECREF(result);
+          Py_DECREF(sequence);
+          throw;
+        }
       }
+      if (!made) {
+        Py_CLEAR(result);
+        break;
+      }
+      PyList_SET_ITEM(result, i, made);
     }
-    if (!made) {
-      Py_CLEAR(result);
-      break;
-    }
-    PyList_SET_ITEM(result, i, made);
-  }
-  Py_DECREF(sequence);
-  return result;
-  END_HANDLE_TH_ERRORS
+    Py_DECREF(sequence);
+    return result;
+  });
 }
 
 PyObject* py_is_fake(PyObject*, PyObject* value) {
-  if (!THPVariable_Check(value)) Py_RETURN_FALSE;
-  return PyBool_FromLong(fake::is_fake(THPVariable_Unpack(value)));
+  if (!is_tensor_object(value)) Py_RETURN_FALSE;
+  return PyBool_FromLong(fake::is_fake(tensor_of(value)));
 }
 
 PyObject* py_scope(PyObject*, PyObject* on) {
@@ -93,25 +93,25 @@ PyObject* py_reset_tier_counts(PyObject*, PyObject*) {
 
 /// tier_of("aten::add.Tensor") -> (tier, reason); the reason is empty unless the tier is "refused".
 PyObject* py_tier_of(PyObject*, PyObject* name) {
-  HANDLE_TH_ERRORS
-  const char* text = PyUnicode_AsUTF8(name);
-  if (!text) return nullptr;
-  const std::string full(text);
-  const size_t dot = full.find('.');
-  const auto op = c10::Dispatcher::singleton().findSchema(
-      {full.substr(0, dot), dot == std::string::npos ? std::string() : full.substr(dot + 1)});
-  if (!op) return PyErr_Format(PyExc_KeyError, "no operator %s", text);
-  static constexpr const char* kNames[] = {"own", "composite", "cpp_meta", "python", "refused"};
-  const fake::TierOf answer = fake::tier_of(*op);
-  return Py_BuildValue("(ss)", kNames[static_cast<size_t>(answer.tier)], answer.reason.c_str());
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text) return nullptr;
+    const std::string full(text);
+    const size_t dot = full.find('.');
+    const auto op = c10::Dispatcher::singleton().findSchema(
+        {full.substr(0, dot), dot == std::string::npos ? std::string() : full.substr(dot + 1)});
+    if (!op) return PyErr_Format(PyExc_KeyError, "no operator %s", text);
+    static constexpr const char* kNames[] = {"own", "composite", "cpp_meta", "python", "refused"};
+    const fake::TierOf answer = fake::tier_of(*op);
+    return Py_BuildValue("(ss)", kNames[static_cast<size_t>(answer.tier)], answer.reason.c_str());
+  });
 }
 
-// torch's own method lets a C++ exception out into CPython, which ends the process.
+// torch's own method would let a C++ exception pass through CPython, which ends the process.
 PyObject* is_shared_of_torch = nullptr;
 
 PyObject* py_storage_is_shared(PyObject* self, PyObject*) {
-  if (!fake::is_fake(THPStorage_Unpack(self))) return PyObject_CallOneArg(is_shared_of_torch, self);
+  if (!fake::is_fake(storage_of(self))) return PyObject_CallOneArg(is_shared_of_torch, self);
   fake::poison("the data of a fake tensor was asked for");
   PyErr_SetString(PyExc_RuntimeError, "a fake tensor's storage has no data, so it is not known whether it is shared");
   return nullptr;
@@ -154,6 +154,7 @@ bool add_fake_bindings(PyObject* module) {
   fake::install();
   tracer::install();
   capture::install_python_node();
+  capture::install_host_hooks();
   if (!guard_storage_methods()) return false;
   PyObject* part = PyModule_Create(&fake_module);
   if (!part) return false;

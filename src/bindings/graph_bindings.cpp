@@ -1,19 +1,21 @@
 #include "bindings/graph_bindings.h"
 
 #include <structmember.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <new>
 
 #include "bindings/graph_convert.h"
+#include "bindings/graph_listing.h"
 #include "bindings/tracer_bindings.h"
+#include "capture/tensors/tensor_object.h"
 #include "core/backend/backend.h"
-#include "core/graph/defaults.h"
-#include "core/graph/names.h"
+#include "core/backend/join_gradients.h"
+#include "core/graph/control_ops.h"
 #include "core/graph/text.h"
 
-#define STATOR_BEGIN HANDLE_TH_ERRORS try {
+#define STATOR_BEGIN \
+  return handle_errors([&]() -> PyObject* { \
+    try {
 #define STATOR_END                                   \
   }                                                  \
   catch (const PythonError&) {                       \
@@ -23,16 +25,17 @@
     PyErr_SetString(PyExc_ValueError, error.what()); \
     return nullptr;                                  \
   }                                                  \
-  END_HANDLE_TH_ERRORS
+  });
 
 namespace stator::bindings {
+using namespace capture;
 namespace {
 
 struct GraphObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* weakrefs;
   std::shared_ptr<graph::Graph> graph;
-  std::shared_ptr<const backend::Executable> executable;  // made by the first run
+  std::shared_ptr<const backend::Executable> executable;  // created by the first run
 };
 
 PyTypeObject* graph_type = nullptr;
@@ -41,7 +44,7 @@ PyObject* value_type = nullptr;
 GraphObject* self_of(PyObject* object) { return reinterpret_cast<GraphObject*>(object); }
 const graph::Graph& graph_of(PyObject* object) { return *self_of(object)->graph; }
 
-/// Lets other threads run for as long as it lives.
+/// Releases the GIL while it exists.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -63,10 +66,10 @@ PyObject* graph_vectorcall(PyObject* object, PyObject* const* args, size_t flags
   std::vector<at::Tensor> inputs;
   inputs.reserve(static_cast<size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (!THPVariable_Check(args[i])) {
+    if (!is_tensor_object(args[i])) {
       return PyErr_Format(PyExc_TypeError, "a graph takes tensors; argument %zd is %s", i, Py_TYPE(args[i])->tp_name);
     }
-    inputs.push_back(THPVariable_Unpack(args[i]));
+    inputs.push_back(tensor_of(args[i]));
   }
   if (!self->executable) self->executable = backend::compile_reference(self->graph);
   std::vector<at::Tensor> outputs;
@@ -77,8 +80,7 @@ PyObject* graph_vectorcall(PyObject* object, PyObject* const* args, size_t flags
   }
   auto result = owned(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i),
-                     owned(THPVariable_Wrap(std::move(outputs[i]))).release());
+    PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i), owned(wrap_tensor(std::move(outputs[i]))).release());
   }
   return result.release();
   STATOR_END
@@ -106,14 +108,14 @@ PyObject* graph_text(PyObject* object, PyObject*) {
 
 PyObject* graph_str(PyObject* object) { return graph_text(object, nullptr); }
 
-/// parts() -> (text, big tensors): what `parse` needs to make the same graph again.
+/// parts() -> (text, large constant tensors): what `parse` needs to make an equal graph.
 PyObject* graph_parts(PyObject* object, PyObject*) {
   STATOR_BEGIN
   std::vector<at::Tensor> tensors;
   auto text = text_object(graph::to_text(graph_of(object), &tensors));
   auto list = owned(PyList_New(0));
   for (auto& tensor : tensors) {
-    if (PyList_Append(list.get(), owned(THPVariable_Wrap(tensor)).get()) < 0) return nullptr;
+    if (PyList_Append(list.get(), owned(wrap_tensor(tensor)).get()) < 0) return nullptr;
   }
   return PyTuple_Pack(2, text.get(), list.get());
   STATOR_END
@@ -130,11 +132,11 @@ PyObject* graph_parse(PyObject*, PyObject* args) {
     auto sequence = owned(PySequence_Fast(given, "parse takes a sequence of tensors"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(sequence.get(), i);
-      if (!THPVariable_Check(item)) {
+      if (!is_tensor_object(item)) {
         PyErr_SetString(PyExc_TypeError, "parse takes a sequence of tensors");
         return nullptr;
       }
-      tensors.push_back(THPVariable_Unpack(item));
+      tensors.push_back(tensor_of(item));
     }
   }
   return wrap_graph(graph::from_text({text, static_cast<size_t>(size)}, tensors));
@@ -149,91 +151,49 @@ PyObject* graph_reduce(PyObject* object, PyObject*) {
   STATOR_END
 }
 
-Ref result_object(const graph::Result& result) {
-  if (!result.is_list) return value_object(result.values[0], value_type);
-  auto list = owned(PyList_New(0));
-  for (auto id : result.values) {
-    if (PyList_Append(list.get(), value_object(id, value_type).get()) < 0) throw PythonError();
-  }
-  return list;
-}
-
-Ref node_object(const graph::Node& node) {
-  const auto& declared = node.op.schema().arguments();
-  auto needed = graph::needed_arguments(node);
-  auto object_of = [&](size_t i) { return argument_object(node.args[i], *declared[i].real_type(), value_type); };
-  auto args = owned(PyTuple_New(static_cast<Py_ssize_t>(needed.positional)));
-  for (size_t i = 0; i < needed.positional; ++i) {
-    PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), object_of(i).release());
-  }
-  auto keywords = owned(PyDict_New());
-  for (size_t i : needed.keywords) {
-    if (PyDict_SetItemString(keywords.get(), declared[i].name().c_str(), object_of(i).get()) < 0) throw PythonError();
-  }
-  auto results = owned(PyTuple_New(static_cast<Py_ssize_t>(node.results.size())));
-  for (size_t i = 0; i < node.results.size(); ++i) {
-    PyTuple_SET_ITEM(results.get(), static_cast<Py_ssize_t>(i), result_object(node.results[i]).release());
-  }
-  const auto& name = node.op.operator_name();
-  return owned(Py_BuildValue("(ssOOOII)", name.name.c_str(), name.overload_name.c_str(), args.get(), keywords.get(),
-                             results.get(), node.state, node.location));
-}
-
-template <class Items, class Each>
-PyObject* list_of(const Items& items, const Each& each) {
-  auto list = owned(PyList_New(0));
-  for (const auto& item : items) {
-    if (PyList_Append(list.get(), each(item).get()) < 0) throw PythonError();
-  }
-  return list.release();
+template <Ref (*list)(const graph::Graph&)>
+PyObject* graph_list(PyObject* object, PyObject*) {
+  STATOR_BEGIN
+  return list(graph_of(object)).release();
+  STATOR_END
 }
 
 PyObject* graph_nodes(PyObject* object, PyObject*) {
   STATOR_BEGIN
-  return list_of(graph_of(object).nodes, node_object);
+  return list_nodes(graph_of(object), value_type).release();
   STATOR_END
 }
 
-PyObject* graph_states(PyObject* object, PyObject*) {
+/// The definition that `(value, node=...)` names; kNoDefinition where there is none.
+graph::DefinitionId named_definition(const graph::Graph& graph, PyObject* args) {
+  unsigned int id = 0, node = UINT32_MAX;
+  if (!PyArg_ParseTuple(args, "I|I", &id, &node)) throw PythonError();
+  if (id >= graph.values.size() || (node != UINT32_MAX && node >= graph.nodes.size())) {
+    PyErr_SetString(PyExc_IndexError, "no such value or node");
+    throw PythonError();
+  }
+  return node == UINT32_MAX ? graph.values[id].definition : graph.definition_of(node, id);
+}
+
+PyObject* graph_meta(PyObject* object, PyObject* args) {
   STATOR_BEGIN
-  return list_of(graph_of(object).states, [](const graph::ExecState& state) {
-    auto devices = Ref::steal(list_of(state.autocast, [](const auto& entry) {
-      auto dtype = dtype_object(entry.second);
-      return owned(Py_BuildValue("(sO)", c10::DeviceTypeName(entry.first, true).c_str(), dtype.get()));
-    }));
-    return owned(Py_BuildValue("(OOOOI)", state.grad_mode ? Py_True : Py_False,
-                               state.inference_mode ? Py_True : Py_False, devices.get(),
-                               state.autocast_cache ? Py_True : Py_False, state.autocast_region));
-  });
+  const auto definition = named_definition(graph_of(object), args);
+  if (definition == graph::kNoDefinition) Py_RETURN_NONE;
+  return meta_object(graph_of(object).definitions.meta(definition)).release();
   STATOR_END
 }
 
-PyObject* graph_locations(PyObject* object, PyObject*) {
+PyObject* graph_has_meta(PyObject* object, PyObject* args) {
   STATOR_BEGIN
-  return list_of(graph_of(object).locations, [](const graph::Location& at) {
-    return owned(Py_BuildValue("(ssiI)", at.file.c_str(), at.function.c_str(), at.line, at.caller));
-  });
-  STATOR_END
-}
-
-PyObject* graph_names(PyObject* object, PyObject*) {
-  STATOR_BEGIN
-  return list_of(graph::value_names(graph_of(object)), [](const std::string& name) { return text_object(name); });
-  STATOR_END
-}
-
-PyObject* graph_meta(PyObject* object, PyObject* value) {
-  STATOR_BEGIN
-  auto id = PyLong_AsUnsignedLong(value);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  if (id >= graph_of(object).values.size()) return PyErr_Format(PyExc_IndexError, "no value %lu", id);
-  return meta_object(graph_of(object).meta(static_cast<graph::ValueId>(id)).get()).release();
+  const auto definition = named_definition(graph_of(object), args);
+  if (definition == graph::kNoDefinition) Py_RETURN_FALSE;
+  return PyBool_FromLong(!graph_of(object).definitions.has_symbols(definition));
   STATOR_END
 }
 
 PyObject* ids_object(const std::vector<graph::ValueId>& ids) {
   STATOR_BEGIN
-  return list_of(ids, [](graph::ValueId id) { return value_object(id, value_type); });
+  return list_values(ids, value_type).release();
   STATOR_END
 }
 
@@ -247,9 +207,9 @@ PyObject* graph_failed_op(PyObject* object, PyObject*) {
   STATOR_BEGIN
   auto failed = backend::failed_op(graph_of(object));
   if (!failed) Py_RETURN_NONE;
-  auto lines = Ref::steal(list_of(failed->lines, [](const graph::Location& at) {
+  auto lines = list_of(failed->lines, [](const graph::Location& at) {
     return owned(Py_BuildValue("(ssi)", at.file.c_str(), at.function.c_str(), at.line));
-  }));
+  });
   return Py_BuildValue("(IsO)", failed->node, c10::toString(failed->op).c_str(), lines.get());
   STATOR_END
 }
@@ -266,10 +226,16 @@ PyMethodDef graph_methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(graph_run)), METH_FASTCALL,
      "Runs the graph on tensors with the reference executor; a tuple."},
     {"nodes", graph_nodes, METH_NOARGS, "[(name, overload, args, kwargs, results, state, location)]"},
-    {"states", graph_states, METH_NOARGS, "[(grad, inference, [(device type, dtype)], cast cache, region)]"},
-    {"locations", graph_locations, METH_NOARGS, "[(file, function, line, caller)]; the first is unknown."},
-    {"names", graph_names, METH_NOARGS, "A distinct name for each value, by index."},
-    {"meta", graph_meta, METH_O, "meta(value): (dtype, sizes, strides, device, requires_grad) or None."},
+    {"states", graph_list<list_states>, METH_NOARGS, "[(grad, inference, [(device type, dtype)], cast cache, region)]"},
+    {"locations", graph_list<list_locations>, METH_NOARGS,
+     "[(file, function, line, caller, module path, module class)]; the first is unknown."},
+    {"names", graph_list<list_names>, METH_NOARGS, "A distinct name for each value, by index."},
+    {"meta", graph_meta, METH_VARARGS,
+     "meta(value, node=...): (dtype, sizes, strides, device, requires_grad) of its first definition, or of the one "
+     "that "
+     "the node makes. None where there is none, or sizes are symbolic."},
+    {"has_meta", graph_has_meta, METH_VARARGS, "Whether `meta`, called with the same arguments, gives something."},
+    {"types", graph_list<list_types>, METH_NOARGS, "The type of each value: tensor, int, float, bool, list or object."},
     {"failed_op", graph_failed_op, METH_NOARGS,
      "What raised in the latest run on this thread: (node, operator, [(file, function, line)], outermost first)."},
     {"__reduce__", graph_reduce, METH_NOARGS, nullptr},
@@ -323,7 +289,21 @@ std::shared_ptr<graph::Graph> unwrap_graph(PyObject* object) {
   return Py_TYPE(object) == graph_type ? self_of(object)->graph : nullptr;
 }
 
+namespace {
+
+/// Autograd nodes made in C++ get the Python classes that torch's own nodes of the same operators have.
+bool name_autograd_nodes() {
+  static PyTypeObject cond, scan;
+  return register_autograd_node(typeid(backend::CondBackward), cond,
+                                "torch.autograd.function.CondAutogradOpBackward") &&
+         register_autograd_node(typeid(backend::ScanBackward), scan, "torch.autograd.function.ScanAutogradOpBackward");
+}
+
+}  // namespace
+
 bool add_graph_bindings(PyObject* module) {
+  graph::install_control_ops();
+  if (!name_autograd_nodes()) return false;
   graph_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&graph_spec));
   if (graph_type == nullptr) return false;
   value_type = PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(O){s:s,s:()}", "Value", &PyLong_Type,

@@ -4,10 +4,13 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Layout.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
+#include "bindings/graph_bindings.h"
+#include "capture/tensors/tensor_object.h"
+
 namespace stator::bindings {
+using namespace capture;
 namespace {
 
 const c10::Type& without_optional(const c10::Type& type) {
@@ -71,7 +74,7 @@ Ref constant_object(const c10::IValue& value, const c10::Type& real_type) {
     const auto& tensor = value.toTensor();
     if (!tensor.defined()) return Ref::borrow(Py_None);
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return number_object(tensor.item());
-    return owned(THPVariable_Wrap(tensor));
+    return owned(wrap_tensor(tensor));
   }
   if (value.isPyObject()) return Ref::borrow(value.toPyObjectHolder()->getPyObject());
   TORCH_CHECK(value.isList(), "no Python form of a constant of kind ", value.tagKind());
@@ -89,21 +92,23 @@ Ref argument_object(const graph::Argument& argument, const c10::Type& real_type,
       return value_object(argument.value, value_type);
     case graph::Argument::Kind::Constant:
       return constant_object(argument.constant, real_type);
+    case graph::Argument::Kind::Graph:
+      return owned(wrap_graph(argument.graph()));
     case graph::Argument::Kind::List:
       break;
   }
   return list_of(argument.items, [&](const auto& item) { return argument_object(item, real_type, value_type); });
 }
 
-Ref meta_object(const graph::TensorMeta* meta) {
-  if (meta == nullptr) return Ref::borrow(Py_None);
-  auto number = [](int64_t n) { return owned(PyLong_FromLongLong(n)); };
-  auto dtype = dtype_object(meta->dtype);
-  auto sizes = tuple_of(meta->sizes, number);
-  auto strides = tuple_of(meta->strides, number);
-  auto device = owned(THPDevice_New(meta->device));
+Ref meta_object(const graph::TensorMeta& meta) {
+  if (meta.has_symbols()) return Ref::borrow(Py_None);
+  auto number = [](const graph::Dim& dim) { return owned(PyLong_FromLongLong(dim.number)); };
+  auto dtype = dtype_object(meta.dtype);
+  auto sizes = tuple_of(meta.sizes, number);
+  auto strides = tuple_of(meta.strides, number);
+  auto device = owned(THPDevice_New(meta.device));
   return owned(
-      PyTuple_Pack(5, dtype.get(), sizes.get(), strides.get(), device.get(), meta->requires_grad ? Py_True : Py_False));
+      PyTuple_Pack(5, dtype.get(), sizes.get(), strides.get(), device.get(), meta.requires_grad ? Py_True : Py_False));
 }
 
 }  // namespace stator::bindings

@@ -6,22 +6,22 @@
 #include "capture/pycompat/ref.h"
 #include "core/graph/graph.h"
 
-/// Parts of graphs as plain Python objects.
+/// Conversion of parts of a graph to Python objects.
 namespace stator::bindings {
 
-/// A Python exception is set: thrown through C++ frames, caught at the boundary.
+/// Thrown when a Python exception is set; caught where C++ returns to Python.
 struct PythonError {};
-/// Takes over a new reference; throws PythonError for null.
+/// Steals the reference; throws PythonError if it is null.
 Ref owned(PyObject* object);
 
 /// A constant where the schema says `real_type`: enumerations become torch.dtype, torch.layout, torch.memory_format;
 /// wrapped numbers become Python numbers again.
 Ref constant_object(const c10::IValue& value, const c10::Type& real_type);
-/// A value becomes an instance of `value_type` (a subclass of int), a list of operands a list.
+/// A value becomes an instance of `value_type` (a subclass of int), a list of operands a list, a sub-graph a Graph.
 Ref argument_object(const graph::Argument& argument, const c10::Type& real_type, PyObject* value_type);
 Ref value_object(graph::ValueId id, PyObject* value_type);  // None for kNoValue
-/// (dtype, sizes, strides, device, requires_grad), or None.
-Ref meta_object(const graph::TensorMeta* meta);
+/// (dtype, sizes, strides, device, requires_grad); None where sizes are symbolic.
+Ref meta_object(const graph::TensorMeta& meta);
 Ref dtype_object(c10::ScalarType dtype);
 Ref text_object(std::string_view text);
 

@@ -1,4 +1,5 @@
-// The extension module: what `stator._C` offers, assembled from one file per folder.
+// The extension module `stator._C`; each file of this folder adds its part.
+#include "bindings/backend_bindings.h"
 #include "bindings/capture_bindings.h"
 #include "bindings/fake_bindings.h"
 #include "bindings/graph_bindings.h"
@@ -10,6 +11,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* module = PyModule_Create(&module_def);
   if (!module) return nullptr;
   using namespace stator::bindings;
-  if (!add_fake_bindings(module) || !add_graph_bindings(module) || !add_capture_bindings(module)) Py_CLEAR(module);
+  if (!add_fake_bindings(module) || !add_graph_bindings(module) || !add_backend_bindings(module) ||
+      !add_capture_bindings(module))
+    Py_CLEAR(module);
   return module;
 }

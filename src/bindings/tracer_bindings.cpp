@@ -1,18 +1,17 @@
 #include "bindings/tracer_bindings.h"
 
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <new>
 #include <optional>
 
 #include "bindings/graph_bindings.h"
 #include "bindings/graph_convert.h"
+#include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
 #include "core/shapes/number_ops.h"
 #include "core/tracer/tracer.h"
 
 namespace stator::bindings {
+using namespace capture;
 namespace {
 
 struct TracerObject {
@@ -29,28 +28,28 @@ tracer::Tracer* tracer_of(PyObject* object) {
 }
 
 bool check_tensor(PyObject* object) {
-  if (THPVariable_Check(object)) return true;
+  if (is_tensor_object(object)) return true;
   PyErr_Format(PyExc_TypeError, "expected a tensor, not %s", Py_TYPE(object)->tp_name);
   return false;
 }
 
 PyObject* tracer_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  HANDLE_TH_ERRORS
-  const char* name = "graph";
-  int below = 0;
-  static const char* names[] = {"name", "aten", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s$p:Tracer", const_cast<char**>(names), &name, &below)) {
-    return nullptr;
-  }
-  if (auto reason = fake::install() + tracer::install(); !reason.empty()) {
-    return PyErr_Format(PyExc_RuntimeError, "cannot trace: %s", reason.c_str());
-  }
-  PyObject* object = type->tp_alloc(type, 0);
-  if (object == nullptr) return nullptr;
-  new (&self_of(object)->tracer) std::optional<tracer::Tracer>(std::in_place, name);
-  if (below) self_of(object)->tracer->record_below();
-  return object;
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    const char* name = "graph";
+    int below = 0;
+    static const char* names[] = {"name", "aten", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s$p:Tracer", const_cast<char**>(names), &name, &below)) {
+      return nullptr;
+    }
+    if (auto reason = fake::install() + tracer::install(); !reason.empty()) {
+      return PyErr_Format(PyExc_RuntimeError, "cannot trace: %s", reason.c_str());
+    }
+    PyObject* object = type->tp_alloc(type, 0);
+    if (object == nullptr) return nullptr;
+    new (&self_of(object)->tracer) std::optional<tracer::Tracer>(std::in_place, name);
+    if (below) self_of(object)->tracer->record_below();
+    return object;
+  });
 }
 
 void tracer_dealloc(PyObject* object) {
@@ -61,44 +60,44 @@ void tracer_dealloc(PyObject* object) {
 }
 
 PyObject* tracer_input(PyObject* object, PyObject* args) {
-  HANDLE_TH_ERRORS
-  PyObject* real = nullptr;
-  const char* name = nullptr;
-  if (!PyArg_ParseTuple(args, "Os:input", &real, &name) || !check_tensor(real)) return nullptr;
-  auto* tracer = tracer_of(object);
-  return tracer == nullptr ? nullptr : THPVariable_Wrap(tracer->add_input(THPVariable_Unpack(real), name));
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    PyObject* real = nullptr;
+    const char* name = nullptr;
+    if (!PyArg_ParseTuple(args, "Os:input", &real, &name) || !check_tensor(real)) return nullptr;
+    auto* tracer = tracer_of(object);
+    return tracer == nullptr ? nullptr : wrap_tensor(tracer->add_input(tensor_of(real), name));
+  });
 }
 
 PyObject* tracer_constant(PyObject* object, PyObject* data) {
-  HANDLE_TH_ERRORS
-  auto* tracer = tracer_of(object);
-  if (tracer == nullptr || !check_tensor(data)) return nullptr;
-  return THPVariable_Wrap(tracer->add_constant(THPVariable_Unpack(data)));
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    auto* tracer = tracer_of(object);
+    if (tracer == nullptr || !check_tensor(data)) return nullptr;
+    return wrap_tensor(tracer->add_constant(tensor_of(data)));
+  });
 }
 
 PyObject* tracer_call(PyObject* object, PyObject* args, PyObject* keywords) {
-  HANDLE_TH_ERRORS
-  auto* tracer = tracer_of(object);
-  if (tracer == nullptr) return nullptr;
-  if (PyTuple_GET_SIZE(args) == 0) {
-    PyErr_SetString(PyExc_TypeError, "call takes a function and its arguments");
-    return nullptr;
-  }
-  auto rest = Ref::steal(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
-  if (!rest) return nullptr;
-  Ref result;
-  {
-    tracer::TraceScope scope(*tracer);
-    result = Ref::steal(PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.get(), keywords));
-  }
-  if (fake::is_poisoned()) {
-    PyErr_Clear();
-    return PyErr_Format(PyExc_RuntimeError, "cannot be traced: %s", fake::take_poison().c_str());
-  }
-  return result.release();
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    auto* tracer = tracer_of(object);
+    if (tracer == nullptr) return nullptr;
+    if (PyTuple_GET_SIZE(args) == 0) {
+      PyErr_SetString(PyExc_TypeError, "call takes a function and its arguments");
+      return nullptr;
+    }
+    auto rest = Ref::steal(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
+    if (!rest) return nullptr;
+    Ref result;
+    {
+      tracer::TraceScope scope(*tracer);
+      result = Ref::steal(PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.get(), keywords));
+    }
+    if (fake::is_poisoned()) {
+      PyErr_Clear();
+      return PyErr_Format(PyExc_RuntimeError, "cannot be traced: %s", fake::take_poison().c_str());
+    }
+    return result.release();
+  });
 }
 
 PyObject* tracer_location(PyObject* object, PyObject* args) {
@@ -121,25 +120,25 @@ PyObject* tracer_autocast_ended(PyObject* object, PyObject*) {
 PyObject* tracer_knows(PyObject* object, PyObject* tensor) {
   auto* tracer = tracer_of(object);
   if (tracer == nullptr || !check_tensor(tensor)) return nullptr;
-  return PyBool_FromLong(tracer->value_of(THPVariable_Unpack(tensor)) != graph::kNoValue);
+  return PyBool_FromLong(tracer->value_of(tensor_of(tensor)) != graph::kNoValue);
 }
 
 PyObject* tracer_finish(PyObject* object, PyObject* outputs) {
-  HANDLE_TH_ERRORS
-  auto* tracer = tracer_of(object);
-  if (tracer == nullptr) return nullptr;
-  auto sequence = Ref::steal(PySequence_Fast(outputs, "finish takes a sequence of tensors"));
-  if (!sequence) return nullptr;
-  std::vector<at::Tensor> tensors;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(sequence.get(), i);
-    if (!check_tensor(item)) return nullptr;
-    tensors.push_back(THPVariable_Unpack(item));
-  }
-  auto graph = tracer->finish(tensors);
-  self_of(object)->tracer.reset();
-  return wrap_graph(std::move(graph));
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    auto* tracer = tracer_of(object);
+    if (tracer == nullptr) return nullptr;
+    auto sequence = Ref::steal(PySequence_Fast(outputs, "finish takes a sequence of tensors"));
+    if (!sequence) return nullptr;
+    std::vector<at::Tensor> tensors;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(sequence.get(), i);
+      if (!check_tensor(item)) return nullptr;
+      tensors.push_back(tensor_of(item));
+    }
+    auto graph = tracer->finish(tensors);
+    self_of(object)->tracer.reset();
+    return wrap_graph(std::move(graph));
+  });
 }
 
 PyMethodDef tracer_methods[] = {
@@ -166,13 +165,13 @@ PyType_Spec tracer_spec = {"stator._C.Tracer", sizeof(TracerObject), 0, Py_TPFLA
                            tracer_slots};
 
 PyObject* number_tensor(PyObject*, PyObject* number) {
-  HANDLE_TH_ERRORS
-  if (PyFloat_Check(number)) return THPVariable_Wrap(shapes::number_tensor(PyFloat_AS_DOUBLE(number)));
-  if (PyBool_Check(number)) return THPVariable_Wrap(shapes::number_tensor(number == Py_True));
-  int64_t whole = PyLong_AsLongLong(number);
-  if (whole == -1 && PyErr_Occurred()) return nullptr;
-  return THPVariable_Wrap(shapes::number_tensor(whole));
-  END_HANDLE_TH_ERRORS
+  return handle_errors([&]() -> PyObject* {
+    if (PyFloat_Check(number)) return wrap_tensor(shapes::number_tensor(PyFloat_AS_DOUBLE(number)));
+    if (PyBool_Check(number)) return wrap_tensor(shapes::number_tensor(number == Py_True));
+    int64_t whole = PyLong_AsLongLong(number);
+    if (whole == -1 && PyErr_Occurred()) return nullptr;
+    return wrap_tensor(shapes::number_tensor(whole));
+  });
 }
 
 PyMethodDef functions[] = {

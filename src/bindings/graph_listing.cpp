@@ -1,0 +1,71 @@
+#include "bindings/graph_listing.h"
+
+#include "core/graph/defaults.h"
+#include "core/graph/names.h"
+
+namespace stator::bindings {
+namespace {
+
+Ref result_object(const graph::Result& result, PyObject* value_type) {
+  if (!result.is_list) return value_object(result.values[0], value_type);
+  return list_of(result.values, [&](graph::ValueId id) { return value_object(id, value_type); });
+}
+
+Ref node_object(const graph::Node& node, PyObject* value_type) {
+  const auto& declared = node.op.schema().arguments();
+  auto needed = graph::needed_arguments(node);
+  auto object_of = [&](size_t i) { return argument_object(node.args[i], *declared[i].real_type(), value_type); };
+  auto args = owned(PyTuple_New(static_cast<Py_ssize_t>(needed.positional)));
+  for (size_t i = 0; i < needed.positional; ++i) {
+    PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), object_of(i).release());
+  }
+  auto keywords = owned(PyDict_New());
+  for (size_t i : needed.keywords) {
+    if (PyDict_SetItemString(keywords.get(), declared[i].name().c_str(), object_of(i).get()) < 0) throw PythonError();
+  }
+  auto results = owned(PyTuple_New(static_cast<Py_ssize_t>(node.results.size())));
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    PyTuple_SET_ITEM(results.get(), static_cast<Py_ssize_t>(i), result_object(node.results[i], value_type).release());
+  }
+  const auto& name = node.op.operator_name();
+  return owned(Py_BuildValue("(ssOOOII)", name.name.c_str(), name.overload_name.c_str(), args.get(), keywords.get(),
+                             results.get(), node.state, node.location));
+}
+
+Ref state_object(const graph::ExecState& state) {
+  auto devices = list_of(state.autocast, [](const auto& entry) {
+    auto dtype = dtype_object(entry.second);
+    return owned(Py_BuildValue("(sO)", c10::DeviceTypeName(entry.first, true).c_str(), dtype.get()));
+  });
+  return owned(Py_BuildValue("(OOOOI)", state.grad_mode ? Py_True : Py_False, state.inference_mode ? Py_True : Py_False,
+                             devices.get(), state.autocast_cache ? Py_True : Py_False, state.autocast_region));
+}
+
+}  // namespace
+
+Ref list_nodes(const graph::Graph& graph, PyObject* value_type) {
+  return list_of(graph.nodes, [&](const graph::Node& node) { return node_object(node, value_type); });
+}
+
+Ref list_states(const graph::Graph& graph) { return list_of(graph.states, state_object); }
+
+Ref list_locations(const graph::Graph& graph) {
+  return list_of(graph.locations, [](const graph::Location& at) {
+    return owned(Py_BuildValue("(ssiIss)", at.file.c_str(), at.function.c_str(), at.line, at.caller,
+                               at.module_path.c_str(), at.module_class.c_str()));
+  });
+}
+
+Ref list_names(const graph::Graph& graph) {
+  return list_of(graph::value_names(graph), [](const std::string& name) { return text_object(name); });
+}
+
+Ref list_types(const graph::Graph& graph) {
+  return list_of(graph.values, [](const graph::ValueInfo& value) { return text_object(graph::type_name(value.type)); });
+}
+
+Ref list_values(const std::vector<graph::ValueId>& ids, PyObject* value_type) {
+  return list_of(ids, [&](graph::ValueId id) { return value_object(id, value_type); });
+}
+
+}  // namespace stator::bindings
