@@ -1,12 +1,12 @@
-"""Stator: TorchDynamo and make_fx, native.
+"""Stator: TorchDynamo and make_fx in C++.
 
     import torch, stator
 
     @stator.compile
     def step(x): ...
 
-`compile` captures programs into graphs; `explain` says what it made of one; `config`, `counters` and `errors` are what
-their names say. See docs/architecture.md for how it works.
+`compile` captures programs as graphs, `explain` reports what one call was captured as, `config` holds settings,
+`counters` counts captures, hits and breaks, `errors` defines the exceptions. docs/architecture.md explains the design.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -21,7 +21,6 @@ except ImportError as _error:
         "for another torch, run `make build`"
     ) from _error
 
-from . import control as _control  # noqa: F401 (the extension looks it up)
 from . import errors
 from . import functions as _functions  # noqa: F401 (the same)
 from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset
@@ -33,6 +32,7 @@ from .errors import (
     InvalidBackend,
     InvalidOption,
     InvalidTarget,
+    OracleError,
     RecompileForbidden,
     RecompileLimitExceeded,
     SkipFrame,
@@ -65,7 +65,7 @@ if _TYPE_CHECKING:
     from .records import record_failures, replay
     from .report import ExplainOutput, explain
 
-# Reports are for people, and loaded when the first one is asked for; so is what serves tests.
+# Reports and test helpers are imported on first use.
 _LATER = {
     "ExplainOutput": "report",
     "explain": "report",
@@ -86,7 +86,13 @@ def __getattr__(name: str) -> object:
 
 _C.set_skipped_files(default_skipped_files())
 _C.set_error_types(
-    Unsupported, InternalError, RecompileLimitExceeded, BackendCompilerFailed, SkipFrame, RecompileForbidden
+    Unsupported,
+    InternalError,
+    RecompileLimitExceeded,
+    BackendCompilerFailed,
+    SkipFrame,
+    RecompileForbidden,
+    OracleError,
 )
 
 __all__ = [
@@ -98,6 +104,7 @@ __all__ = [
     "InvalidBackend",
     "InvalidOption",
     "InvalidTarget",
+    "OracleError",
     "RecompileForbidden",
     "RecompileLimitExceeded",
     "SkipFrame",

@@ -1,7 +1,7 @@
 """Calls of functions that are allowed in graphs, as nodes.
 
-Such a function is captured like any other. One that is not understood becomes a node, which calls it: its author says
-that it may be called on fakes, and again where a graph fails.
+Such a function is captured like any other. If it cannot be captured, it becomes a node that calls it. By marking it,
+its author asserts that it may be called on fakes, and again if a graph fails.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def _memory(tensors: list[torch.Tensor]) -> list[int]:
 
 
 class _Tensors(list[torch.Tensor]):
-    """Tensors in the order in which they were found first."""
+    """Distinct tensors in the order in which they were first found."""
 
     def slots(self, value: Any) -> Any:
-        """The same with `Slot`s in place of its tensors."""
+        """The value with `Slot`s in place of its tensors."""
         if isinstance(value, torch.Tensor):
             return Slot(self.place(value))
         if type(value) in (tuple, list):
@@ -46,7 +46,7 @@ class _Tensors(list[torch.Tensor]):
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two results, with slots in place of their tensors, can stand for each other."""
+    """Whether two results, with slots in place of their tensors, are interchangeable."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -72,7 +72,7 @@ class AllowedCall:
         self.kinds: list[tuple[Any, ...]] = []
 
     def trace(self) -> tuple[Any, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-        """Calls it on the fakes it was made with: the result, the tensors that the node takes and those it makes."""
+        """Calls the function on the fakes it was made with. Returns the result, the node's inputs and its outputs."""
         given, self.fakes = self.fakes, _Tensors()
         versions = [tensor._version for tensor in given]
         result, made = self.run(tuple(given)), _Tensors()
@@ -82,17 +82,17 @@ class AllowedCall:
         self.kinds = [_kind(tensor) for tensor in made]
         old, new = (_memory(tensors) for tensors in (given, made))
         if len({*old, *new}) < len(set(old)) + len(new) or not all(map(_C._fake.is_fake, made)):
-            raise RuntimeError(f"{self.name} gives memory that is not new, or the same twice")
+            raise RuntimeError(f"{self.name} returns memory that is not new, or the same memory twice")
         return result, tuple(given), tuple(made)
 
     def run(self, tensors: tuple[torch.Tensor, ...]) -> Any:
         function = self.function()
         if function is None:
-            raise ReferenceError(f"{self.name}, which a graph calls, is gone")
+            raise ReferenceError(f"{self.name}, which a graph calls, was freed")
         args, kwargs = fill(self.given, tensors)
         result = function(*args, **kwargs)
         if not _is_same(_Tensors(tensors).slots((args, kwargs)), self.given):
-            raise RuntimeError(f"{self.name} is allowed in graphs, and changes a container that it is given")
+            raise RuntimeError(f"{self.name} is allowed in graphs, but changes a container that it is given")
         return result
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -100,7 +100,7 @@ class AllowedCall:
         slots = made.slots(self.run(tensors))
         if not _is_same(slots, self.made) or [_kind(tensor) for tensor in made] != self.kinds:
             raise RuntimeError(
-                f"{self.name} is allowed in graphs, and gave another kind of result than when it was captured"
+                f"{self.name} is allowed in graphs, but returned another kind of result than when it was captured"
             )
         return tuple(made)
 

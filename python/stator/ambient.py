@@ -1,7 +1,7 @@
-"""State of the process and the thread that a backend must leave as it found it.
+"""State of the process and the thread that a backend must not change.
 
-Grad mode, dispatcher keys, autocast and random numbers are put back by the extension. The facts named here are read
-before a backend runs; those that can be written are put back, and for the others it is told what changed.
+The extension restores grad mode, dispatcher keys, autocast and random generators. The facts listed here are read before
+a backend runs. Those that can be written are restored afterwards; a change of any other is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Fact(NamedTuple):
 def _matmul_precision() -> str | None:
     try:
         return torch._C._get_float32_matmul_precision()
-    except RuntimeError:  # set by parts in a way that this form has no word for
+    except RuntimeError:  # the separate flags have a combination that the single setting cannot express
         return None
 
 
@@ -41,7 +41,7 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
 def _accelerator_random_state() -> tuple[bytes, ...]:
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return ()
-    with torch._C.DisableTorchFunction():  # a mode that was left open has no say in it
+    with torch._C.DisableTorchFunction():  # a mode that the backend left open must not intercept this
         return tuple(bytes(state.tolist()) for state in torch.cuda.get_rng_state_all())
 
 
@@ -64,7 +64,7 @@ FACTS = (
 
 
 class Ambient:
-    """The facts as they are when this is made."""
+    """The values of all facts when this object was made."""
 
     __slots__ = ("_values",)
 
@@ -72,7 +72,7 @@ class Ambient:
         self._values = [fact.read() for fact in FACTS]
 
     def put_back(self) -> list[str]:
-        """Puts back what can be; for the rest, a line for each fact that has changed."""
+        """Restores the writable facts; returns a line for each other fact that has changed."""
         changes = []
         for fact, before in zip(FACTS, self._values, strict=True):
             now = fact.read()

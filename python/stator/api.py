@@ -71,20 +71,20 @@ def compile(
     guard_export_fn: Export | None = None,
     guard_fail_fn: Fail | None = None,
 ) -> Any:
-    """Captures a function, method, class, nn.Module or other callable into graphs on its first call; later calls check
-    their guards and run the graph. What is not understood runs as plain Python.
+    """Captures a function, method, class, nn.Module or other callable as graphs on its first call. Later calls check
+    guards and run the graph. Code that cannot be captured runs as plain Python.
 
-    fullgraph: the whole call must become one graph, else `stator.Unsupported` says what stands in the way.
+    fullgraph: the call must be captured in one graph; otherwise `stator.Unsupported` names the break.
     dynamic: True makes sizes symbolic, False static, None static until one changes.
-    backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default one.
-    mode, options: handed to the backend, if it takes any.
-    error_on_graph_break: True makes a break inside of it an error, also where its caller may have some; False allows
-        them also where the caller may not. None is as the caller says. `fullgraph` is stronger than both.
-    guard_filter_fn: gets a list of `stator.Guard` and says of each whether it is to be checked. What it leaves out, the
-        caller vouches for.
+    backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default backend.
+    mode, options: passed to the backend if it accepts them.
+    error_on_graph_break: True makes a break in this callable an error even if its caller allows breaks; False allows
+        breaks even if the caller forbids them; None inherits from the caller. `fullgraph` overrides both.
+    guard_filter_fn: gets a list of `stator.Guard` and returns for each whether it is checked. The user is responsible
+        for the facts that it leaves out.
     guard_export_fn: gets the guards of each capture that made a graph.
-    guard_fail_fn: gets a `stator.GuardFail` for each captured form that a call does not fit, where it is captured anew.
-    disable: gives `model` back as it is. The environment variable STATOR_DISABLE=1 does so for every call.
+    guard_fail_fn: on a recompilation, gets a `stator.GuardFail` for each entry whose guards failed.
+    disable: returns `model` unchanged. The environment variable STATOR_DISABLE=1 does so for every call.
 
     Without `model` it returns a decorator.
     """
@@ -138,7 +138,7 @@ def _unchanged(target: T) -> T:
 
 
 def is_supported() -> bool:
-    """Whether this interpreter is one that Stator captures frames of."""
+    """Whether Stator supports this Python version."""
     return sys.version_info[:2] in SUPPORTED_PYTHONS and sys.implementation.name == "cpython"
 
 
@@ -153,7 +153,7 @@ def check_supported() -> None:
 
 
 def reset() -> None:
-    """Forgets everything: captured graphs, counters, compile ids; calls `reset()` of the backends that were used."""
+    """Clears captured graphs, counters and compile ids, and calls `reset()` of the backends that were used."""
     _C.reset()
     backends.reset()
     backward.forget()
@@ -161,13 +161,13 @@ def reset() -> None:
 
 
 def forget(target: Any) -> None:
-    """Forgets what is cached for one function, method or module, or for a code object; of anything else it cannot be
-    told what that is, so that everything is forgotten, with a warning."""
+    """Clears the cache of one function, method, module or code object. For any other target it clears everything, with
+    a warning, because the target's code is unknown."""
     code = target if isinstance(target, types.CodeType) else _code_of(target)
     if code is not None:
         _C.forget(code)
         return
-    warnings.warn(f"{target!r} has no code of its own: everything is forgotten", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"{target!r} has no code object: the entire cache is cleared", RuntimeWarning, stacklevel=2)
     reset()
 
 
@@ -184,7 +184,7 @@ def _code_of(target: Any) -> types.CodeType | None:
 
 
 def cache_entries(target: Any) -> list[dict[str, Any]]:
-    """What is cached for a compiled function or module, a plain function or a code object, in the order of lookup."""
+    """The entries of a compiled function or module, a plain function or a code object, in the order of lookup."""
     from .modes import innermost
 
     if isinstance(target, torch.nn.Module):
@@ -195,7 +195,7 @@ def cache_entries(target: Any) -> list[dict[str, Any]]:
 
 
 class Counters(Mapping[str, Any]):
-    """`stator.counters`: what was counted since the last reset. Read like a dict, or call it for a plain dict."""
+    """`stator.counters`: the counts since the last reset. A mapping; calling it returns a plain dict."""
 
     def __call__(self) -> dict[str, Any]:
         return _C.counters()

@@ -1,8 +1,9 @@
-"""NumPy calls of a captured program, made on tensors by way of `torch._numpy`.
+"""NumPy calls of a captured program, executed on tensors through `torch._numpy`.
 
-The extension calls `run` while operators are recorded. An array of the program is an `Array` there. Every call is also
-made by NumPy itself, on arrays of ones of the same layout: what it gives tells the kind, dtype, shape, strides and
-aliasing that the result must have. A call whose twin gives something else is refused, and the program breaks there.
+The extension calls `run` while operators are recorded. An `Array` represents an array of the program. Each function
+of NumPy has a twin, the function of the same name in `torch._numpy`. Every call is also made by NumPy itself on sample
+arrays: arrays of ones with the same layout. Their result has the kind, dtype, shape, strides and aliasing that the real
+result must have. If the twin's result differs from it, the call is refused, which is a graph break.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Refused(Exception):
 
 
 class Array:
-    """An array of the program, or (`scalar`) one of NumPy's numbers whose value is not known."""
+    """An array of the program, or (`scalar`) a NumPy scalar whose value is not known."""
 
     __slots__ = ("_tensor", "known", "scalar")
 
@@ -47,12 +48,12 @@ class Array:
 
 
 def _constant(make: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """A tensor of the capture with data that are made now."""
+    """A constant tensor of the capture, whose data is made now."""
     return _C.capture_constant(_C.call_unrecorded(make))
 
 
 class _Torch:
-    """The torch that the twins see: numbers and lists become constants of the capture."""
+    """The `torch` module that the twins use: numbers and lists become constants of the capture."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
@@ -65,7 +66,7 @@ class _Torch:
 
 @functools.cache
 def _twin_module() -> types.ModuleType:
-    """A copy of `torch._numpy` of our own: torch's stays as it is."""
+    """A private copy of `torch._numpy`; torch's module is not modified."""
     name, folder = "stator._numpy", Path(torch.__file__).parent / "_numpy"
     spec = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]
@@ -81,14 +82,14 @@ def _twin_module() -> types.ModuleType:
     return module
 
 
-# Twins that give other values than NumPy does for some data.
+# Twins whose values differ from NumPy's for some data.
 OTHER_VALUES = {"argpartition", "partition", "random", "seed", "empty", "empty_like", "histogram", "histogramdd"}
-# Integers: by zero NumPy warns and goes on, and powers of negative numbers are errors.
+# Integer operands: NumPy only warns on division by zero, and raises on negative powers.
 DIVISIONS = {"floor_divide", "remainder", "mod", "fmod", "divmod", "power", "float_power", "gcd", "lcm"}
 DIVISIONS |= {f"__{how}{op}__" for how in ("", "r", "i") for op in ("floordiv", "mod", "divmod", "pow")}
-UNSTABLE = {"argsort"}  # equal items in any order, unless asked otherwise
+UNSTABLE = {"argsort"}  # the order of equal items is unspecified unless kind="stable"
 MODULES = ("", "linalg", "fft")
-# Calls whose results torch rounds as NumPy does, whatever the data: operators are told by their names.
+# Calls whose results torch rounds as NumPy does for all data; operators are listed by their function names.
 _EXACT = """
 abs absolute add all amax amin any append arange argmax argmin argsort array array_equal asarray astype
 atleast_1d atleast_2d atleast_3d bitwise_and bitwise_or bitwise_xor broadcast_arrays broadcast_to ceil clip column_stack
@@ -103,14 +104,14 @@ EXACT = set(_EXACT.split())
 EXACT |= {f"__{how}{op}__" for how in ("", "r", "i") for op in ("add", "sub", "mul", "truediv", "and", "or", "xor")}
 EXACT |= {f"__{op}__" for op in ("getitem", "setitem", "len", "neg", "pos", "abs", "invert", "copy", "deepcopy")}
 EXACT |= {f"__{op}__" for op in ("eq", "ne", "lt", "le", "gt", "ge", "lshift", "rshift")}
-# On integers these are exact too.
+# These are exact as well, on integers.
 SUMS = {"sum", "prod", "cumsum", "cumprod", "dot", "matmul", "__matmul__", "__floordiv__", "__mod__", "floor_divide"}
 SUMS |= {"mod", "remainder", "inner", "outer", "trace", "count_nonzero"}
 
 
 @functools.cache
 def _twins() -> dict[int, tuple[Any, Any]]:
-    """By id of NumPy's callable: itself, and its twin."""
+    """Maps the id of a NumPy callable to the callable and its twin."""
     found = {}
     for part in MODULES:
         theirs, twins = (functools.reduce(getattr, filter(None, [part]), m) for m in (np, _twin_module()))
@@ -123,8 +124,8 @@ def _twins() -> dict[int, tuple[Any, Any]]:
 
 
 def run(target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """What a call of NumPy gives: literals, `Array`s, or containers of them. `target`: its function, a class of its
-    numbers, or the name of a method of the first argument."""
+    """Executes a NumPy call and returns literals, `Array`s, or containers of them. `target` is a NumPy function, a
+    class of NumPy scalars, or the name of a method of the first argument."""
     is_method = isinstance(target, str)
     name = target if is_method else getattr(target, "__name__", "")
     arrays = list(_arrays_in((args, kwargs)))
@@ -135,38 +136,38 @@ def run(target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         target = name = _not_in_place(name)
         real = _method(name)
     if all(array.known is not None for array in arrays):
-        known, result = _on_known(real, args, kwargs, arrays)
+        known, result = _fold_constants(real, args, kwargs, arrays)
         if known:
             return result
     _check_values(name, args, kwargs)
     if isinstance(target, type):
         raise Refused(f"numpy.{name} of data")
-    stand_ins, expected, written = _ask_numpy(real, args, kwargs, arrays)
+    samples, expected, written = _call_on_samples(real, args, kwargs, arrays)
     for array in arrays:
         array.tensor  # noqa: B018  constants are made before the call
     for array in written:
         array.known = None
     twin = _method(target) if is_method else _twins()[id(target)][1]
-    args, kwargs = _read_first(args, written), _read_first(kwargs, written)
+    args, kwargs = _copy_aliases(args, written), _copy_aliases(kwargs, written)
     if name == "__setitem__" and isinstance(args[2], (bool, int, float, complex, np.generic)):
-        number, dtype = args[2], args[0].tensor.dtype  # the binding would write it by pointer
+        number, dtype = args[2], args[0].tensor.dtype  # the binding would write the number through a data pointer
         args = (*args[:2], Array(_constant(lambda: torch.tensor(number, dtype=dtype))))
     result = twin(*_as_twin(args), **_as_twin(kwargs))
-    return _result(result, expected, name, [(array, stand_ins[id(array)]) for array in arrays])
+    return _result(result, expected, name, [(array, samples[id(array)]) for array in arrays])
 
 
 def attribute(array: Array, name: str) -> Any:
-    """An attribute that is no method."""
+    """The value of an attribute that is not a method."""
     if name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes", "strides"):
-        return getattr(array.known if array.known is not None else _stand_in(array), name)
+        return getattr(array.known if array.known is not None else _sample_array(array), name)
     if name not in ("T", "mT", "real", "imag"):
         raise Refused(f"ndarray.{name}")
-    stand_in = _stand_in(array)
-    expected = _call_real(getattr, (stand_in, name), {})
+    sample = _sample_array(array)
+    expected = _call_real(getattr, (sample, name), {})
     if not expected.flags.writeable:
-        raise Refused(f"ndarray.{name} gives what cannot be written to")
+        raise Refused(f"ndarray.{name} gives an array that is not writable")
     result = getattr(_twin_module().ndarray(array.tensor), name)
-    return _result(result, expected, name, [(array, stand_in)])
+    return _result(result, expected, name, [(array, sample)])
 
 
 def of_tensor(tensor: torch.Tensor) -> Array:
@@ -180,12 +181,12 @@ def of_tensor(tensor: torch.Tensor) -> Array:
 def to_tensor(array: Array, copy: bool) -> torch.Tensor:
     """`torch.from_numpy` and `torch.tensor`."""
     if array.scalar:
-        raise Refused("a number of NumPy's, as data of a tensor")
+        raise Refused("a NumPy scalar as data of a tensor")
     return array.tensor.clone(memory_format=torch.contiguous_format) if copy else array.tensor.detach()
 
 
 def made_array(tensor: torch.Tensor) -> np.ndarray:
-    """An array that a plan hands to the program."""
+    """The array that a plan returns to the program for a tensor."""
     return tensor.numpy()
 
 
@@ -242,7 +243,7 @@ def _as_twin(value: Any) -> Any:
 
 
 def _call_real(real: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """By NumPy. What it raises, or warns of, is left to the program."""
+    """Calls NumPy itself. If it raises or warns, the call is refused, so that the plain program raises or warns."""
 
     def call() -> Any:
         with warnings.catch_warnings(), np.errstate(all="raise"):
@@ -255,17 +256,17 @@ def _call_real(real: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) ->
     return _C.call_unrecorded(call)
 
 
-def _ask_numpy(
+def _call_on_samples(
     real: Callable[..., Any], args: tuple, kwargs: dict[str, Any], arrays: list[Array]
 ) -> tuple[dict[int, np.ndarray], Any, list[Array]]:
-    """The arrays that stand in for the program's, what NumPy gives for them, and which it writes to."""
+    """Calls NumPy on sample arrays. Returns the samples, the result, and the samples that were written to."""
 
     def attempt(fixed: list[Array]) -> tuple[dict[int, np.ndarray], Any]:
-        stand_ins = {id(array): _stand_in(array) for array in arrays}
+        samples = {id(array): _sample_array(array) for array in arrays}
         for array in fixed:
             if not array.scalar:
-                stand_ins[id(array)].flags.writeable = False
-        return stand_ins, _call_real(real, _with(args, stand_ins), _with(kwargs, stand_ins))
+                samples[id(array)].flags.writeable = False
+        return samples, _call_real(real, _with(args, samples), _with(kwargs, samples))
 
     def writes_to(fixed: list[Array]) -> bool:
         try:
@@ -279,8 +280,10 @@ def _ask_numpy(
     return *attempt([]), [array for array in arrays if writes_to([array])]
 
 
-def _on_known(real: Callable[..., Any], args: tuple, kwargs: dict[str, Any], arrays: list[Array]) -> tuple[bool, Any]:
-    """Whether a call on constants gives constants, and which."""
+def _fold_constants(
+    real: Callable[..., Any], args: tuple, kwargs: dict[str, Any], arrays: list[Array]
+) -> tuple[bool, Any]:
+    """Whether a call on constants gives constants, and the result if so."""
     copies = {id(array): _C.call_unrecorded(functools.partial(np.copy, array.known, "K")) for array in arrays}
     result = _call_real(real, _with(args, copies), _with(kwargs, copies))
 
@@ -300,20 +303,20 @@ def _on_known(real: Callable[..., Any], args: tuple, kwargs: dict[str, Any], arr
 def _check_values(name: str, args: tuple, kwargs: dict[str, Any]) -> None:
     if name in DIVISIONS:
         operands = args if not name.startswith("__r") else args[::-1]
-        whole = [a for a in operands[:2] if isinstance(a, Array) and not a.tensor.is_floating_point()]
+        integers = [a for a in operands[:2] if isinstance(a, Array) and not a.tensor.is_floating_point()]
         divisor = operands[1] if len(operands) > 1 else None
-        if whole and (isinstance(divisor, Array) or not isinstance(divisor, (int, float)) or divisor <= 0):
+        if integers and (isinstance(divisor, Array) or not isinstance(divisor, (int, float)) or divisor <= 0):
             raise Refused(f"{name} of integers that may be zero or negative")
     if name not in EXACT and _C.get_config("numpy_exact"):
-        is_whole = all(not array.tensor.is_floating_point() for array in _arrays_in((args, kwargs)))
-        if not (is_whole and name in SUMS):
-            raise Refused(f"{name} may round otherwise, and config.numpy_exact is set")
+        all_integers = all(not array.tensor.is_floating_point() for array in _arrays_in((args, kwargs)))
+        if not (all_integers and name in SUMS):
+            raise Refused(f"{name} may round differently, and config.numpy_exact is set")
     if name in UNSTABLE and kwargs.get("kind") != "stable" and kwargs.get("stable") is not True:
         raise Refused(f'{name} without kind="stable"')
 
 
-def _read_first(value: Any, written: list[Array]) -> Any:
-    """What is read by a call, and shares memory with what it writes, is as it was before."""
+def _copy_aliases(value: Any, written: list[Array]) -> Any:
+    """Copies arguments that share memory with a written one, so that the call reads their old values."""
 
     def change(item: Any) -> Any:
         if not isinstance(item, Array) or item in written:
@@ -335,7 +338,7 @@ def _numpy_dtype(tensor: torch.Tensor) -> np.dtype:
         raise Refused(f"NumPy has no {tensor.dtype}") from None
 
 
-def _stand_in(array: Array) -> np.ndarray:
+def _sample_array(array: Array) -> np.ndarray:
     tensor = array.tensor
     size, stride, dtype = tuple(tensor.shape), tensor.stride(), tensor.dtype
     reach = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else 0
@@ -348,8 +351,8 @@ def _stand_in(array: Array) -> np.ndarray:
 
 
 def _result(result: Any, expected: Any, name: str, arrays: list[tuple[Array, np.ndarray]]) -> Any:
-    for array, stand_in in arrays:
-        if expected is stand_in and not array.scalar:
+    for array, sample in arrays:
+        if expected is sample and not array.scalar:
             return array
     if isinstance(expected, (np.ndarray, np.generic)):
         return _array_result(result, expected, name, arrays)
@@ -369,7 +372,7 @@ def _array_result(result: Any, expected: Any, name: str, arrays: list[tuple[Arra
     if isinstance(expected, np.ndarray) and type(expected) is not np.ndarray:
         raise Refused(f"{name} gives a {type(expected).__name__}")
     if _numpy_dtype(tensor) != expected.dtype or tuple(tensor.shape) != expected.shape:
-        raise Refused(f"{name} gives {expected.dtype} of shape {expected.shape}, its twin another one")
+        raise Refused(f"{name} gives {expected.dtype} of shape {expected.shape}, its twin does not")
     is_scalar = isinstance(expected, np.generic)
     shared = [array for array, _ in arrays if _storage(array.tensor) == _storage(tensor)]
     wanted = [array for array, s in arrays if not is_scalar and not array.scalar and np.shares_memory(s, expected)]

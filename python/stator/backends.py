@@ -1,6 +1,7 @@
-"""Which backends there are, and what a call of `compile` hands to the extension for one.
+"""The registry of backends, and the object that a `compile` call passes to the extension for one.
 
-A backend is a callable `(gm, example_inputs) -> callable`, as for torch.compile, or the native reference executor.
+A backend is a callable `(gm, example_inputs) -> callable`, as for torch.compile, or one of the native backends that C++
+code registered (src/core/backend/registry.h). The native ones get no GraphModule.
 """
 
 from __future__ import annotations
@@ -8,42 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import debug
+from . import _C, debug
 from .ambient import Ambient
 from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
 
 CompilerFn = Callable[..., Callable[..., Any]]
 
 DEFAULT = "reference"
-# The executor inside the extension: no GraphModule is made for it. It runs eager's own kernels one by one, so it is
-# also what "eager" means.
-_NATIVE = frozenset({"reference", "eager"})
 _ENTRY_POINT_GROUPS = ("stator_backends", "torch_dynamo_backends")
 
+# Cache keys are compared by identity, so that equal ones of native backends are one object.
+_native_keys: dict[str, str] = {}
 _registry: dict[str, tuple[CompilerFn, frozenset[str]]] = {}
-# Backends that were used since the last reset, so that reset() can call their own.
+# Backends that were used since the last reset: reset() calls their `reset()`.
 _used: list[Any] = []
 
 
 class Backend:
-    """One backend with the options of one `compile` call. `compiler` is None for the native executor; `cache_key`
-    tells the entries of different backends apart by identity."""
+    """One backend with the options of one `compile` call. `compiler` is what the extension calls: an object of the
+    extension's own for native backends. Entries are shared only between calls whose `cache_key` is the same object."""
 
     __slots__ = ("cache_key", "compiler", "name", "target")
 
     def __init__(self, name: str, target: CompilerFn | None, keywords: dict[str, Any]):
         self.name = name
         self.target = target
+        self.compiler: Any
+        self.cache_key: object
         if target is None:
-            self.compiler: Callable[..., Any] | None = None
-            self.cache_key: object = DEFAULT
+            self.compiler, key = _native_backend(name, keywords)
+            self.cache_key = _native_keys.setdefault(key, key)
         else:
             self.compiler = _BackendCall(name, target, keywords)
             self.cache_key = target if not keywords else self.compiler
 
     @property
     def context(self) -> Callable[[], Any] | None:
-        """A context manager's maker that the backend wants entered round every compiled call."""
+        """Makes the context manager that the backend wants around every compiled call; None if it wants none."""
         return getattr(self.target, "backend_ctx_ctor", None)
 
     def compiler_config(self) -> Any:
@@ -52,7 +54,7 @@ class Backend:
 
 
 class _BackendCall:
-    """What the extension calls: the user's backend, with its failures named."""
+    """Called by the extension: calls the user's backend, and turns its failures into errors that name the backend."""
 
     __slots__ = ("__weakref__", "keywords", "name", "target")
 
@@ -83,9 +85,25 @@ class _BackendCall:
             raise StateChanged(self.name, _graph_name(gm), changes)
         if not callable(compiled):
             raise BackendCompilerFailed(
-                self.name, _graph_name(gm), f"it returned {type(compiled).__name__}, which cannot be called"
+                self.name, _graph_name(gm), f"it returned {type(compiled).__name__}, which is not callable"
             )
         return compiled
+
+
+def _native_names() -> frozenset[str]:
+    """Names and aliases of the native backends."""
+    return frozenset(known for name, aliases, _ in _C.native_backends() for known in (name, *aliases))
+
+
+def _native_backend(name: str, keywords: dict[str, Any]) -> tuple[object, str]:
+    if "mode" in keywords:
+        raise InvalidOption(f"the {name!r} backend has no mode", hint="do not pass a mode")
+    try:
+        return _C.native_backend(name, keywords.get("options", {}))
+    except ValueError as error:
+        known = next(options for row, aliases, options in _C.native_backends() if name in (row, *aliases))
+        hint = f"its options are {', '.join(known)}" if known else "do not pass options"
+        raise InvalidOption(str(error), hint=hint) from None
 
 
 def _graph_name(gm: Any) -> str:
@@ -95,7 +113,7 @@ def _graph_name(gm: Any) -> str:
 def register_backend(
     compiler_fn: CompilerFn | None = None, name: str | None = None, tags: Iterable[str] = ()
 ) -> Callable[..., Any]:
-    """Makes a backend known by name: `register_backend(fn)`, `@register_backend`, `@register_backend(name=...)`."""
+    """Registers a backend by name: `register_backend(fn)`, `@register_backend`, `@register_backend(name=...)`."""
     if compiler_fn is None:
         return lambda fn: register_backend(fn, name, tags)
     if not callable(compiler_fn):
@@ -104,30 +122,26 @@ def register_backend(
             hint="pass a function that takes a torch.fx.GraphModule and example inputs and returns a callable",
         )
     known_as = name or getattr(compiler_fn, "__name__", None) or type(compiler_fn).__name__
-    if known_as in _NATIVE or known_as in _registry:
-        raise InvalidBackend(f"a backend named {known_as!r} exists already", hint="give another name")
+    if known_as in _native_names() or known_as in _registry:
+        raise InvalidBackend(f"a backend named {known_as!r} exists already", hint="use another name")
     _registry[known_as] = (compiler_fn, frozenset(tags))
     return compiler_fn
 
 
 def list_backends(exclude_tags: Iterable[str] | None = ("debug", "experimental")) -> list[str]:
-    """Names that `compile(backend=...)` takes, without those that carry one of the tags."""
+    """Names that `compile(backend=...)` accepts, without backends that have one of the tags."""
     excluded = frozenset(exclude_tags or ())
-    return sorted(_NATIVE | {name for name, (_, tags) in _registry.items() if not tags & excluded})
+    return sorted(_native_names() | {name for name, (_, tags) in _registry.items() if not tags & excluded})
 
 
 def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None) -> Backend:
-    """The backend of one `compile` call; raises for anything that is none."""
+    """The backend of one `compile` call; raises if `backend` is not one."""
     keywords = _keywords(mode, options)
     if backend is None:
         backend = DEFAULT
     if isinstance(backend, str):
-        if backend in _NATIVE:
-            if keywords:
-                raise InvalidOption(
-                    f"the {backend!r} backend has no {' or '.join(keywords)}", hint="leave mode and options out"
-                )
-            return Backend(backend, None, {})
+        if backend in _native_names():
+            return Backend(backend, None, keywords)
         return Backend(backend, _lookup(backend), keywords)
     if not callable(backend):
         raise InvalidBackend(
@@ -143,7 +157,7 @@ def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None) -> B
 
 
 def reset() -> None:
-    """Calls `reset()` of every backend that was used since the last time, once, and forgets them."""
+    """Calls `reset()` once on every backend that was used since the last reset."""
     used = _used[:]
     _used.clear()
     for backend in used:
@@ -157,7 +171,7 @@ def _keywords(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any
     if options is not None and (not isinstance(options, dict) or not all(isinstance(k, str) for k in options)):
         raise InvalidOption("options must be a dict with str keys", hint='for example options={"name": value}')
     if mode is not None and options:
-        raise InvalidOption("mode and options exclude each other", hint="a mode is a set of options: give one of them")
+        raise InvalidOption("mode and options exclude each other", hint="a mode is a set of options: pass one of them")
     keywords: dict[str, Any] = {}
     if mode is not None and mode != "default":
         keywords["mode"] = mode
@@ -172,13 +186,13 @@ def _lookup(name: str) -> CompilerFn:
     if name not in _registry:
         raise InvalidBackend(
             f"there is no backend {name!r}",
-            hint=f"stator.list_backends() gives the known ones: {', '.join(list_backends(()))}; or pass a callable",
+            hint=f"stator.list_backends() returns the known names: {', '.join(list_backends(()))}; or pass a callable",
         )
     return _registry[name][0]
 
 
 def _load_entry_point(name: str) -> None:
-    # Installed packages offer backends by entry points; they are looked for only when a name is not known.
+    # Installed packages register backends as entry points, which are read only if a name is unknown.
     from importlib.metadata import entry_points
 
     for group in _ENTRY_POINT_GROUPS:

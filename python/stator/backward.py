@@ -1,7 +1,7 @@
-"""Backward passes inside of compiled calls, captured while `stator.config.compiled_autograd` is set.
+"""Backward passes inside compiled calls, captured while `stator.config.compiled_autograd` is set.
 
-Torch's compiled autograd turns a run of the autograd engine into a program; here that program is compiled like any
-other, with the settings of the function that was called. Its code is loaded when the setting is first used.
+Torch's compiled autograd turns a run of the autograd engine into a program. Stator compiles it like any other, with
+the settings of the function that was called. Compiled autograd is imported when the setting is first used.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from . import _C
 if TYPE_CHECKING:
     from .targets import Settings
 
-# Whose programs torch keeps now: it finds them by what a backward pass does, whoever compiled them.
+# The settings that compiled the programs in torch's cache. The cache key is the backward pass alone, so the cache is
+# cleared when the settings change.
 _kept_for: Settings | None = None
 
 
 def call(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls a compiled function; a backward pass that starts before it returns is compiled, too."""
+    """Calls a compiled function; a backward pass that starts before it returns is compiled as well."""
     from torch._dynamo import compiled_autograd
 
     global _kept_for
@@ -39,7 +40,7 @@ def call(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def forget() -> None:
-    """Drops the programs that were made of backward passes, unless one of them is running."""
+    """Drops the programs of backward passes, unless one of them is running."""
     global _kept_for
     if _kept_for is None or sys.modules["torch._dynamo.compiled_autograd"].in_compiled_autograd_region:
         return

@@ -1,6 +1,6 @@
-"""Settings. `stator.config.name = value` checks name and value; `stator.config.patch(name=value)` is undone at the end.
+"""Settings. `stator.config.name = value` checks name and value; `stator.config.patch(name=value)` is temporary.
 
-The values live in the extension, which reads them on its hot paths; this object only names, checks and documents them.
+The extension stores the values and reads them on hot paths; this object only names, checks and documents them.
 """
 
 from __future__ import annotations
@@ -27,27 +27,33 @@ SETTINGS: dict[str, Setting] = {
     "suppress_errors": Setting(bool, "A backend or capture that fails runs the frame eager, with a warning."),
     "break_after": Setting(
         int,
-        "Every capture breaks after so many instructions: to bisect a difference. 0: never. "
-        "-1: before each, so that all are done one by one.",
+        "Every capture breaks after this many instructions, to bisect a difference. 0: no limit. "
+        "-1: before every instruction, so that each is executed concretely.",
         -1,
     ),
     "disable": Setting(bool, "Every compiled function runs its plain Python function."),
     "numpy_exact": Setting(
-        bool, "NumPy calls whose results torch may round otherwise in the last bits are left to NumPy."
+        bool, "NumPy calls whose results torch may round differently in the last bits break and run in NumPy."
     ),
     "raise_on_ctx_manager_usage": Setting(
         bool, "`with stator.compile(...)` is an error. Off: what the block calls is captured."
     ),
-    "compiled_autograd": Setting(bool, "Backward passes that run inside of a compiled call are captured, too."),
+    "compiled_autograd": Setting(bool, "Backward passes that run inside a compiled call are captured as well."),
+    "oracle": Setting(
+        bool,
+        "For tests, slow: each hit also captures afresh, and raises OracleError if guards, plan or graph differ. "
+        "STATOR_ORACLE=1 sets it at start.",
+    ),
     "debug_dir": Setting(
-        str, "A folder in which each capture leaves what it made. Empty: none. STATOR_DEBUG_DIR sets it at start."
+        str,
+        "A folder to which each capture writes its graph, guards and plan. Empty: none. STATOR_DEBUG_DIR sets it.",
     ),
     "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),
 }
 
 
 class Config:
-    """The one instance is `stator.config`."""
+    """The class of `stator.config`, its only instance."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in SETTINGS:
@@ -64,14 +70,14 @@ class Config:
         return "\n".join(f"{name} = {getattr(self, name)!r}  # {s.doc}" for name, s in SETTINGS.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings and their values now."""
+        """All settings and their current values."""
         return {name: getattr(self, name) for name in SETTINGS}
 
     @contextlib.contextmanager
     def patch(self, changes: dict[str, Any] | str | None = None, value: Any = None, /, **more: Any) -> Iterator[Config]:
         """Sets values for a `with` block or, as a decorator, for each call of a function.
 
-        Takes keywords, a dict, or one name and its value. Nothing is set if any of them is wrong.
+        Takes keywords, a dict, or one name and its value. Nothing is set if any of them is invalid.
         """
         wanted = {changes: value} if isinstance(changes, str) else dict(changes or {})
         wanted |= more
@@ -94,7 +100,7 @@ def _checked(name: str, value: Any) -> Any:
     setting = SETTINGS.get(name)
     if setting is None:
         raise AttributeError(_unknown(name))
-    # bool is a kind of int, so exact types.
+    # Compare exact types, because bool is a subclass of int.
     if type(value) is not setting.kind:
         raise InvalidOption(f"stator.config.{name} takes {setting.kind.__name__}, not {value!r}", hint=f"{setting.doc}")
     if isinstance(value, int) and setting.least is not None and value < setting.least:
@@ -103,13 +109,14 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def check_compatible() -> None:
-    """Settings that contradict one another are told when something is compiled, not when the second one is set."""
+    """Contradicting settings raise when something is compiled, not when the second one is set."""
     if config.suppress_errors and config.fail_on_recompile_limit_hit:
         raise InvalidOption(
             "stator.config.suppress_errors and stator.config.fail_on_recompile_limit_hit are both set",
-            hint="the first hides what the second asks to be told: clear one of them",
+            hint="the first hides the error that the second requests: clear one of them",
         )
 
 
 config = Config()
+config.oracle = os.environ.get("STATOR_ORACLE", "") not in ("", "0")
 config.debug_dir = os.environ.get("STATOR_DEBUG_DIR", "")

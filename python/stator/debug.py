@@ -1,12 +1,12 @@
-"""The debug folder: what each capture made, as files. `stator.config.debug_dir = path`, or STATOR_DEBUG_DIR=path.
+"""The debug folder: files that each capture writes. `stator.config.debug_dir = path`, or STATOR_DEBUG_DIR=path.
 
-    path/0_0/capture.log    what was done, how long it took, how it ended; what Stator's loggers said meanwhile
-             graph.txt      the graph; graph.py: as a backend of the user's got it
-             guards.txt     one line for each
-             plan.txt       what is done when they hold
-             break.txt      why it ended early, and where
+    path/0_0/capture.log    phases, their times, the outcome, and the messages of Stator's loggers
+             graph.txt      the graph; graph.py: as a user's backend got it
+             guards.txt     one line for each guard
+             plan.txt       the steps of the plan
+             break.txt      reason and place of the graph break, if there was one
 
-Nothing is written twice: a folder that is there already gets a neighbour with a number.
+Nothing is overwritten: if a folder exists, the new one gets a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import _C
 _logger = logging.getLogger("stator")
 _FORMAT = logging.Formatter("%(asctime)s %(name)s: %(message)s")
 
-# Of the captures that are under way, the innermost last. Only one thread captures at a time.
+# Folders of the running captures, the innermost last. Only one thread captures at a time.
 _open: list[Folder] = []
 
 
@@ -38,14 +38,14 @@ class Folder:
         _open.append(self)
 
     def say(self, text: str) -> None:
-        """A line of the log, whatever level the loggers have."""
+        """Writes a line to the log, independent of the loggers' level."""
         self._handler.handle(logging.LogRecord("stator.capture", logging.INFO, "", 0, text, (), None))
 
     def put(self, name: str, lines: list[str]) -> None:
         (self.path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def write(self, record: dict[str, Any]) -> None:
-        """What the capture made."""
+        """Writes graph, guards, plan and break of the finished capture."""
         if record["graph"] is not None:
             self.put("graph.txt", [str(record["graph"])])
         self.put("guards.txt", record["guards"])
@@ -67,7 +67,7 @@ class Folder:
 
 
 def open_folder(directory: str, compile_id: str, function: str, file: str, line: int, reason: str) -> Folder | None:
-    """Called when a capture starts; what goes wrong is a warning, and the capture goes on without a folder."""
+    """Called when a capture starts. On an error it warns, and the capture continues without a folder."""
     try:
         folder = Folder(_fresh(Path(directory), compile_id.replace("/", "_")))
     except OSError as error:
@@ -78,7 +78,7 @@ def open_folder(directory: str, compile_id: str, function: str, file: str, line:
 
 
 def note_module(gm: Any) -> None:
-    """A graph as it is handed to a backend of the user's."""
+    """Writes graph.py: the graph that a user's backend gets."""
     if _open:
         _open[-1].put("graph.py", [gm.code.strip()])
 

@@ -1,6 +1,6 @@
-"""What can go wrong, as the user meets it: one cause, the place in their program, one thing to do, a stable code.
+"""Exceptions that users see. Each has a cause, the place in the user's program, a hint and a stable code.
 
-`docs/errors.md` explains each code. The extension raises these types too (see `_C.set_error_types`).
+`docs/errors.md` explains each code. The extension raises these types as well (see `_C.set_error_types`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class StatorError(RuntimeError):
-    """Base of every error that is Stator's own (errors of the user's program pass through as they are)."""
+    """Base of all errors of Stator. Errors of the user's program pass through unchanged."""
 
     code = "error"
     record: str | None = None  # the file that holds the failed call, see stator.record_failures
@@ -45,7 +45,7 @@ def _rebuild(kind: type[StatorError], args: tuple[Any, ...], state: dict[str, An
 
 
 class Unsupported(StatorError):
-    """A frame that had to be one graph (`fullgraph=True`) holds something that cannot be captured.
+    """A call that must be captured in one graph (`fullgraph=True`) contains a graph break.
 
     Made from the record of a graph break: `id`, `text`, `file`, `line`, `hint`, `stack`.
     """
@@ -69,7 +69,7 @@ class Unsupported(StatorError):
 
 
 class InternalError(StatorError):
-    """A defect of Stator's own; please report it."""
+    """A defect of Stator; please report it."""
 
     code = "internal"
 
@@ -77,14 +77,24 @@ class InternalError(StatorError):
         super().__init__(cause, hint="this is a defect in Stator: please report it with the program that shows it")
 
 
+class OracleError(StatorError):
+    """With `config.oracle`: a fresh capture differs from the entry whose guards hold, or two passes over its guards
+    differ."""
+
+    code = "oracle"
+
+    def __init__(self, cause: str):
+        super().__init__(cause, hint="this is a defect in Stator: please report it with the program that shows it")
+
+
 class RecompileLimitExceeded(StatorError):
-    """A code object was captured too often, and `fullgraph` or `fail_on_recompile_limit_hit` forbids to go on eager."""
+    """A code object was captured too often, and `fullgraph` or `fail_on_recompile_limit_hit` forbids running eager."""
 
     code = "recompile-limit"
 
 
 class RecompileForbidden(StatorError):
-    """A call fits nothing that is cached, and the stance `fail_on_recompile` forbids to capture it."""
+    """No cached entry accepts the call, and the stance `fail_on_recompile` forbids capturing it."""
 
     code = "recompile-forbidden"
 
@@ -93,7 +103,7 @@ class RecompileForbidden(StatorError):
 
 
 class BackendCompilerFailed(StatorError):
-    """The backend raised while it compiled a graph, or gave back something that cannot be called."""
+    """The backend raised while it compiled a graph, or returned an object that is not callable."""
 
     code = "backend-failed"
 
@@ -104,41 +114,43 @@ class BackendCompilerFailed(StatorError):
         text = f"{type(inner).__name__}: {inner}" if isinstance(inner, BaseException) else inner
         super().__init__(
             f"backend {backend!r} failed on graph {graph!r}: {text}",
-            hint="mend the backend, or set stator.config.suppress_errors = True to run such frames eager",
+            hint="fix the backend, or set stator.config.suppress_errors = True to run such frames eager",
         )
 
 
 class StateChanged(BackendCompilerFailed, AssertionError):
-    """A backend changed state of the process or the thread that cannot be put back for it."""
+    """A backend changed state of the process or the thread that Stator cannot restore."""
 
     code = "state-changed"
 
     def __init__(self, backend: str, graph: str, changes: list[str]):
-        super().__init__(backend, graph, f"it left changed what it must not change: {'; '.join(changes)}")
+        super().__init__(backend, graph, f"it changed state that a backend must not change: {'; '.join(changes)}")
         self.changes = changes
-        self.hint = "a backend must put back what it changes; if it changes nothing of the kind, please report it"
+        self.hint = (
+            "a backend must restore the state that it changes; if it does not change this state, please report it"
+        )
 
 
 class InvalidBackend(StatorError, ValueError):
-    """No backend has this name, or the object given is none."""
+    """No backend has this name, or the given object is not a backend."""
 
     code = "invalid-backend"
 
 
 class InvalidTarget(StatorError, TypeError, AssertionError):
-    """What was given to `compile`, `disable` or `run` cannot be called."""
+    """The object given to `compile`, `disable` or `run` is not callable."""
 
     code = "invalid-target"
 
 
 class InvalidOption(StatorError, ValueError, AssertionError):
-    """An argument of `compile`, or a setting, has a value that it cannot have."""
+    """An argument of `compile`, or a setting, has an invalid value."""
 
     code = "invalid-option"
 
 
 class SkipFrame(StatorError):
-    """A backend may raise this: the frame runs as plain Python from then on, and nothing is reported as an error."""
+    """Raised by a backend to run the frame as plain Python from then on; it is not reported as an error."""
 
     code = "skip-frame"
 

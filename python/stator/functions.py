@@ -1,8 +1,8 @@
 """Nodes of captured graphs that call torch's own Python side.
 
-The forward of a `torch.autograd.Function` is captured like any other code. What is left is a node that gives its
-results the function's own backward: torch's machinery is called with a forward that only hands over what the graph has
-computed. A checkpointed part is a graph of its own, which torch runs now, and again when its intermediates are needed.
+The forward of a `torch.autograd.Function` is captured like any other code. A node then attaches the function's backward
+to the results: it calls torch with a forward that only returns what the graph has computed. A checkpointed part is a
+sub-graph, which torch runs now, and again when the backward pass needs its intermediates.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from torch.utils.checkpoint import checkpoint
 from . import _C
 from .user import graph_break
 
+Tensors = tuple[torch.Tensor, ...]
+
 
 class TracedContext(FunctionCtx):  # type: ignore[misc]
-    """What `forward` sees as `ctx` while it is captured."""
+    """The `ctx` of `forward` during a capture."""
 
     needs_input_grad: tuple[bool, ...]
 
@@ -34,7 +36,7 @@ class TracedContext(FunctionCtx):  # type: ignore[misc]
 
 
 class Slot:
-    """The place of a tensor in what is kept for backward."""
+    """Represents a tensor, by its index, in the values that are kept for backward."""
 
     __slots__ = ("index",)
 
@@ -68,14 +70,14 @@ def _hand_over(ctx: Any, *args: Any) -> Any:
 
 
 class _Unannounced:
-    """Keeps a class's `__init_subclass__` from hearing of what derives from it here."""
+    """Placed before a base class, it hides the base's `__init_subclass__`, so that the base is not notified."""
 
     def __init_subclass__(cls) -> None:
         pass
 
 
 def _link(function: type) -> type:
-    """The same function with another forward. Its backward, and all else, is looked up on the original."""
+    """A subclass of the function with another forward; its backward and all other attributes are the original's."""
     own = {
         "forward": staticmethod(_hand_over),
         "setup_context": staticmethod(_SingleLevelFunction.setup_context),
@@ -86,8 +88,8 @@ def _link(function: type) -> type:
 
 
 class FunctionCall:
-    """One call, with `Slot`s in place of the tensors: arguments that are no tensors are None, since nobody sees them
-    again; `context` is what forward has set."""
+    """One call, with `Slot`s in place of the tensors. Other arguments are None, because backward does not get them.
+    `context` holds the attributes that forward has set."""
 
     def __init__(self, function: type, arguments: tuple[Any, ...], outputs: Any, context: dict[str, Any]) -> None:
         self.linked: Any = _link(function)
@@ -115,12 +117,12 @@ def gradients(
     retain_graph: bool = False,
     create_graph: bool = True,
 ) -> tuple[torch.Tensor, ...]:
-    """Gradients within a transform of `torch.func`: where none flows, zeros."""
+    """Gradients inside a transform of `torch.func`; zeros for inputs that get none."""
     given = [None] * len(outputs) if grad_outputs is None else list(grad_outputs)
     pairs = [(output, grad) for output, grad in zip(outputs, given, strict=False) if output.requires_grad]
     if not pairs:
         return tuple(torch.zeros_like(tensor) for tensor in inputs)
-    # Torch's compiled autograd, where somebody has loaded it, is not to see this backward pass.
+    # Hide this backward pass from torch's compiled autograd, if it is imported.
     compiled = sys.modules.get("torch._dynamo.compiled_autograd")
     with compiled._disable() if compiled is not None else contextlib.nullcontext():
         made = torch.autograd.grad(
@@ -135,7 +137,7 @@ def gradients(
 
 
 class Setting:
-    """A setting of torch's (the default dtype, attention's kernels) where it is changed in the program."""
+    """Changes a global setting of torch (the default dtype, the attention kernels) at this point of the program."""
 
     def __init__(self, setter: Any, value: Any) -> None:
         self.setter = setter
@@ -151,7 +153,7 @@ class Setting:
 
 @functools.cache
 def _copy_warnings() -> tuple[tuple[type[Warning], str], ...]:
-    """What torch says when a tensor is given to `torch.tensor`."""
+    """The warnings that torch gives for `torch.tensor(tensor)`."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.tensor(torch.empty(0))
@@ -159,15 +161,15 @@ def _copy_warnings() -> tuple[tuple[type[Warning], str], ...]:
 
 
 class CopyWarning:
-    """Torch's warning of `torch.tensor(tensor)`, given at the program's line."""
+    """Gives torch's warning about `torch.tensor(tensor)` at the program's line."""
 
     def __init__(self, code: types.CodeType, line: int, variables: dict[str, Any]) -> None:
         self.warnings = _C.call_unrecorded(_copy_warnings)
         self.place = (code.co_filename, line)
         self.module = str(variables.get("__name__"))
-        # By name, since a graph keeps nothing of the program alive.
+        # Store the name, because a graph must not keep objects of the program alive.
         if getattr(sys.modules.get(self.module), "__dict__", None) is not variables:
-            raise ValueError("a warning is given by code that belongs to no module")
+            raise ValueError("the warning comes from code that belongs to no module")
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         registry = vars(sys.modules[self.module]).setdefault("__warningregistry__", {})
@@ -179,32 +181,15 @@ class CopyWarning:
         return f"warning of a copied tensor, line {self.place[1]}"
 
 
-class Checkpoint:
-    """A part of a graph, given to `torch.utils.checkpoint`. The tensors at `places` are its arguments, which torch
-    keeps and watches for changes; the others are what the program's function knows without being told."""
+def run_checkpoint(part: Any, arguments: Tensors, operands: Tensors, options: dict[str, Any]) -> Tensors:
+    """Runs a part of a graph by `torch.utils.checkpoint`, which saves `arguments` and checks them for changes; the
+    program's function closed over `operands`."""
 
-    def __init__(self, part: Any, places: list[int], options: dict[str, Any]) -> None:
-        self.part = part
-        self.places = places
-        self.options = options
+    def run(*given: torch.Tensor) -> Any:
+        return part(*given, *operands)
 
-    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        known: list[Any] = list(tensors)
-        for place in self.places:
-            known[place] = None
-
-        def run(*given: torch.Tensor) -> Any:
-            row = list(known)
-            for place, tensor in zip(self.places, given, strict=True):
-                row[place] = tensor
-            return self.part(*row)
-
-        given = [tensors[place] for place in self.places]
-        made: tuple[torch.Tensor, ...] = checkpoint(run, *given, use_reentrant=False, **self.options)
-        return made
-
-    def __str__(self) -> str:
-        return f"checkpoint of {len(self.part.nodes())} operators"
+    made: Tensors = checkpoint(run, *arguments, use_reentrant=False, **options)
+    return made
 
 
 _MOST_ELEMENTS = 1 << 16
@@ -212,13 +197,13 @@ _PLAIN = (type(None), bool, int, float, complex, str, type(...), torch.dtype, to
 
 
 def silent() -> Any:
-    """Warnings of a trial are nobody's."""
+    """Suppresses the warnings of a trial call."""
     return warnings.catch_warnings(action="ignore")
 
 
-def stand_in(value: Any) -> Any:
-    """The same with small zeros in place of tensors; a LookupError where it holds something that has no such form: a
-    number that depends on data, a generator of random numbers, a large tensor."""
+def trial_argument(value: Any) -> Any:
+    """The value with small zero tensors in place of its tensors. Raises LookupError if that is not possible: for a
+    number that depends on data, a random generator, a large tensor."""
     if isinstance(value, torch.Tensor):
         sizes, strides = value.size(), value.stride()
         known = all(type(number) is int for number in (*sizes, *strides))
@@ -228,18 +213,18 @@ def stand_in(value: Any) -> Any:
             raise LookupError("a large tensor")
         return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
     if type(value) in (tuple, list):
-        return type(value)(stand_in(item) for item in value)
+        return type(value)(trial_argument(item) for item in value)
     if type(value) is dict:
-        return {key: stand_in(item) for key, item in value.items()}
+        return {key: trial_argument(item) for key, item in value.items()}
     if type(value) is slice:
-        return slice(stand_in(value.start), stand_in(value.stop), stand_in(value.step))
+        return slice(trial_argument(value.start), trial_argument(value.stop), trial_argument(value.step))
     if type(value) in (*_PLAIN, torch.memory_format):
         return value
     raise LookupError("an argument of another kind")
 
 
 def hook_behind(copy: torch.Tensor, hook: Any) -> Any:
-    """As `register_hook` of the tensor that `copy` was cloned of, at the time it was: the tensor was written since."""
+    """`register_hook` for a tensor that was written to since: `copy` is a clone from the time of registration."""
     node, index = copy.grad_fn.next_functions[0]
 
     def before(gradients: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -250,7 +235,7 @@ def hook_behind(copy: torch.Tensor, hook: Any) -> Any:
 
 
 def opened_range(name: str, args: str | None) -> Any:
-    """A range of the profiler, as `record_function` opens it."""
+    """Opens a profiler range, as `record_function` does."""
     return torch.ops.profiler._record_function_enter_new(name, args)
 
 
@@ -260,7 +245,7 @@ def end_range(record: Any) -> None:
 
 
 def ended_range(name: str, args: str | None) -> Any:
-    """A range that is over."""
+    """A profiler range that is already closed."""
     record = opened_range(name, args)
     end_range(record)
     return record

@@ -1,7 +1,7 @@
-"""Graphs as `torch.fx.GraphModule`, and back.
+"""Conversion of graphs to and from `torch.fx.GraphModule`.
 
-`torch.fx` objects cost tens of microseconds a node, so what a backend gets is lazy: calling it runs the native
-executor, and only a look inside (`graph`, `code`, an attribute) builds the fx graph. Modules always return tuples.
+`torch.fx` objects cost tens of microseconds per node, so a backend gets a lazy module. Calling it runs the native
+executor; reading `graph`, `code` or another attribute builds the fx graph. Modules always return tuples.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from . import _C
-from .fx_export import ExportedGraphModule, export_graph
+from .fx_export import export_graph
 from .fx_import import ImportedGraph, import_graph_module
+from .fx_module import ExportedGraphModule
 
 __all__ = [
     "GraphModule",
@@ -27,14 +28,15 @@ GraphModule = ExportedGraphModule
 
 
 def to_graph_module(graph: _C.Graph) -> ExportedGraphModule:
-    """An ordinary GraphModule that does what the graph does: it runs, prints, pickles and copies."""
+    """An ordinary GraphModule with the graph's operators: it runs, prints, pickles and copies."""
     return export_graph(graph)
 
 
 def aten_graph(gm: torch.nn.Module) -> _C.Graph:
-    """The operators below autograd of a module that a backend got: same inputs and outputs, to be run without autograd.
+    """The operators below autograd of a module that a backend got. It has the same inputs and outputs, and is run
+    without autograd.
 
-    There is one when `stator.config.aten_graphs` was set at the capture.
+    It exists if `stator.config.aten_graphs` was set during the capture.
     """
     graph = gm.__dict__["_native"].aten if "_native" in gm.__dict__ else gm.__dict__.get("_aten")
     if graph is None:
@@ -48,15 +50,15 @@ def from_graph_module(gm: torch.nn.Module, example_inputs: Any) -> ImportedGraph
 
 
 def lazy_graph_module(graph: _C.Graph) -> torch.fx.GraphModule:
-    """A GraphModule that becomes one when it is looked into; until then calls run natively."""
+    """A GraphModule whose fx graph is built on first access; until then, calls run the native executor."""
     lazy = object.__new__(LazyGraphModule)
     lazy.__dict__["_native"] = graph
     return lazy
 
 
 class LazyGraphModule(ExportedGraphModule):
-    """Holds nothing but the native graph. The first look at anything else turns the object into an
-    ExportedGraphModule for good: its class and its attributes are exchanged, so nothing lazy is left."""
+    """Holds only the native graph. The first access to anything else replaces the object's class and attributes, which
+    makes it an ordinary ExportedGraphModule."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("use lazy_graph_module()")
@@ -66,7 +68,7 @@ class LazyGraphModule(ExportedGraphModule):
 
     @property
     def forward(self) -> Any:  # type: ignore[override]
-        # Backends like to return `gm.forward`: they get the native callable itself.
+        # Many backends return `gm.forward`: they get the native callable itself.
         return self.__dict__["_native"]
 
     @property
@@ -108,7 +110,7 @@ def _materialize(lazy: torch.fx.GraphModule) -> torch.fx.GraphModule:
     if native.aten is not None:
         lazy.__dict__["_aten"] = native.aten
     object.__setattr__(lazy, "__class__", type(made))
-    # The fx graph knows the module that owns it.
+    # The fx graph has a reference to the module that owns it.
     made.graph.owning_module = lazy
     return lazy
 
@@ -131,7 +133,7 @@ def _method_through(name: str) -> Any:
     return method
 
 
-# What classes above define would be found before __getattr__ is asked; all of it needs the real module.
+# Attributes of the base classes are found without __getattr__, so each gets a property that builds the module first.
 _OWN = frozenset(vars(LazyGraphModule)) | frozenset(dir(object))
 for _class in LazyGraphModule.__mro__[1:-1]:
     for _name, _value in vars(_class).items():

@@ -1,4 +1,4 @@
-"""From `torch.fx` to the native graph: the nodes are run on fake tensors, and what they call is recorded."""
+"""Converts `torch.fx` modules to native graphs: runs the nodes on fake tensors and records the operators they call."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import torch
 
 from . import _C
-from .fx_export import _enter_autocast, _enter_inference, _exit_autocast, _exit_inference, _set_grad
+from .fx_states import SWITCHES, enter_autocast, enter_inference, exit_autocast, exit_inference
 
-_SWITCHES = frozenset({_set_grad, _enter_autocast, _exit_autocast, _enter_inference, _exit_inference})
 _LITERALS = frozenset({torch.tensor, torch.as_tensor})
 _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
 class ImportedGraph(NamedTuple):
-    """A graph and the tensors of the module that it uses: they are its last inputs, by qualified name."""
+    """A graph, and the module's tensors that it uses, by qualified name. They are the graph's last inputs."""
 
     graph: _C.Graph
     attributes: dict[str, torch.Tensor]
@@ -92,7 +91,7 @@ class _Importer:
 
     def call_function(self, node: torch.fx.Node, _inputs: Iterator[Any]) -> Any:
         args, kwargs = self.resolve(node.args), self.resolve(node.kwargs)
-        if node.target in _SWITCHES:
+        if node.target in SWITCHES:
             return self.switch(node.target, args)
         if node.target in _LITERALS and not any(isinstance(arg, torch.Tensor) for arg in args):
             literal = node.target(*args, **kwargs)
@@ -101,11 +100,11 @@ class _Importer:
 
     def switch(self, target: Any, args: Any) -> Any:
         result = target(*args)
-        if target is _enter_autocast:
-            self.entered.append((_exit_autocast, result))
-        elif target is _enter_inference:
-            self.entered.append((_exit_inference, result))
-        elif target in (_exit_autocast, _exit_inference):
+        if target is enter_autocast:
+            self.entered.append((exit_autocast, result))
+        elif target is enter_inference:
+            self.entered.append((exit_inference, result))
+        elif target in (exit_autocast, exit_inference):
             self.entered = [entry for entry in self.entered if entry[1] is not args[0]]
             self.tracer.autocast_ended()
         return result
@@ -131,4 +130,4 @@ def _flat(output: Any) -> list[torch.Tensor]:
         return [tensor for value in output.values() for tensor in _flat(value)]
     if isinstance(output, (tuple, list)):
         return [tensor for value in output for tensor in _flat(value)]
-    raise TypeError(f"an output that is no tensor: {type(output).__name__}")
+    raise TypeError(f"an output that is not a tensor: {type(output).__name__}")

@@ -1,4 +1,4 @@
-"""What a `compile` call may hear of its guards, and have a say in."""
+"""The guard callbacks of a `compile` call: filter, export and failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
-# Kinds that torch.compile has, too, under its names: filters written for it find them here.
+# Kinds that torch.compile has as well, by its names, so that filters written for it work here.
 _TYPES = {
     "Tensor": "TENSOR_MATCH",
     "Identity": "ID_MATCH",
@@ -22,7 +22,7 @@ _TYPES = {
 
 
 class Guard(NamedTuple):
-    """A fact that a capture relied on: where (`x.weight`, `self.layers[0]`), of which kind, and what stood there."""
+    """A fact that a capture relied on: its source (`x.weight`, `self.layers[0]`), its kind, and the guarded value."""
 
     name: str
     guard_type: str
@@ -40,7 +40,7 @@ class Guard(NamedTuple):
 
 
 class GuardFail(NamedTuple):
-    """A captured form that a call did not fit: its compile id with the guard that failed, and the code."""
+    """An entry whose guards failed: its compile id, the guard that failed, and the code object."""
 
     reason: str
     orig_code: CodeType
@@ -58,7 +58,7 @@ def _guards(rows: list[_Row]) -> list[Guard]:
 
 
 def callbacks(filter_fn: Filter | None, export_fn: Export | None, fail_fn: Fail | None) -> tuple[Any, Any, Any] | None:
-    """What the extension calls for them; None if there are none."""
+    """The functions that the extension calls for these callbacks; None if there are none."""
     if filter_fn is None and export_fn is None and fail_fn is None:
         return None
 

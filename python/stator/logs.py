@@ -1,7 +1,7 @@
-"""What captures tell Python's logging, where somebody listens.
+"""Messages about captures to Python's logging, made only if a logger is enabled.
 
 logging.getLogger("stator.breaks").setLevel(logging.INFO)        # each graph break, once per place
-logging.getLogger("stator.recompiles").setLevel(logging.INFO)    # each new capture, and the guard that asked for it
+logging.getLogger("stator.recompiles").setLevel(logging.INFO)    # each recompilation, and the guard that failed
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _recompiles = logging.getLogger("stator.recompiles")
 
 
 class _Log:
-    """Told of the captures that broke or were made again. Places are told anew after the next `compile` or `reset`."""
+    """Logs captures that broke and recompilations. A place is logged once, until the next `compile` or `reset`."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, int, str]] = set()
@@ -46,7 +46,7 @@ class _Log:
         if place in self._told or not _breaks.isEnabledFor(logging.INFO):
             return
         self._told.add(place)
-        how = "" if record["resumes"] else "; what is left of the frame runs as plain Python"
+        how = "" if record["resumes"] else "; the rest of the frame runs as plain Python"
         stack = "".join(f"\n  {path}:{number}, in {function}" for path, number, function in reason["stack"])
         function = reason.get("function") or record["function"]
         _breaks.info(

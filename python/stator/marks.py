@@ -1,4 +1,4 @@
-"""What users say of functions and tensors beforehand. Torch's own functions for it are heeded likewise."""
+"""Marks that users put on functions and tensors. The marks of torch's own functions have the same effect."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .errors import InvalidTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Read by the extension: addresses of callables, and what is captured in place of them.
+# Read by the extension: addresses of marked callables, and the functions that are captured in place of others.
 allowed: set[int] = set()
 disallowed: set[int] = set()
 substitutes: dict[Callable[..., Any], Callable[..., Any]] = {}
-# Marked callables that cannot be referred to weakly: their addresses must stay theirs.
+# Marked callables without weak reference support are kept alive, so that their addresses are not reused.
 _held: list[Any] = []
 
 
@@ -43,9 +43,9 @@ def _mark(fn: Any, mark: set[int], other: set[int]) -> Any:
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Marks a callable, or each of a list: what it computes belongs into the graph, whatever it says of graph breaks.
+    """Marks a callable, or each of a list: its operators are put into the graph, and graph breaks in it are ignored.
 
-    `torch.compiler.allow_in_graph` is heeded likewise.
+    `torch.compiler.allow_in_graph` has the same effect.
     """
     return _mark(fn, allowed, disallowed)
 
@@ -56,7 +56,7 @@ def disallow_in_graph(fn: Any) -> Any:
 
 
 def nonstrict_trace(fn: F) -> F:
-    """A function that is the form of `fn` that is allowed in graphs; `fn` itself stays as it is."""
+    """Returns a function that calls `fn` and is allowed in graphs; `fn` itself is not marked."""
     _must_be_callable(fn)
 
     @functools.wraps(fn)
@@ -68,23 +68,25 @@ def nonstrict_trace(fn: F) -> F:
 
 
 def assume_constant_result(fn: F) -> F:
-    """Marks a function that gives the same for the same arguments, as long as the process lives: it is called once,
-    by the capture, and what it gives is a constant."""
+    """Marks a function that always returns the same result for the same arguments within a process. The capture calls
+    it once and treats the result as a constant."""
     _must_be_callable(fn)
     fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return fn
 
 
 def substitute_in_graph(original: Callable[..., Any], *, skip_signature_check: bool = False) -> Callable[[F], F]:
-    """A decorator for a function in Python that does the same as `original`, and is captured in place of it. The
-    decorated function calls the original where it is not captured."""
+    """A decorator for a Python function that is equivalent to `original` and is captured in place of it. Outside a
+    capture, the decorated function calls the original."""
     _must_be_callable(original)
 
     def decorate(substitute: F) -> F:
         if not inspect.isfunction(substitute):
-            raise InvalidTarget(f"{substitute!r} is no function", hint="substitute by a function written in Python")
+            raise InvalidTarget(
+                f"{substitute!r} is not a Python function", hint="substitute by a function written in Python"
+            )
         if original in substitutes:
-            raise ValueError(f"{original!r} is substituted already, by {substitutes[original]!r}")
+            raise ValueError(f"{original!r} is already substituted by {substitutes[original]!r}")
         if not skip_signature_check:
             _check_signatures(original, substitute)
 
@@ -108,43 +110,43 @@ def _check_signatures(original: Callable[..., Any], substitute: Callable[..., An
 
     try:
         expected, given = inspect.signature(original), inspect.signature(substitute)
-    except ValueError:  # a C function that does not tell
+    except ValueError:  # a C function without a signature
         return
     anything = shape(inspect.signature(lambda *args, **kwargs: None))
     if shape(expected) != shape(given) and anything not in (shape(expected), shape(given)):
-        raise TypeError(f"{substitute!r} takes {given}, and {original!r} takes {expected}")
+        raise TypeError(f"{substitute!r} takes {given}, but {original!r} takes {expected}")
 
 
-# Marks of tensors are attributes that torch defines; both names write the same.
+# Marks on tensors are attributes that torch defines; Stator's functions write the same ones.
 
 
 def mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int], **options: Any) -> None:
-    """Says that a size of the tensor will vary: captures are to hold for any."""
+    """Marks a size of the tensor as varying: a capture must hold for any size."""
     _of_torch().mark_dynamic(tensor, index, **options)
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
-    """The same, where the program allows it."""
+    """As `mark_dynamic`, but the program may still specialise the size."""
     _of_torch().maybe_mark_dynamic(tensor, index)
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int], **options: Any) -> None:
-    """Says that nothing may be assumed of a size of the tensor."""
+    """Marks a size of the tensor as unbacked: nothing may be assumed about it."""
     _of_torch().mark_unbacked(tensor, index, **options)
 
 
 def mark_static(tensor: Any, index: int | Sequence[int] | None = None) -> None:
-    """Says that sizes of the tensor will not vary."""
+    """Marks sizes of the tensor as static."""
     _of_torch().mark_static(tensor, index)
 
 
 def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
-    """Says that the tensor's memory will stay where it is."""
+    """Marks the tensor's address as static."""
     _of_torch().mark_static_address(tensor, guard=guard)
 
 
 def _of_torch() -> Any:
-    # Imported where it is needed: it takes seconds.
+    # Import late: it takes seconds.
     from torch._dynamo import decorators
 
     return decorators

@@ -1,4 +1,4 @@
-"""What compiled functions may do on this thread: compile on a miss, only run what is cached, or nothing at all."""
+"""Modes of a thread: compile on a miss (the default), `run` (cached entries only), `disable` (plain Python)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from . import _C
 from .errors import InvalidTarget
 
-# State of the thread as the extension knows it.
+# The thread states of the extension.
 COMPILE, RUN_ONLY, OFF = 0, 1, 2
 
-# Marks of a disabled function that nodes show, too.
+# Marks of a disabled function that also appear on nodes.
 _EXPORTED = ("_torchdynamo_disable", "_torchdynamo_disable_recursive")
 
-# Wrappers that stand for a function of the user's, and that function. A table, and not an attribute of the wrapper,
-# because functools.wraps copies attributes: a user's own wrapper round one of ours must not be taken for ours.
+# Maps each of our wrappers to the user's function. Not an attribute of the wrapper, because functools.wraps copies
+# attributes: a user's wrapper around one of ours must not be taken for ours.
 _originals: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
@@ -43,15 +43,15 @@ def _original_of(target: Any) -> Any:
         return vars(type(target)).get("_stator_original")
     try:
         return _originals.get(target)
-    except TypeError:  # neither hashable nor weakly referable: none of ours
+    except TypeError:  # not hashable, or no weak references: not one of our wrappers
         return None
 
 
 class _Mode:
-    """A way to run things: a context manager, and a decorator for functions, classes and modules.
+    """A mode, usable as a context manager and as a decorator for functions, classes and modules.
 
-    `state`: the thread's state while they run, None to leave it. `marks`: attributes of the wrappers, for the capture
-    to see. `unwrap`: wrap what the user wrote and not what `compile` made of it.
+    `state`: the thread state in this mode; None leaves it unchanged. `marks`: attributes of the wrappers, which the
+    capture reads. `unwrap`: wrap the user's callable instead of the compiled one.
     """
 
     captures = False
@@ -103,7 +103,7 @@ class _Mode:
         return call
 
     def _notes(self, target: Callable[..., Any]) -> dict[str, Any]:
-        """What an exporter's nodes say of the operators in `target`, under the names that torch gives it."""
+        """Annotations of the operators in `target` for an exporter, with torch's names for them."""
         notes = {name: self._marks[name] for name in _EXPORTED if name in self._marks}
         if notes:
             notes["_torchdynamo_disable_method"] = getattr(target, "__name__", None) or type(target).__name__
@@ -113,7 +113,7 @@ class _Mode:
         state, run_mode = self._state, _C.run_mode
         is_exporting, annotate, notes = torch.compiler.is_exporting, torch.fx.traceback.annotate, self._notes(target)
         if state is None:
-            # Known by this name, which torch's own wrapper has too: what such a frame calls is left alone.
+            # Torch recognises its own wrapper by this name, and does not capture what such a frame calls.
             def nonrecursive_disable_wrapper(*args: Any, **kwargs: Any) -> Any:
                 if is_exporting():
                     with annotate(notes):
@@ -135,7 +135,7 @@ class _Mode:
         return call
 
     def _patch_class(self, cls: type) -> type:
-        """Instances are made, and called, in this mode; the class stays the same object."""
+        """Patches the class so that instances are made and called in this mode; returns the same class object."""
         names = ["__init__"]
         if any("__call__" in vars(base) for base in cls.__mro__):
             names.append("__call__")
@@ -146,11 +146,12 @@ class _Mode:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Runs `fn` (a function, class or module) as plain Python, with all it calls unless `recursive` is False.
+    """Runs `fn` (a function, class or module) and everything it calls as plain Python; if `recursive` is False, only
+    `fn` itself.
 
-    A captured caller breaks there, and tells `reason`. Without `fn`: a decorator, and a context manager.
+    A captured caller breaks at the call and reports `reason`. Without `fn`: a decorator and a context manager.
     """
-    # The marks are the ones that torch.compiler.disable leaves, so each system honours the other's.
+    # The marks are those of torch.compiler.disable, so each system honours the other's.
     marks = {
         "_torchdynamo_disable": True,
         "_torchdynamo_disable_recursive": recursive,
@@ -161,9 +162,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def run(fn: Any = None) -> Any:
-    """Calls of compiled functions in `fn` use what is cached already; a miss runs as plain Python and compiles nothing.
+    """Compiled functions called in `fn` use cached entries only; a miss runs as plain Python and compiles nothing.
 
-    Without `fn`: a decorator, and a context manager.
+    Without `fn`: a decorator and a context manager.
     """
     mode = _Mode(RUN_ONLY, {}, unwrap=False)
     return mode if fn is None else mode(fn)

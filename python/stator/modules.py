@@ -1,8 +1,8 @@
-"""Compiled modules: objects that are the original in everything but how a call runs.
+"""Compiled modules: objects that differ from the original only in how a call runs.
 
-The object is an instance of a subclass, made for it, of the original's class, and its `__dict__` is the original's own:
-parameters, buffers, hooks, training flag and plain attributes are one state with two faces. Only `__call__` differs.
-The captured program sees the original as `self`, so `type(self)` is what it is in eager.
+The object is an instance of a new subclass of the original's class, and its `__dict__` is the original's dict object:
+both objects share parameters, buffers, hooks, training flag and plain attributes. Only `__call__` differs. The
+captured program sees the original as `self`, so `type(self)` is the same as in eager.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Wrapping(Protocol):
-    """How a wrapped module runs (compiled, disabled, ...): makes the call, and the same kind of wrapper for a copy."""
+    """How a wrapped module runs (compiled, disabled, ...): makes its `__call__`, and wraps copies in the same way."""
 
     @property
-    def captures(self) -> bool: ...  # whether calls become graphs
+    def captures(self) -> bool: ...  # whether calls are captured
 
     def __call__(self, target: Any) -> Any: ...
 
@@ -43,7 +43,7 @@ def compile_module(module: torch.nn.Module, settings: Settings) -> torch.nn.Modu
 
 
 def wrap_module(module: torch.nn.Module, wrapping: Wrapping) -> torch.nn.Module:
-    """A module with `module`'s class as base and `module`'s state as its own, called as `wrapping` says."""
+    """A module that derives from `module`'s class, shares `module`'s state, and is called by `wrapping`."""
     wrapper: Any = object.__new__(_wrapper_class(module, wrapping))
     object.__setattr__(wrapper, "__dict__", module.__dict__)
     return wrapper
@@ -75,7 +75,7 @@ def _wrapper_class(module: torch.nn.Module, wrapping: Wrapping) -> type:
 
 
 def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:
-    """Guards are named after the variables of this closure: the original is what its own code calls `self`."""
+    """Ignores the wrapper. Guards are named after the closure's variables, so the original is named `self`."""
 
     def call(_wrapper: Any, /, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)
@@ -85,22 +85,22 @@ def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:
 
 
 def _subclass(original: type, body: dict[str, Any]) -> type:
-    """A subclass that the original's class is not told of: a user's `__init_subclass__` may register or refuse it."""
+    """A subclass made without `__init_subclass__`, because a user's may register or reject it."""
     meta = type(original)
     cls = type.__new__(meta, original.__name__, (_Blank,), body)
     try:
         cls.__bases__ = (original,)
-    except TypeError:  # the original's instances have slots, so their layout is another
+    except TypeError:  # the original's instances have slots, so the layouts differ
         cls = type.__new__(meta, original.__name__, (original,), body)
     return cls
 
 
 class _Blank(torch.nn.Module):  # type: ignore[misc]
-    """Has the layout of any nn.Module, so that a class made from it can be given another base."""
+    """Has the layout of a plain nn.Module, so that the bases of its subclasses can be replaced."""
 
 
 def _slot_forwarders(module: torch.nn.Module) -> dict[str, Any]:
-    """Attributes that classes keep in `__slots__` are not in `__dict__`: these reach the original's."""
+    """Properties that forward attributes in `__slots__` to the original; they are not in the shared `__dict__`."""
 
     def forward(name: str) -> property:
         return property(
@@ -122,7 +122,7 @@ def _is_lazy(module: torch.nn.Module) -> bool:
 
 
 def _lazy_call(module: Any, wrapping: Wrapping) -> Callable[..., Any]:
-    """Shapes are inferred from the first call's arguments; that changes the original's class, and so the wrapper's."""
+    """A lazy module infers shapes in the first call, which changes the class of the original, and so of the wrapper."""
 
     def call(wrapper: Any, /, *args: Any, **kwargs: Any) -> Any:
         if _is_lazy(module):
@@ -134,8 +134,8 @@ def _lazy_call(module: Any, wrapping: Wrapping) -> Callable[..., Any]:
 
 
 def _first_call(module: Any, wrapping: Wrapping) -> Callable[..., Any]:
-    """Where modules inside have yet to infer their shapes the first call is plain Python, since they do so one by one,
-    each when it is called."""
+    """If a submodule is lazy, the first call is plain Python, because each lazy submodule infers its shapes when it is
+    called."""
 
     def call(wrapper: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = module(*args, **kwargs)

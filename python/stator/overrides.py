@@ -1,4 +1,4 @@
-"""Asks torch's own bindings what they hand to `__torch_function__`: the capture never guesses it."""
+"""Calls torch's bindings with probe arguments to learn what they pass to `__torch_function__`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class Watch:
-    """A torch-function mode that answers every call itself, and keeps what it was called with."""
+    """A torch-function mode that intercepts every call and stores its arguments."""
 
     def __init__(self) -> None:
         self.seen: tuple[Any, ...] | None = None
@@ -20,7 +20,7 @@ class Watch:
 
 
 class _Other:
-    """Stands for an object that is no tensor and has a `__torch_function__`."""
+    """Base class of the probe arguments for objects that are not tensors but have a `__torch_function__`."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -28,7 +28,7 @@ class _Other:
 
 
 @functools.cache
-def stand_in(index: int, is_tensor: bool) -> type:
-    """The class that the index-th overriding argument of a call gets while the binding is asked. No class twice, and
-    none derived from another: torch tells them in the order in which it found them."""
-    return type(f"StandIn{index}", (torch.Tensor if is_tensor else _Other,), {})
+def probe_argument(index: int, is_tensor: bool) -> type:
+    """The class of the probe argument for the index-th overriding argument of a call. Each is a new class that derives
+    from no other one, so torch reports them in the order of the arguments."""
+    return type(f"Probe{index}", (torch.Tensor if is_tensor else _Other,), {})

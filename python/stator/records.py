@@ -1,11 +1,11 @@
 """Failed captures, written to files and captured again.
 
     with stator.record_failures("failures"):
-        stator.compile(step, fullgraph=True)(x)     # raises, and says which file holds the call
+        stator.compile(step, fullgraph=True)(x)     # raises, and names the file that holds the call
     stator.replay("failures/step_Unsupported_12.rec")
 
-A record holds the function (its code, what it names of its globals, its closure and defaults) and the arguments of the
-call. What can be imported is kept by name. A record is read by unpickling: open only those that you trust.
+A record holds the function (its code, the globals it names, its closure and defaults) and the arguments of the call.
+Objects that can be imported are stored by name. Reading a record unpickles it: open only records that you trust.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAGIC = b"stator record 1\n"
 @contextlib.contextmanager
 def record_failures(directory: str | Path) -> Iterator[None]:
     """While the block runs, a call whose capture fails is written to `<function>_<error>_<line>.rec` in `directory`,
-    and the error names the file. A file that is there already is kept. The error itself is never changed."""
+    and the error names the file. An existing file is kept. The error itself is not changed."""
     recorder = _Recorder(Path(directory))
     before = _C.set_failure_recorder(recorder)
     try:
@@ -45,7 +45,7 @@ def record_failures(directory: str | Path) -> Iterator[None]:
 
 
 def replay(file: str | Path) -> Any:
-    """Captures a recorded call again, with the reference backend: raises as the capture did, or gives its result."""
+    """Captures a recorded call again with the reference backend. Raises the capture's error, or returns the result."""
     function, args, kwargs, header = _load(Path(file))
     before = _C.set_failure_recorder(None)
     try:
@@ -62,7 +62,7 @@ class _Recorder:
         self, error: Exception, function: types.FunctionType, values: tuple[Any, ...], fullgraph: bool
     ) -> None:
         if getattr(error, "record", None) is not None:
-            return  # of a compiled function that this one called
+            return  # already recorded, by a compiled function that this one called
         code = function.__code__
         path = self._directory / f"{code.co_name.strip('<>')}_{type(error).__name__}_{code.co_firstlineno}.rec"
         try:
@@ -95,14 +95,14 @@ class _Recorder:
             "python": list(sys.version_info[:2]),
         }
         body = io.BytesIO()
-        # Written as a whole or not at all.
+        # Rename a complete file into place, so that no partial file is left.
         _Pickler(body, protocol=pickle.HIGHEST_PROTOCOL).dump((function, *_arguments(code, values)))
         self._directory.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_MAGIC + json.dumps(header).encode() + b"\n" + body.getvalue())
 
 
 def _arguments(code: types.CodeType, values: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
-    """The call's arguments from the slots of the frame."""
+    """The arguments of the call, read from the frame's slots."""
     named = code.co_argcount + code.co_kwonlyargcount
     args = list(values[: code.co_argcount])
     kwargs = dict(zip(code.co_varnames[code.co_argcount : named], values[code.co_argcount : named], strict=True))
@@ -135,14 +135,14 @@ def _load(path: Path) -> tuple[types.FunctionType, list[Any], dict[str, Any], di
 
 # ---- functions by value
 
-# Globals of the functions of one record that came from one module are one dict again.
+# The functions of one record that came from one module share one globals dict again.
 namespaces: dict[int, dict[str, Any]] = {}
 
 
 def make_function(
     code: bytes, namespace: int, name: str, closure: tuple[types.CellType, ...] | None
 ) -> types.FunctionType:
-    """A function of a record, whose globals and defaults come later: they may hold the function itself."""
+    """A function of a record. Its globals and defaults are filled in later, because they may refer to the function."""
     names = namespaces.setdefault(namespace, {"__builtins__": __builtins__, "__name__": name})
     return types.FunctionType(marshal.loads(code), names, None, None, closure)
 
@@ -165,7 +165,7 @@ def fill_cell(cell: types.CellType, contents: tuple[Any, ...]) -> None:
 
 
 class _Pickler(pickle.Pickler):
-    """Modules by name; functions that cannot be imported, code and cells by value."""
+    """Pickles modules by name, and functions that cannot be imported, code objects and cells by value."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, types.ModuleType):
@@ -201,7 +201,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _names_of(code: types.CodeType) -> set[str]:
-    """Global names that the code, or code inside of it, may look up."""
+    """Global names that the code, or a nested code object, may look up."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

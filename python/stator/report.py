@@ -1,4 +1,4 @@
-"""`stator.explain(fn)(*args)`: one call, and what was made of it."""
+"""`stator.explain(fn)(*args)`: runs one call and reports how it was captured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .modes import innermost
 
 @dataclass
 class Break:
-    """A place where capture ended, in the user's program."""
+    """A graph break: the line of the user's program where a capture ended."""
 
     id: str
     text: str
@@ -35,7 +35,7 @@ class Break:
 
 @dataclass
 class Capture:
-    """One frame that was interpreted: its graph if it became one, else the break that ended it."""
+    """One captured frame: its graph if it has one, and the break that ended it, if any."""
 
     compile_id: str
     function: str
@@ -91,7 +91,7 @@ def _break_of(reason: dict[str, Any]) -> Break:
 
 @dataclass
 class ExplainOutput:
-    """What one call became. Prints readably; the parts are attributes."""
+    """The report of one call. Prints as text; its parts are attributes."""
 
     name: str
     captures: list[Capture]
@@ -127,7 +127,7 @@ class ExplainOutput:
 
     @property
     def compile_times(self) -> dict[str, float]:
-        """Milliseconds by phase, over all captures."""
+        """Milliseconds by phase, summed over all captures."""
         total: dict[str, float] = {}
         for capture in self.captures:
             for name, ms in capture.phases.items():
@@ -165,7 +165,7 @@ def _indent(text: str) -> str:
 def explain(fn: Any, *old_args: Any, backend: Any = None, **old_kwargs: Any) -> Any:
     """`explain(fn)(*args, **kwargs)` runs `fn` once, compiled, and returns an `ExplainOutput`.
 
-    Everything cached is forgotten before and after, so that the answer does not depend on earlier calls.
+    The cache is cleared before and after, so that the report does not depend on earlier calls.
     """
 
     def explained(*args: Any, **kwargs: Any) -> ExplainOutput:
@@ -181,7 +181,7 @@ def explain(fn: Any, *old_args: Any, backend: Any = None, **old_kwargs: Any) -> 
         return ExplainOutput(_name_of(fn), captures, result)
 
     if old_args or old_kwargs:
-        warnings.warn("explain(fn, *args) is the old form; write explain(fn)(*args)", FutureWarning, stacklevel=2)
+        warnings.warn("explain(fn, *args) is deprecated; write explain(fn)(*args)", FutureWarning, stacklevel=2)
         return explained(*old_args, **old_kwargs)
     return explained
 

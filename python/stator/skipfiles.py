@@ -1,4 +1,4 @@
-"""Files whose frames are never captured on their own when a graph break runs them (they are when they are inlined)."""
+"""Files whose frames are not captured when a graph break calls them. Inlining is not affected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOOLS = ("_pytest", "pytest", "pluggy", "hypothesis", "IPython", "debugpy", "cov
 def default_skipped_files() -> list[str]:
     """Path prefixes: the standard library, torch, Stator itself and installed tools."""
     standard = sysconfig.get_paths()["stdlib"]
-    # Installed packages lie inside of the standard library's folder and are no part of it.
+    # Installed packages are in a subfolder of the standard library, but are not part of it.
     inside = [os.path.join(standard, name) for name in sorted(os.listdir(standard)) if name != "site-packages"]
     packages = [*site.getsitepackages(), site.getusersitepackages()]
     tools = [os.path.join(folder, tool) for folder in packages for tool in TOOLS]

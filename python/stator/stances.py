@@ -1,4 +1,4 @@
-"""What compiled functions do in the whole process, and what graph breaks are on a thread."""
+"""`set_stance`: what compiled functions do, process-wide. `error_on_graph_break`: breaks as errors, per thread."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ T = TypeVar("T")
 
 
 def _left(before: list[T]) -> T:
-    """What held before the block that is left now."""
+    """Pops the value from before the block that ends now."""
     if not before:
         raise AssertionError("left a block that was never entered")
     return before.pop()
 
 
 class set_stance:
-    """Sets it at once, for all threads; a `with` block, or a function that it decorates, puts the earlier one back.
+    """Sets the stance at once, for all threads. As a `with` block or decorator it restores the earlier one at the end.
 
     default: calls are captured and run from the cache. eager_then_compile: the first call of a function is plain
-    Python. force_eager: all calls are. eager_on_recompile: those that fit nothing in the cache. fail_on_recompile:
-    those raise `RecompileForbidden`. Where it is the default, a stance that `torch.compiler.set_stance` set holds.
+    Python. force_eager: all calls are plain Python. eager_on_recompile: calls that miss the cache are plain Python.
+    fail_on_recompile: calls that miss the cache raise `RecompileForbidden`. If the stance is "default", a stance set by
+    `torch.compiler.set_stance` is used.
     """
 
     def __init__(self, stance: str = "default"):
@@ -37,7 +38,7 @@ class set_stance:
             raise InvalidOption(f"there is no stance {stance!r}", hint=f"one of {', '.join(STANCES)}")
         self.stance = stance
         self._before = [_C.set_stance(stance)]
-        self._is_set = True  # by the constructor, and not by a block yet
+        self._is_set = True  # set by the constructor; no block has been entered yet
 
     def __enter__(self) -> None:
         if self._is_set:
@@ -68,10 +69,10 @@ class set_stance:
 
 
 class error_on_graph_break:
-    """In a `with` block, or a function that it decorates: whether a graph break is `Unsupported`.
+    """In a `with` block or a decorated function: whether a graph break raises `Unsupported`.
 
-    It holds for code that is captured, inside of compiled functions and in what they call. Of blocks and compiled
-    functions that say something else the innermost holds, and `fullgraph` is stronger than all.
+    It applies to captured code: compiled functions and the functions they call. The innermost block or compiled
+    function decides; `fullgraph` overrides all of them.
     """
 
     def __init__(self, is_error: bool):

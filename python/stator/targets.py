@@ -1,4 +1,4 @@
-"""From what a user gives to `compile` to the function that is captured, and back to an object of the same kind."""
+"""Turns the target of `compile` into a function to capture, and wraps the result as an object of the same kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .modes import innermost, remember_original
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of one `compile` call, as given: what a copy or a pickle of a compiled module is made with."""
+    """The arguments of one `compile` call, as given. Copies and pickles of a compiled module are made with them."""
 
     fullgraph: bool = False
     dynamic: bool | None = None
@@ -50,20 +50,20 @@ class Settings:
         return True
 
     def for_backward(self) -> Settings:
-        """For backward passes inside of a call: what is compiled there is none of the function's own code, and may
-        break where torch calls hooks."""
+        """Settings for backward passes inside a call. That code is not the function's own, and may break where torch
+        calls hooks."""
         return replace(self, fullgraph=False, error_on_graph_break=None)
 
     def __call__(self, target: Any) -> Any:
         return compile_target(target, self)
 
     def wrap(self, target: Callable[..., Any]) -> Callable[..., Any]:
-        """The compiled form of a function whose code object others may share."""
+        """Compiles a function whose code object may be shared with other functions."""
         return compile_function(with_own_code(target), self)
 
 
 def compile_target(target: Any, settings: Settings) -> Any:
-    """The compiled object for any kind of target; a class is patched and returned itself."""
+    """The compiled object for any kind of target. A class is patched in place and returned."""
     if isinstance(target, type):
         return _compile_class(target, settings)
     if isinstance(target, (staticmethod, classmethod)):
@@ -85,12 +85,12 @@ def compile_target(target: Any, settings: Settings) -> Any:
     return compile_function(target, settings)
 
 
-# By qualified name, like any function.
+# Pickle compiled functions by qualified name, like plain functions.
 copyreg.pickle(_C.CompiledFunction, lambda fn: fn.__qualname__)
 
 
 def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[..., Any]:
-    """A native callable for a Python function, with the extras that backends may ask for."""
+    """A `CompiledFunction` for a Python function, with the attributes that backends may require."""
     foreign = getattr(fn, "get_compiler_config", None)
     if foreign is not None and not isinstance(foreign, _ConfigGetter):
         raise InvalidTarget(
@@ -99,13 +99,13 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
     backend = backends.resolve(settings.backend, settings.mode, settings.options)
     strict = settings.error_on_graph_break is True
     callbacks = guards.callbacks(settings.guard_filter_fn, settings.guard_export_fn, settings.guard_fail_fn)
-    # Entries that go on after a break are no good where one is an error, nor those of other callbacks.
+    # Entries with a break must not be used if a break is an error, nor entries that other callbacks filtered.
     cache_key = object() if strict or callbacks else backend.cache_key
     compiled = _C.CompiledFunction(
         fn, backend.compiler, settings.fullgraph, settings.dynamic, backend.name, cache_key, strict, callbacks
     )
     compiled._stator_settings = settings
-    # What holds for its body where another compiled function calls it.
+    # Applies to the body when another compiled function inlines it.
     compiled.error_on_graph_break = settings.fullgraph or settings.error_on_graph_break
     compiled.get_compiler_config = _ConfigGetter(backend)
     if backend.context is None:
@@ -114,7 +114,7 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
 
 
 class _ConfigGetter:
-    """`compiled.get_compiler_config()`: what the backend says of its configuration, None if it says nothing."""
+    """`compiled.get_compiler_config()`: the configuration that the backend reports, or None."""
 
     def __init__(self, backend: backends.Backend):
         self._backend = backend
@@ -134,9 +134,9 @@ def _in_context(compiled: Any, fn: types.FunctionType, context: Callable[[], Any
 
 
 def shim(target: Callable[..., Any]) -> types.FunctionType:
-    """A Python function that only calls `target`, for callables that have no frame of their own or share one.
+    """A Python function that only calls `target`, for callables without a Python frame.
 
-    Each has a code object of its own, since that is what cache entries and limits hang on.
+    Each shim has its own code object, because cache entries and limits belong to code objects.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -149,7 +149,7 @@ def shim(target: Callable[..., Any]) -> types.FunctionType:
 
 
 def with_own_code(fn: Any, name: str | None = None) -> types.FunctionType:
-    """A copy of a function whose code object is shared with no other function."""
+    """A copy of a function with its own code object."""
     code = fn.__code__.replace(co_name=name or fn.__name__)
     copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     copy.__kwdefaults__ = fn.__kwdefaults__
@@ -164,7 +164,7 @@ def _compile_class(cls: type, settings: Settings) -> type:
     if owner is None:
         raise InvalidTarget(
             f"instances of {cls.__name__} cannot be called, so there is nothing to compile",
-            hint="define __call__, or compile the methods that matter",
+            hint="define __call__, or compile the methods",
         )
     method = innermost(vars(owner)["__call__"])
     if not isinstance(method, types.FunctionType):

@@ -1,7 +1,7 @@
 """Copies of inputs and of the state of a program, for tests and measurements that run it more than once.
 
-`clone_input` and `clone_inputs` copy arguments so that nothing a program may look at differs: strides, alignment,
-gradients, marks. `checkpoint_params` takes down what a training step changes, and gives a function that puts it back.
+`clone_input` and `clone_inputs` copy all that a program may read of arguments: strides, alignment, gradients, marks.
+`checkpoint_params` saves the state that a training step changes, and returns a function that restores it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import torch
 
 __all__ = ["checkpoint_params", "clone_input", "clone_inputs"]
 
-# Addresses are kept modulo so many bytes: kernels choose by alignment.
+# Copies have the same address modulo this many bytes, because kernels are selected by alignment.
 _ALIGNMENT = 32
-# Attributes by which a program says which sizes of a tensor are dynamic, or that its address stays.
+# Attributes that mark sizes of a tensor as dynamic, or its address as static.
 _MARKS = "_dynamo_"
 
 
@@ -24,8 +24,8 @@ def clone_input(x: torch.Tensor, *, dtype: torch.dtype | None = None) -> torch.T
     """A copy of `x` with its sizes, strides, dtype (or the one given), device and alignment; a leaf keeps
     `requires_grad` and has a copy of its gradient. Marks of dynamic sizes are copied too.
 
-    A tensor whose elements share memory becomes a plain copy; sparse and quantised tensors keep their layout,
-    subclasses that wrap other tensors make their own copy, and a tensor without data is given back as it is.
+    A tensor whose elements share memory becomes a contiguous copy. Sparse and quantised tensors keep their layout,
+    subclasses that wrap other tensors copy themselves, and a tensor without data is returned unchanged.
     """
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"clone_input takes a tensor, not {type(x).__name__}")
@@ -47,8 +47,8 @@ def clone_inputs(inputs: Any) -> Any:
 
 
 def checkpoint_params(module: torch.nn.Module) -> Callable[[], None]:
-    """Takes down the parameters and buffers of `module` and the state of the random generators. The function that is
-    given back puts them as they were; tensors that nothing has written to since are left alone."""
+    """Saves the parameters and buffers of `module` and the state of the random generators. Returns a function that
+    restores them; tensors that were not written to since are not touched."""
     cpu = torch.random.get_rng_state()
     accelerators = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     with torch.no_grad():
@@ -60,7 +60,7 @@ def checkpoint_params(module: torch.nn.Module) -> Callable[[], None]:
             if accelerators:
                 torch.cuda.set_rng_state_all(accelerators)
             for tensor, version, value in saved:
-                # Some kernels write, as batch norm does to its statistics, and count no new version.
+                # Some kernels write without a new version, as batch norm does to its statistics.
                 if tensor._version != version or not torch.equal(tensor, value):
                     tensor.copy_(value)
 
@@ -111,8 +111,8 @@ def _is_plain(x: torch.Tensor) -> bool:
 
 
 def _elements_share_memory(x: torch.Tensor) -> bool:
-    """Whether it cannot be told at a glance that each element has a place of its own: from the smallest stride on,
-    every dimension has to step over all that lies before it."""
+    """Whether elements may share memory. They do not if, in the order of strides, each dimension steps over all
+    elements of the smaller ones."""
     reach = 0
     for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
         if size <= 1:
@@ -124,12 +124,12 @@ def _elements_share_memory(x: torch.Tensor) -> bool:
 
 
 def _aligned_storage(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Uninitialised, with the strides of `x`, at an address that is the same as that of `x` modulo the alignment."""
+    """An uninitialised tensor with the strides of `x`, at an address equal to that of `x` modulo the alignment."""
     width = dtype.itemsize
     needed = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) + 1 if x.numel() else 0
     buffer = torch.empty(needed + _ALIGNMENT // min(width, _ALIGNMENT), dtype=dtype, device=x.device)
     distance = (x.data_ptr() - buffer.data_ptr()) % _ALIGNMENT
-    # Where the address of `x` is not one that this dtype can have, it is as near as elements come.
+    # If this dtype cannot have the address of `x`, use the nearest address that is aligned for an element.
     return buffer.as_strided(x.shape, x.stride(), distance // width)
 
 

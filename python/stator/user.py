@@ -1,10 +1,10 @@
-"""Functions that a user's program calls from inside: plain Python here, known to the capture by identity."""
+"""Functions that a user's program calls. They run as plain Python; a capture recognises them by identity."""
 
 from __future__ import annotations
 
 
 def is_compiling() -> bool:
-    """True while this call is being captured (and so in the graph that comes of it), False in plain Python."""
+    """True while this call is captured, and so in its graph; False in plain Python."""
     return False
 
 
