@@ -1,5 +1,5 @@
-// Builds a small network as a graph, prints it, reads it back and runs it; then traces the same network and shows what
-// happens below autograd: all without Python.
+// Builds a small network as a graph, prints it, parses it back and runs it. Then traces the same network and prints the
+// operators below autograd. Uses no Python.
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
@@ -26,7 +26,7 @@ graph::ValueId call(graph::Graph& graph, const char* op, std::vector<graph::Argu
   return result;
 }
 
-/// The network called on fakes: what the operators of the graph above become below autograd.
+/// Traces the network on fakes, prints the operators below autograd, and runs them. False if the result is not eager's.
 bool show_trace(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
   if (!fake::install().empty() || !tracer::install().empty()) return false;
   tracer::Tracer tracer("traced");
