@@ -1,5 +1,5 @@
-"""A differential fuzzer: random programs, plain and compiled, must do the same.
+"""A differential fuzzer: random programs must behave the same, plain and compiled.
 
-`grammar` writes programs, `execute` runs and compares them, `reduce` makes a failing one small. `python -m tests.fuzz`
-(`make fuzz`) runs for as long as asked; a bounded run is part of the tests.
+`grammar` generates programs, `execute` runs and compares them, `reduce` shrinks a failing one. `python -m tests.fuzz`
+(`make fuzz`) runs for a given time; a bounded run is part of the tests.
 """

@@ -1,6 +1,6 @@
-"""`python -m tests.fuzz --seconds 60`: random programs until the time is over; prints each failing one, made small.
+"""`python -m tests.fuzz --seconds 60`: runs random programs for that time and prints each failing one, shrunk.
 
-The programs run in a child process, which writes down what it is about to run: a crash is a finding like another.
+The programs run in a child process, which writes each program to a file first, so that a crash is a finding as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUND = 1000
 
 
 def child(seed: int, seconds: float, notes: Path) -> None:
-    """One round, until a program fails: the one that runs is in `notes`; the last line printed tells what was done."""
+    """Runs programs until one fails. `notes` holds the running program; the last printed line is a JSON summary."""
     import torch
 
     from tests.fuzz.execute import Tally, compare
@@ -38,7 +38,11 @@ def child(seed: int, seconds: float, notes: Path) -> None:
         notes.write_text(json.dumps({"source": source, "calls": [vars(call) for call in calls]}))
         with tally:
             found = compare(source, calls)
-    print(json.dumps({"found": found, "programs": tally.programs, "captured": tally.captured, "whole": tally.whole}))
+    print(
+        json.dumps(
+            {"found": found, "programs": tally.programs, "captured": tally.captured, "one_graph": tally.one_graph}
+        )
+    )
 
 
 def spawn(arguments: list[str], timeout: float) -> tuple[int, str]:
@@ -53,12 +57,12 @@ def spawn(arguments: list[str], timeout: float) -> tuple[int, str]:
 
 
 def kind_of(found: str | None) -> str:
-    """Where it differs, without values: while a program is made small it must keep failing in the same way."""
+    """The place of a difference, without values: a program must keep failing in the same way while it is shrunk."""
     return (found or "").split(": ")[0].split("[")[-1]
 
 
 def forked(source: str, calls: list[Inputs], seconds: int = 30) -> str | None:
-    """What is wrong with a program, run in a child of this process: it may die or hang."""
+    """Runs a program in a child process, because it may crash or hang; returns the failure or None."""
     from tests.fuzz.execute import compare
 
     reader, writer = os.pipe()
@@ -80,7 +84,7 @@ def told(notes: Path) -> tuple[str, list[Inputs]]:
 
 
 def shrink(notes: Path) -> None:
-    """Prints the program in `notes`, made small."""
+    """Shrinks the program in `notes` and prints it."""
     source, calls = told(notes)
     found = forked(source, calls)
     small = reduced(source, lambda text: kind_of(forked(text, calls)) == kind_of(found)) if found else source
@@ -91,10 +95,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--oracle", action="store_true", help="each hit is checked against a fresh capture")
     parser.add_argument("--round", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--shrink", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.oracle:
+        os.environ["STATOR_ORACLE"] = "1"  # for the child processes, too
     if options.round:
         seed, seconds, notes = options.round
         child(int(seed), float(seconds), Path(notes))
@@ -112,7 +119,7 @@ def main() -> int:
 
 def campaign(seconds: float, seed: int) -> int:
     ends = time.monotonic() + seconds
-    total = {"programs": 0, "captured": 0, "whole": 0}
+    total = {"programs": 0, "captured": 0, "one_graph": 0}
     findings = 0
     with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "program.json"

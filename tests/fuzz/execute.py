@@ -1,4 +1,4 @@
-"""Runs a program's text plain and compiled, and tells the first difference."""
+"""Runs a program's source plain and compiled, and reports the first difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE = "<fuzzed program>"
 
 
 def outcomes(source: str, calls: list[Inputs], compile_with: Callable | None = None) -> list[dict[str, Any]]:
-    """What was seen of every call, in a namespace of its own, with code that never ran before."""
+    """Observations of every call, in a new namespace and with new code objects."""
     code = compile(source, FILE, "exec", dont_inherit=True)
     module = types.ModuleType("fuzzed")
     module.__file__ = FILE
@@ -50,7 +50,7 @@ def arguments(module: types.ModuleType, call: Inputs) -> Call:
 
 
 def change(module: types.ModuleType, world: int) -> None:
-    """Something of the module is other than at the call before."""
+    """Changes a global of the module between two calls."""
     if world == 1:
         module.SCALE = 5
     elif world == 2:
@@ -78,10 +78,10 @@ def compare(
 
 
 class Tally:
-    """Counts, over `with` blocks of one program each, how many were captured at all and without a break."""
+    """Counts programs, one per `with` block: how many were captured, and how many without a break."""
 
     def __init__(self) -> None:
-        self.programs = self.captured = self.whole = 0
+        self.programs = self.captured = self.one_graph = 0
 
     def __enter__(self) -> None:
         from stator import _C
@@ -97,4 +97,4 @@ class Tally:
         breaks = any(record.get("break_reason") for record in self._records)
         self.programs += 1
         self.captured += graphs
-        self.whole += graphs and not breaks
+        self.one_graph += graphs and not breaks

@@ -1,7 +1,7 @@
 """Random programs as text. A program is a function `program(x, y, n, flag, xs, ns, d, obj)` over a fixed prelude.
 
 Every variable has one kind: "vector" (a tensor of one dimension), "scalar" (a tensor of none), "int", "tensors" (a
-list), and so on; the tables of `rows` tell what can be written of each kind.
+list), and so on; the tables in `rows` list the expressions of each kind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.fuzz.rows import (
 
 @dataclass
 class Names:
-    """What may be named at a place of the program."""
+    """The variables that are in scope."""
 
     names: dict[str, list[str]]
     functions: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Names:
 
 
 class Writer:
-    """Writes one program; `choose(n)` gives a number below n."""
+    """Generates one program; `choose(n)` returns a number below n."""
 
     def __init__(self, choose: Callable[[int], int]):
         self.choose = choose
@@ -61,7 +61,7 @@ class Writer:
         return self.choose(one_in) == one_in - 1
 
     def fill(self, text: str, scope: Names, depth: int) -> str:
-        """Puts expressions into the holes of a row; only names into those of a formatted string."""
+        """Fills the holes of a row with expressions; those of a formatted string only with names."""
         if text.startswith("{=") and " = " not in text and not scope.names[text[2 : text.index("}")]]:
             text = re.sub(r" [+*|]= ", " = ", text)
         out, rest = "", text
@@ -157,7 +157,7 @@ class Writer:
         return lines
 
     def function(self, scope: Names) -> list[str]:
-        """A nested function of a vector that gives one, with what it changes outside of itself."""
+        """A nested function from vector to vector, with its writes to outer variables."""
         self.count += 1
         name = f"f{self.count}"
         inside = scope.inner(in_loop=False)
@@ -206,7 +206,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Small facts from which the arguments of one call are made anew for each run."""
+    """A small description of one call, from which each run makes new arguments."""
 
     seed: int
     n: int
@@ -214,9 +214,9 @@ class Inputs:
     grad: bool = False
     lengths: tuple[int, int] = (1, 2)
     alias: bool = False
-    form: str = "plain"  # of the tensors: plain, double, strided, long
-    number: str = "int"  # what n is given as: int, float, bool
-    world: int = 0  # what is changed in the module before the call
+    form: str = "plain"  # kind of the tensors: plain, double, strided, long
+    number: str = "int"  # type of n: int, float, bool
+    world: int = 0  # which global of the module is changed before the call
 
 
 FORMS = ("plain", "double", "strided", "long")
@@ -224,7 +224,7 @@ NUMBERS = ("int", "float", "bool")
 
 
 def inputs_by(choose: Callable[[int], int]) -> list[Inputs]:
-    """Arguments of several calls: the same again, changed a little, changed in kind, and the first once more."""
+    """Arguments of several calls: the same twice, with small changes, with other types, and the first ones again."""
     flag, grad, alias = bool(choose(2)), choose(5) == 4, choose(6) == 5
     first = Inputs(0, choose(6) - 1, flag, grad, (choose(3), choose(4)), alias)
     other = replace(first, seed=2, n=choose(6) - 1, flag=bool(choose(2)), world=choose(4))
@@ -235,7 +235,7 @@ def inputs_by(choose: Callable[[int], int]) -> list[Inputs]:
 
 @st.composite
 def cases(draw: Callable) -> tuple[str, list[Inputs]]:
-    """A random program's text and the arguments of its calls."""
+    """The source of a random program and the arguments of its calls."""
 
     def choose(n: int) -> int:
         return draw(st.integers(0, n - 1))
@@ -244,6 +244,6 @@ def cases(draw: Callable) -> tuple[str, list[Inputs]]:
 
 
 def random_case(seed: int) -> tuple[str, list[Inputs]]:
-    """The like, from a seed alone: quicker and more varied, but nothing that can be shrunk."""
+    """As above, from a seed alone: faster and more varied, but hypothesis cannot shrink it."""
     choose = random.Random(seed).randrange
     return Writer(choose).program(), inputs_by(choose)

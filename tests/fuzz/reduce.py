@@ -1,4 +1,4 @@
-"""Makes a failing program small: statements are taken away as long as it still fails."""
+"""Shrinks a failing program: removes statements as long as it still fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def reduced(source: str, fails: Callable[[str], bool], attempts: int = 400) -> str:
-    """The smallest text found, by at most `attempts` trials, for which `fails` holds; only `program` is touched."""
+    """The smallest source found in at most `attempts` trials for which `fails` holds; only `program` is changed."""
     tries = 0
     best = source
     progress = True
@@ -26,7 +26,7 @@ def reduced(source: str, fails: Callable[[str], bool], attempts: int = 400) -> s
 
 
 def _smaller(source: str) -> Iterator[str]:
-    """Texts with one statement less, or with a compound statement's body in its place."""
+    """Sources with one statement removed, or a compound statement replaced by its body."""
     count = sum(1 for _ in _places(ast.parse(source)))
     for index in range(count):
         for replace in (_nothing, _inner):

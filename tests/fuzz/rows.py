@@ -1,7 +1,7 @@
-"""Tables of the grammar: the prelude, and rows of text by kind with holes to be filled.
+"""Tables of the grammar: the prelude, and rows of source text by kind, with holes to fill.
 
-{int} is an expression of that kind, {=int} a variable that is assigned, {@int} a variable that is known. Simple rows
-come first, since shrinking prefers them. Nothing may grow without bounds in a loop: what is added is cut to a size.
+{int} is an expression of that kind, {=int} a variable that is assigned, {@int} an existing variable. Simple rows
+come first, because shrinking prefers them. Nothing may grow without bound in a loop: results are cut to a size.
 """
 
 PRELUDE = """
@@ -181,7 +181,7 @@ def decorated(t, k=1):
     return t - k
 """
 
-# Variables that a program begins with, and what may stand for a value where none is known.
+# The initial variables of a program, and a default expression for each kind.
 ARGUMENTS = {
     "vector": ["x", "y"],
     "scalar": [],
@@ -650,7 +650,7 @@ HANDLERS = [
     "AttributeError",
 ]
 
-# Rows that end a capture or leave the program; a calm program has none of them.
+# Rows that break a capture or leave the program; a calm program has none of them.
 LOUD = {
     "noisy({vector}, {int})",
     "noisy(t)",

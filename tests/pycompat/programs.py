@@ -1,4 +1,4 @@
-"""Programs that are stopped at every instruction. Each factory gives (function, args, kwargs, log), all fresh."""
+"""Programs that are stopped at every instruction. Each factory returns new (function, args, kwargs, log)."""
 
 import contextlib
 import sys
@@ -6,7 +6,7 @@ import warnings
 
 
 class Noisy:
-    """A context manager that says what happens to it."""
+    """A context manager that logs its events."""
 
     def __init__(self, log, name, suppress=False):
         self.log, self.name, self.suppress = log, name, suppress
@@ -386,7 +386,7 @@ def while_loops():
     return f, (12,), {}, []
 
 
-# A frame object must not be in the moved state: it is the copy's. So `who` does the looking.
+# The state must not contain the frame object, which belongs to the copy, so `who` calls sys._getframe.
 def frames_seen():
 
     def who():

@@ -1,4 +1,4 @@
-"""Runs a function up to an instruction, takes its state out of the frame, and goes on in a fresh frame."""
+"""Runs a function up to an instruction, reads the state of its frame, and continues in a new frame."""
 
 import builtins
 import dis
@@ -15,7 +15,7 @@ class TrapBuiltins(dict):
 
 
 def stack_depths(code):
-    """Stack depth before each decoded instruction that can be reached."""
+    """Stack depth before each reachable instruction."""
     rows, exceptions, _ = ext.decode(code)
     raw = {i.offset // 2: i for i in dis.get_instructions(code)}
     ends = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
@@ -44,7 +44,7 @@ def effect(op, instruction, jump):
 
 
 def stopping_copy(function, stop):
-    """A copy of the function that stops before the instruction at `stop`; its code is used once."""
+    """A copy of the function that stops before the instruction at `stop`; its code object is used once."""
     code = function.__code__
     units = bytearray(code.co_code) + bytes([dis.opmap["NOP"], 0]) * (code.co_stacksize + 2)
     units[2 * stop : 2 * stop + 2] = bytes([dis.opmap["LOAD_BUILD_CLASS"], 0])
@@ -65,7 +65,7 @@ def stopping_copy(function, stop):
 
 
 class Stopped:
-    """The state of a function before an instruction; `run` goes on from there."""
+    """The state of a function before an instruction; `run` continues from there."""
 
     def __init__(self, function, stop, state):
         self.function, self.stop, (self.slots, self.stack, self.handled) = function, stop, state
@@ -92,6 +92,6 @@ def run_to(function, stop, depth, args, kwargs):
         return None
     finally:
         args = kwargs = None
-    ext.set_handled(before)  # the copy has left in the middle of a handler, perhaps
+    ext.set_handled(before)  # the copy may have stopped inside an exception handler
     state = ext.disarm()
     return None if state is None else Stopped(function, stop, state)

@@ -67,7 +67,7 @@ def corpus():
 
 
 def neutral(code):
-    """What the decoder must say, made from `dis`: (op, arg, arg2, target offset, offset, unit, line)."""
+    """The expected decoding, computed from `dis`: (op, arg, arg2, target offset, offset, unit, line)."""
     ops = list(dis.get_instructions(code, show_caches=False))
     lines = {}
     for start, end, line in code.co_lines():
@@ -148,7 +148,7 @@ class DecodeTest(unittest.TestCase):
         return len(got)
 
     def test_standard_library(self):
-        # A third of them, a different one for each interpreter version, unless all are asked for.
+        # A third of them, another one for each Python version, unless PYCOMPAT_FULL is set.
         step = 1 if "PYCOMPAT_FULL" in os.environ else 3
         codes = instructions = 0
         for code in itertools.islice(corpus(), V[1] % step, None, step):
@@ -161,7 +161,7 @@ class DecodeTest(unittest.TestCase):
         if V > (3, 13):
             self.skipTest("newer than the rows")
         for name, number in opcode.opmap.items():
-            # Pseudo opcodes never leave the compiler; instrumented ones never leave PyCode_GetCode.
+            # The compiler emits no pseudo opcodes; PyCode_GetCode returns no instrumented ones.
             if number > 255 or name.startswith("INSTRUMENTED_") or name in ("RESERVED", "ENTER_EXECUTOR"):
                 continue
             self.assertTrue(ext.has_row(number), name)
@@ -238,22 +238,30 @@ class DecodeTest(unittest.TestCase):
         one = 8000 * 28  # at least: four instructions a line
         self.assertLess(resident_after(400) - before, 400 * one / 4)
 
-    def test_fast_and_linear(self):
-        times = []
-        for n in (2_000, 20_000):
+    def test_linear_and_kept(self):
+        def measure(n):
+            """Nanoseconds for an instruction of a code object that was not decoded yet, and for one that was."""
             scope = {}
             exec("def f(x):\n" + "  x = x + 1\n" * n, scope)
             code = scope["f"].__code__
             code.co_code
-            start = time.perf_counter()
+            start = time.process_time_ns()
             count = ext.decode_only(code)
-            times.append((time.perf_counter() - start) / count * 1e9)
-            start = time.perf_counter()
-            for _ in range(100_000):
+            first = (time.process_time_ns() - start) / count
+            start = time.process_time_ns()
+            for _ in range(1_000):
                 ext.decode_only(code)
-            again = (time.perf_counter() - start) / 100_000 * 1e9
-        print(f"  decoding {times[0]:.0f} and {times[1]:.0f} ns an instruction, cached {again:.0f} ns")
-        self.assertLess(times[1], 500)
+            return first, (time.process_time_ns() - start) / 1_000 / count
+
+        # The shortest of several: other processes can only make one longer.
+        short, long, kept = (
+            min(measure(2_000)[0] for _ in range(9)),
+            min(measure(20_000)[0] for _ in range(9)),
+            min(measure(20_000)[1] for _ in range(9)),
+        )
+        print(f"  decoding {short:.0f} and {long:.0f} ns an instruction, kept {kept:.2f} ns")
+        self.assertLess(long, 5 * short)
+        self.assertLess(kept, long / 10)
 
     def test_bad_input(self):
         self.assertRaises(TypeError, ext.decode, 3)

@@ -1,4 +1,4 @@
-"""Facts about objects against what Python says of them."""
+"""Facts about objects, compared with Python's own view."""
 
 import abc
 import collections

@@ -1,4 +1,4 @@
-"""Every program, stopped before every instruction and gone on with in a fresh frame, does what it does undisturbed."""
+"""Every program behaves the same when it is stopped before any instruction and continued in a new frame."""
 
 import gc
 import sys
@@ -13,7 +13,7 @@ REASON = ext.unsupported()
 
 
 def outcome(call, function, log):
-    """What a caller can see."""
+    """Everything a caller can observe."""
     try:
         result = ("value", repr(call()))
     except BaseException as e:

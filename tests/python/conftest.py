@@ -1,10 +1,20 @@
-"""Every test starts and ends with nothing captured and the settings as they were."""
+"""Every test starts and ends with an empty cache and default settings."""
 
 import pytest
 import torch
 
 import stator
+from tests.python.captured import Table, watched
 from tests.python.helpers import Counting
+
+
+def pytest_addoption(parser):
+    parser.addoption("--renew", action="store_true", help="write what was captured to tests/golden (`make golden`)")
+
+
+@pytest.fixture
+def renew(request):
+    return request.config.getoption("--renew")
 
 
 @pytest.fixture(autouse=True)
@@ -19,11 +29,29 @@ def clean_state():
 
 @pytest.fixture
 def one_thread():
-    """Small matrices gain nothing from a pool, and waiting for it costs most of the time."""
+    """Uses one thread: small matrices gain nothing from a thread pool, and waiting for it dominates."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def capture_table(request, clean_state, renew):
+    """Compares the captures of a test with the table in tests/golden that is named after the test's file."""
+    with watched() as records:
+        yield
+    failed = getattr(request.node, "failed", False)
+    if not failed:
+        Table(request.module.__name__.rpartition(".")[2]).check(request.node.name, records, renew)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Stores whether the test itself failed, for fixtures."""
+    report = yield
+    item.failed = getattr(item, "failed", False) or report.failed
+    return report
 
 
 @pytest.fixture

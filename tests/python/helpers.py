@@ -1,4 +1,4 @@
-"""What tests share: a counting backend, and comparison of a compiled callable with the plain one."""
+"""Helpers of tests: a counting backend, and comparison of a compiled callable with the plain one."""
 
 import contextlib
 import copy
@@ -14,11 +14,11 @@ from torch.utils import _pytree as pytree
 import stator
 from stator import _C
 
-HEAP_TYPE = 1 << 9  # of classes written in Python
+HEAP_TYPE = 1 << 9  # tp_flags of classes written in Python
 
 
 class Counting:
-    """A backend that runs the graph as it is and counts the graphs it got."""
+    """A backend that runs the graph unchanged and counts the graphs it gets."""
 
     compiler_name = "counting"
 
@@ -36,7 +36,7 @@ class Counting:
 
 @contextlib.contextmanager
 def fake_scope():
-    """In it operators run on fakes, and nothing is recorded."""
+    """A block in which operators run on fakes without being recorded."""
     before = _C._fake.scope(True)
     try:
         yield
@@ -45,12 +45,12 @@ def fake_scope():
 
 
 def captures():
-    """Graphs that were captured since the last reset."""
+    """The number of graphs captured since the last reset."""
     return stator.counters()["captures"].get("graphs", 0)
 
 
 def assert_same(actual, expected, path="result"):
-    """Equal in type, structure, values, dtype, strides, requires_grad."""
+    """Asserts equality of type, structure, values, dtype, strides, requires_grad."""
     if isinstance(expected, torch.Tensor):
         assert isinstance(actual, torch.Tensor), f"{path}: {type(actual)}"
         assert type(actual) is type(expected), path
@@ -86,14 +86,14 @@ def assert_same(actual, expected, path="result"):
 
 
 def state_of(instance):
-    """What an instance of a class without an equality of its own holds."""
+    """The attributes of an instance whose class does not define `__eq__`."""
     names = [name for cls in type(instance).__mro__ for name in getattr(cls, "__slots__", ())]
     slots = {name: getattr(instance, name) for name in names if hasattr(instance, name)}
     return slots | dict(getattr(instance, "__dict__", {}))
 
 
 def outcome(fn, args, kwargs):
-    """What a call did: its result or its exception, and its arguments afterwards."""
+    """The outcome of a call: its result or exception, and its arguments afterwards."""
     try:
         result = fn(*args, **kwargs)
     except Exception as error:
@@ -102,9 +102,9 @@ def outcome(fn, args, kwargs):
 
 
 def check_parity(fn, *calls, graphs=None, **settings):
-    """Calls `fn` compiled and plain with each of `calls` (tuples of arguments) and compares all that can be seen.
+    """Calls `fn` compiled and plain with each of `calls` (tuples of arguments) and compares everything observable.
 
-    Each side gets its own deep copies. `graphs`: how many captures are expected; None: at least one.
+    Each side gets its own deep copies. `graphs`: the expected number of captures; None: at least one.
     Returns the compiled callable.
     """
     compiled = stator.compile(fn, **settings)
@@ -123,7 +123,7 @@ def check_parity(fn, *calls, graphs=None, **settings):
 
 
 def check_layer(layer, training, grad, fullgraph):
-    """A layer and its twin, compiled and plain: results and gradients, in three calls."""
+    """Compares a layer with a compiled copy: results and gradients, in three calls."""
     layer = layer.train(training)
     twin = copy.deepcopy(layer)
     compiled = stator.compile(layer, fullgraph=fullgraph)
@@ -149,7 +149,7 @@ def check_layer(layer, training, grad, fullgraph):
 
 
 def run_program(text, **environment):
-    """Output of a program in a fresh interpreter."""
+    """The output of a program in a new process."""
     import os
 
     done = subprocess.run(

@@ -177,7 +177,7 @@ TEST(Reference, AutocastRegions) {
   EXPECT_EQ(out[1].scalar_type(), at::kFloat);
 }
 
-// Inside one region the cast of a parameter is made once, stale or not; a new region casts anew.
+// Inside one autocast region a parameter is cast once, even if it changes; a new region casts it again.
 TEST(Reference, CastsAreSharedInsideARegionOnly) {
   for (bool same_region : {true, false}) {
     auto g = new_graph(2);
@@ -212,7 +212,7 @@ TEST(Reference, InferenceModeBothWays) {
   EXPECT_TRUE(c10::InferenceMode::is_enabled());
 }
 
-// Without autograd's kernels: views stay views, versions count, and gradients asked for later are right.
+// Without autograd kernels: views stay views, versions are counted, and later gradients are right.
 TEST(Reference, ViewsAndVersionsWithoutGrad) {
   auto g = new_graph(1);
   auto view = call(*g, op("select", "int"), {v(0), c(0), c(1)});

@@ -5,7 +5,7 @@
 
 #include "core/graph/graph.h"
 
-/// Short ways to write graphs in tests.
+/// Helpers that build graphs in tests.
 namespace stator::testing {
 
 inline graph::Argument v(graph::ValueId id) { return graph::Argument::of_value(id); }

@@ -21,7 +21,7 @@ using namespace stator::testing;
 
 std::vector<std::filesystem::path> golden_files() {
   std::vector<std::filesystem::path> files;
-  // A relative __FILE__ is seen from the build folder, where this program lies.
+  // A relative __FILE__ is relative to the build folder, which contains this program.
   auto here = std::filesystem::canonical("/proc/self/exe").parent_path() / std::filesystem::path(__FILE__);
   auto folder = here.parent_path() / "../../golden";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -103,7 +103,8 @@ TEST(Text, MalformedTextIsRefusedWithItsPlace) {
       {"%a = aten::relu(3)\nreturn ()", "a constant that is no Tensor"},
       {"%a = aten::relu(None)\nreturn ()", "a constant that is no Tensor"},
       {"%a = aten::relu([%x])\nreturn ()", "a list where Tensor is wanted"},
-      {"%a = aten::div.Tensor_mode(%x, %x, rounding_mode=%x)\nreturn ()", "a tensor where str? is wanted"},
+      {"%a = aten::div.Tensor_mode(%x, %x, rounding_mode=%x)\nreturn ()",
+       "a value of type tensor where str? is wanted"},
       {"%a = aten::select.int(%x, 0.5, 0)\nreturn ()", "a constant that is no int"},
       {"%a = aten::cat([%x, 1])\nreturn ()", "a constant that is no Tensor"},
       {"%a = aten::cat([None])\nreturn ()", "a constant that is no Tensor"},

@@ -98,7 +98,7 @@ TEST(Expression, PowersAreThoseOfPython) {
   EXPECT_EQ(std::get<double>(compute(Op::Mod, -7.0, 2.0)), 1.0);
   EXPECT_EQ(std::get<double>(compute(Op::Mod, 7.0, -2.0)), -1.0);
   EXPECT_THROW(compute(Op::Mod, 7.0, 0.0), std::domain_error);
-  // Of integers the sign of the exponent decides the type.
+  // For integers, the sign of the exponent decides the result type.
   EXPECT_EQ(shapes::apply(Op::Pow, number(2), symbol(Type::Int)), nullptr);
   EXPECT_EQ(shapes::apply(Op::Pow, number(2), symbol(Type::Int, {0, 9}))->type, Type::Int);
   EXPECT_EQ(shapes::apply(Op::Pow, symbol(Type::Int), number(-1))->type, Type::Float);

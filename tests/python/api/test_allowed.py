@@ -272,7 +272,7 @@ def test_what_comes_behind_a_node_raises_once(x):
     assert len(calls) == 1
 
 
-def test_operators_that_may_give_their_argument_have_a_way_back(x):
+def test_operators_that_may_return_their_argument_are_undone(x):
     def fn(a, index):
         return torch.nn.functional.dropout(a, training=False).index_select(0, index)
 

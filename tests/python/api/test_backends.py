@@ -1,4 +1,4 @@
-"""Backends: names, callables, what they are given, and what happens when they fail."""
+"""Backends: names, callables, their arguments, and their failures."""
 
 import contextlib
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import stator
-from stator import backends
+from stator import _C, backends
 
 
 def f(x):
@@ -226,7 +226,7 @@ def test_a_backend_may_refer_weakly_to_its_graph():
     assert torch.equal(stator.compile(lambda x: x.sin(), backend=watching)(x), x.sin())
 
 
-def test_numbers_out_of_tensors_in_a_graph_that_was_looked_into():
+def test_numbers_from_tensors_in_an_expanded_graph():
     def scaled(x, steps):
         steps.add_(1)
         count = steps.item()
@@ -273,3 +273,27 @@ def test_data_of_another_shape(backend):
     expected, seen = run(give), run(stator.compile(give, backend=backend, fullgraph=True))
     assert seen[1:] == expected[1:]
     assert all(torch.equal(x, y) for x, y in zip(seen[0], expected[0], strict=True))
+
+
+class TestNativeBackends:
+    def test_the_extension_lists_them(self):
+        rows = _C.native_backends()
+        assert rows[0] == ("reference", ("eager",), {})
+        assert {name for row in rows for name in (row[0], *row[1])} <= set(stator.list_backends())
+
+    @pytest.mark.parametrize("name", ["reference", "eager"])
+    def test_options_that_it_does_not_have(self, name):
+        with pytest.raises(stator.errors.InvalidOption, match="backend 'reference' has no option 'speed'"):
+            stator.compile(lambda x: x, backend=name, options={"speed": 1})
+        with pytest.raises(stator.errors.InvalidOption, match="option 'speed' is a list"):
+            stator.compile(lambda x: x, backend=name, options={"speed": []})
+        with pytest.raises(stator.errors.InvalidOption, match="has no mode"):
+            stator.compile(lambda x: x, backend=name, mode="max-autotune")
+
+    def test_equal_choices_share_entries(self):
+        def program(x):
+            return x + 1
+
+        for name in ("reference", "eager", None):
+            assert torch.equal(stator.compile(program, backend=name)(torch.ones(2)), torch.full((2,), 2.0))
+        assert len(stator.cache_entries(program)) == 1

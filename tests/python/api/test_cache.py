@@ -303,7 +303,7 @@ def test_one_function_is_forgotten(K):
     model(x)
     stator.forget(model)
     assert not stator.cache_entries(model)
-    with pytest.warns(RuntimeWarning, match="everything is forgotten"):
+    with pytest.warns(RuntimeWarning, match="the entire cache is cleared"):
         stator.forget(object())
     assert not stator.cache_entries(other)
 

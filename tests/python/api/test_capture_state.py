@@ -1,4 +1,4 @@
-"""What a capture leaves behind: global state as it was, random numbers as eager draws them; restarts and reports."""
+"""State after a capture: global state unchanged, random numbers as in eager; restarts and reports."""
 
 import logging
 import random
@@ -204,20 +204,20 @@ class TestLogs:
             print("break")
         return x
 
-    def test_a_break_is_told_once_per_place(self, caplog, capsys):
+    def test_a_break_is_logged_once_per_place(self, caplog, capsys):
         with caplog.at_level(logging.INFO, logger="stator.breaks"):
             for told in (1, 2):
                 stator.reset()
                 compiled = stator.compile(self.broken)
                 for _ in range(3):
                     compiled(torch.ones(2))
-                assert len(self.lines(caplog, "stator.breaks")) == told, "compiled anew: told anew"
+                assert len(self.lines(caplog, "stator.breaks")) == told, "logged again after compile"
         line = self.broken.__code__.co_firstlineno + 4  # the decorator is the first
         message = self.lines(caplog, "stator.breaks")[0]
         assert message.startswith("graph break in TestLogs.broken (") and f"{__file__}:{line}" in message
         assert "print()" in message and "[unknown_call]" in message and "\n  try: " in message
 
-    def test_a_frame_that_is_given_up_is_told(self, caplog):
+    def test_a_frame_that_cannot_resume_is_logged(self, caplog):
         def numbers(x):
             yield x + 1
             yield x + 2
@@ -229,7 +229,7 @@ class TestLogs:
         (message,) = self.lines(caplog, "stator.breaks")
         assert "numbers" in message and __file__ in message and "plain Python" in message
 
-    def test_a_new_capture_is_told_with_its_guard(self, caplog):
+    def test_a_recompilation_is_logged_with_its_guard(self, caplog):
         def scaled(x, n):
             return x * n
 
@@ -240,7 +240,7 @@ class TestLogs:
         (message,) = self.lines(caplog, "stator.recompiles")
         assert "scaled" in message and "2.5" in message and "3.5" in message
 
-    def test_nothing_is_told_unless_asked_for(self, caplog, capsys):
+    def test_nothing_is_logged_unless_requested(self, caplog, capsys):
         stator.reset()
         stator.compile(self.broken)(torch.ones(2))
         assert not caplog.records
@@ -266,7 +266,7 @@ class TestLogs:
 
 
 class TestWhatABackendLeavesChanged:
-    def test_is_put_back(self):
+    def test_is_restored(self):
         def meddling(gm, example_inputs):
             torch.set_default_dtype(torch.float64)
             torch._C._set_deterministic_algorithms(True, warn_only=True)
@@ -286,7 +286,7 @@ class TestWhatABackendLeavesChanged:
             torch._C._set_deterministic_algorithms(False, warn_only=False)
             torch.set_float32_matmul_precision("highest")
 
-    def test_is_put_back_after_an_error(self):
+    def test_is_restored_after_an_error(self):
         def failing(gm, example_inputs):
             torch.set_default_dtype(torch.float64)
             raise ValueError("boom")
@@ -298,7 +298,7 @@ class TestWhatABackendLeavesChanged:
         finally:
             torch.set_default_dtype(torch.float32)
 
-    def test_is_told_where_it_cannot_be(self):
+    def test_is_reported_if_it_cannot_be_restored(self):
         before = torch.get_num_threads()
 
         def threads(gm, example_inputs):
@@ -312,7 +312,7 @@ class TestWhatABackendLeavesChanged:
             torch.set_num_threads(before)
         assert isinstance(caught.value, stator.StateChanged) and "report" in str(caught.value)
 
-    def test_modes_are_told(self):
+    def test_left_open_modes_are_reported(self):
         class Mode(torch.overrides.TorchFunctionMode):
             pass
 

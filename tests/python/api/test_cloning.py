@@ -1,4 +1,4 @@
-"""Copies of inputs, and state that a compiled call leaves as the plain one does: O84 to O88."""
+"""Copies of inputs, and state after a compiled call, which equals that after a plain one: O84 to O88."""
 
 import gc
 import weakref
@@ -129,7 +129,7 @@ def test_random_numbers_of_a_first_call_are_the_plain_programs():
     assert captures() == 2
 
 
-def test_parameters_are_put_back():
+def test_parameters_are_restored():
     module = torch.nn.BatchNorm1d(3)
     compiled = stator.compile(module)
     torch.manual_seed(0)
@@ -210,7 +210,7 @@ def test_saved_tensor_hooks_run_as_in_eager():
             assert torch.equal(mine, plain)
         for mine, plain in zip(actual[3:], expected[3:], strict=True):
             assert len(mine) == len(plain) and all(torch.equal(a, b) for a, b in zip(mine, plain, strict=True))
-    # Without hooks it is captured; hooks that the program itself sets up are its own.
+    # It is captured without hooks, and with hooks that the program itself installs.
     compiled(torch.ones(3, 3), torch.eye(3))
     assert captures() == 1
 

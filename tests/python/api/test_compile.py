@@ -60,7 +60,7 @@ def test_default_backend_is_native(x):
     assert entry["backend"] == "reference"
 
 
-def test_disabled_gives_the_very_object(x):
+def test_disable_returns_the_same_object(x):
     assert stator.compile(f, disable=True) is f
     assert stator.compile(disable=True)(f) is f
     module = torch.nn.Linear(3, 3)

@@ -1,4 +1,4 @@
-"""Backward passes inside of compiled calls."""
+"""Backward passes inside compiled calls."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def operators(gm):
 
 
 class Step:
-    """A training step, and what it needs."""
+    """A training step, its model and its data."""
 
     def __init__(self):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Settings: checked names and values, patches that are undone."""
+"""Settings: names and values are checked, patches are undone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Containers, iterators, attributes and modes of torch: what decides how they are read, as plain Python does."""
+"""Containers, iterators, attributes and torch modes are read as in plain Python (O70-O77)."""
 
 import collections
 import itertools
@@ -10,7 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import stator
-from tests.python.api.test_value_helpers import CALLS, Colour, Ordered, X, whole
+from tests.python.api.test_value_helpers import CALLS, Colour, Ordered, X, check_one_graph
 from tests.python.helpers import assert_same, captures, check_parity, run_program
 
 # ---- O70: dicts
@@ -51,7 +51,7 @@ def test_views():
         sets = sorted(keys & {"a"}), sorted(keys | {"q"}), "c" in keys, isinstance(keys, type({}.keys()))
         return x + len(keys), list(keys), list(values), list(items), sets, list(reversed(d))
 
-    whole(f)
+    check_one_graph(f)
 
 
 def moved():
@@ -68,8 +68,8 @@ def test_ordered_dicts():
         d.move_to_end("b")
         return x + d["a"], list(d), d.popitem(last=False), d, list(reversed(d))
 
-    whole(given, (X, moved()), (X, moved()))
-    whole(changed, (X, moved()), (X, moved()))
+    check_one_graph(given, (X, moved()), (X, moved()))
+    check_one_graph(changed, (X, moved()), (X, moved()))
     assert stator.compile(given)(X, moved())[1] == [("b", 2), ("c", 3), ("a", 1)]
 
 
@@ -87,8 +87,8 @@ def test_dicts_with_methods_of_their_own(kind):
         e.update(d)
         return x + 1, made, e
 
-    whole(f, (X, kind(a=1, b=2)), (X, kind(a=1, b=2)))
-    whole(ordered, (X, kind(a=1, b=2)), (X, kind(a=1, b=2)))
+    check_one_graph(f, (X, kind(a=1, b=2)), (X, kind(a=1, b=2)))
+    check_one_graph(ordered, (X, kind(a=1, b=2)), (X, kind(a=1, b=2)))
 
 
 def test_merged_dicts():
@@ -100,7 +100,7 @@ def test_merged_dicts():
     def given():
         return X, {"a": 1}, collections.OrderedDict(b=2), collections.defaultdict(list, c=[3])
 
-    whole(f, given(), given())
+    check_one_graph(f, given(), given())
 
 
 def test_ordered_dicts_with_methods_of_their_own():
@@ -123,7 +123,7 @@ def test_keys_by_identity():
         by_tensor = BY_TENSOR[KEY], KEY in BY_TENSOR, x in d, d[x], x in BY_TENSOR
         return FIRST(x) + MODULES[FIRST], FIRST in MODULES, [v for _, v in MODULES.items()], by_tensor
 
-    whole(f)
+    check_one_graph(f)
 
 
 # ---- O71: iterators
@@ -140,7 +140,7 @@ def test_iterators():
             ended = stop.value
         return x + next(i), list(i), list(r), next(c), length, ended, next(iter([]), "end"), sum({1, 2, 3})
 
-    whole(f)
+    check_one_graph(f)
     assert stator.compile(f)(X)[1:5] == ([3, 4], [5, 7, 9], 8, 4)
 
 
@@ -190,7 +190,7 @@ def test_imports_inside():
     assert run_program(program) == "xml.sax.expatreader True\nxml.sax.expatreader True"
 
 
-# ---- O72: texts in guards
+# ---- O72: strings in guards
 
 
 class First:
@@ -238,11 +238,11 @@ def test_membership():
     def of_values(x, y):
         return x in [y, x]
 
-    whole(f)
+    check_one_graph(f)
     compiled = stator.compile(by_identity)
     for a, b in ((nan, nan), (nan, float("nan")), (nan, nan), (1.0, 1.0), (1.0, nan)):
         assert_same(compiled(X, a, b), by_identity(X, a, b))
-    whole(by_equality, (X, [Ordered(1), Ordered(2)]), (X, [Ordered(1), Ordered(2)]))
+    check_one_graph(by_equality, (X, [Ordered(1), Ordered(2)]), (X, [Ordered(1), Ordered(2)]))
     one = torch.ones(1)
     for other in (one, one.clone(), one + 1):
         assert stator.compile(of_values)(one, other) is of_values(one, other)
@@ -363,9 +363,9 @@ def test_attribute_protocol():
         object.__delattr__(o, "y")
         return x + first, second, o.d, o.e, hasattr(o, "y")
 
-    whole(hooks, (X, Reads(), Falls()), (X, Reads(), Falls()))
-    whole(modules)
-    whole(described, (X, Described()), (X, Described()))
+    check_one_graph(hooks, (X, Reads(), Falls()), (X, Reads(), Falls()))
+    check_one_graph(modules)
+    check_one_graph(described, (X, Described()), (X, Described()))
 
 
 local = threading.local()

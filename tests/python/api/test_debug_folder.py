@@ -1,4 +1,4 @@
-"""The debug folder: what captures leave there, and that they leave nothing else."""
+"""The debug folder: the files that captures write there, and no other effects."""
 
 import logging
 
@@ -17,7 +17,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def handlers():
-    """The handlers of all of Stator's loggers now."""
+    """The handlers of all of Stator's loggers."""
 
     def read():
         names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "stator"]
@@ -50,7 +50,7 @@ def test_one_folder_for_each_capture(folder, K):
     assert "again because 0/0: x" in text(folder / "0_1" / "capture.log")
 
 
-def test_breaks_are_told(folder):
+def test_breaks_are_logged(folder):
     def parts(x):
         y = x.sin()
         stator.graph_break()
@@ -59,7 +59,7 @@ def test_breaks_are_told(folder):
     stator.compile(parts)(torch.ones(3))
     first, second = sorted(folder.iterdir())
     assert "[user]" in text(first / "break.txt") and "test_debug_folder.py" in text(first / "break.txt")
-    assert "go on in the frame at offset" in text(first / "plan.txt")
+    assert "resume the frame at offset" in text(first / "plan.txt")
     assert "= list (%" in text(second / "plan.txt")
 
 
@@ -103,7 +103,7 @@ def test_captures_inside_of_captures(folder, handlers):
     assert {path.name: "add" in text(path / "graph.txt") for path in folder.iterdir()} == {"0_0": False, "1_0": True}
 
 
-def test_what_loggers_say_is_there_too(folder):
+def test_messages_of_loggers_are_included(folder):
     def logging_backend(gm, example_inputs):
         logging.getLogger("stator.mine").warning("from the backend")
         return gm.forward

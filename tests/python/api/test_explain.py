@@ -1,4 +1,4 @@
-"""`stator.explain`: what a call became."""
+"""`stator.explain`: the report of a call."""
 
 import pytest
 import torch

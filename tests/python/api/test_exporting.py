@@ -46,7 +46,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def notes():
-    """By operator, what the nodes of an exported graph say."""
+    """The annotations of the nodes of an exported graph, by operator."""
     with preserve_node_meta():
         exported = torch.export.export(Net(), (torch.ones(3),), strict=False)
     return {n.target: n.meta.get("custom", {}) for n in exported.graph.nodes if n.op == "call_function"}
@@ -60,7 +60,7 @@ def disabled(name, recursive=True):
     }
 
 
-def test_nodes_of_disabled_functions_say_so(notes):
+def test_nodes_of_disabled_functions_are_annotated(notes):
     assert notes[aten.sin.default] == disabled("whole")
     assert notes[aten.cos.default] == disabled("shallow", recursive=False)
 
@@ -71,8 +71,8 @@ def test_nodes_of_disabled_modules_and_classes(notes):
     assert notes[aten.tanh.default] == notes[aten.exp.default]
 
 
-def test_other_nodes_say_nothing_of_them(notes):
-    # Torch may disable a function of its own round all of them.
+def test_other_nodes_are_not_annotated(notes):
+    # Torch may wrap all of them in a disabled function of its own.
     said = {notes[op].get("_torchdynamo_disable_method") for op in (aten.add.Tensor, aten.relu.default)}
     assert not said & {"bad", "whole", "shallow", "forward"}
     assert not torch.fx.traceback.current_meta.get("custom")

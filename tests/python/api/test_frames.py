@@ -1,4 +1,4 @@
-"""Frames that a compiled function calls: which are captured, which are left alone, and what they see."""
+"""Frames that a compiled function calls: which are captured, which are not, and what they observe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_two_graphs_round_a_break_and_an_error_with_fullgraph(K):
         stator.compile(fn, backend=K, fullgraph=True)(x)
 
 
-def test_capture_goes_on_after_a_disabled_call(K):
+def test_capture_continues_after_a_disabled_call(K):
     seen = []
 
     @stator.disable
@@ -69,12 +69,12 @@ def test_without_recursion_the_callees_are_captured(K):
 
     assert torch.equal(stator.compile(fn, backend=K)(x), x * 3)
     assert seen == [False] and K.count == 1
-    # The mark is on the wrapper: the function itself is captured elsewhere.
+    # The wrapper has the mark; calls of the function itself are captured.
     assert torch.equal(stator.compile(middle, backend=K)(x), x * 3)
     assert K.count == 2
 
 
-def test_a_frame_without_tensors_is_looked_at_once():
+def test_a_frame_without_tensors_is_examined_once():
     def arithmetic(n):
         for _ in range(3):
             n += 1
@@ -139,7 +139,7 @@ IN_SIGHT = {
 
 
 def entries_of_a_frame_with(value):
-    """Of a function that is new, and given the value behind a plain one."""
+    """The result of a new function that gets a value through a plain one."""
     space = {}
     exec("def looked_at(value):\n    return value", space)
     looked_at = space["looked_at"]
@@ -258,7 +258,7 @@ def test_an_inner_function_that_is_to_be_one_graph(K):
     assert torch.equal(stator.compile(lambda x: relaxed(x) + 1, backend=K)(x), x.sin() + 1)
 
 
-def test_an_inner_function_has_its_own_say_on_breaks(K):
+def test_an_inner_function_sets_its_own_break_policy(K):
     @stator.compile(backend=K, error_on_graph_break=False)
     def tolerant(a):
         a = a + 1

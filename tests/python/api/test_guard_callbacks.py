@@ -1,4 +1,4 @@
-"""Callbacks of one `compile` call that see its guards."""
+"""Guard callbacks of one `compile` call."""
 
 import gc
 import weakref
@@ -95,7 +95,7 @@ class TestFilter:
         x = torch.ones(3)
         compiled(x)
         monkeypatch.setitem(globals(), "FLAG", False)
-        assert torch.equal(compiled(x), x.sin() * 2)  # stale, as was asked for
+        assert torch.equal(compiled(x), x.sin() * 2)  # stale, as the filter requested
         assert K.count == 1
         compiled(torch.ones(4))
         assert K.count == 2
@@ -107,7 +107,7 @@ class TestFilter:
         y = torch.ones(5, dtype=torch.float64)
         assert torch.equal(compiled(y, 7), y.sin() * 2)
         assert K.count == 1
-        # What is read must still be of its class.
+        # Guards that make reading safe stay: the object must have the same class.
         with pytest.raises((TypeError, AttributeError)):
             compiled("text", 2)
 
@@ -130,7 +130,7 @@ class TestFilter:
         for _ in range(20):
             assert torch.equal(compiled(x), wanted)
         assert K.count == 1
-        # Shorter, emptier and other things than those that were read: new captures or errors, no harm.
+        # Shorter, empty and different objects: new captures or errors, but no crash.
         net.table = {"a": []}
         with pytest.raises(IndexError):
             compiled(x)

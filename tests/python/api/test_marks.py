@@ -1,4 +1,4 @@
-"""What users say of functions and tensors beforehand, by our names and by torch's."""
+"""Marks on functions and tensors, by Stator's names and by torch's."""
 
 import binascii
 import gc
@@ -19,7 +19,7 @@ def x():
 
 @pytest.fixture(params=["own", "torch"])
 def api(request):
-    """Where the functions are looked up."""
+    """The namespaces that provide the functions."""
     if request.param == "own":
         return stator
     import torch._dynamo
@@ -29,7 +29,7 @@ def api(request):
 
 @pytest.fixture
 def undo():
-    """Torch keeps its marks for good."""
+    """Removes torch's marks, which otherwise stay for the whole process."""
     before = set(stator.marks.disallowed)
     yield
     stator.marks.disallowed.clear()
@@ -95,7 +95,7 @@ def test_substitutes(api, x, K):
     @api.substitute_in_graph(original, skip_signature_check=True)
     def table(data, value=0, /):
         if len(data) > 3:
-            return original(data, value)  # the original, in spite of all
+            return original(data, value)  # the original, although it is substituted
         return {b"a": 3904355907, b"b": 1908338681}[data]
 
     def fn(a, data):
@@ -125,7 +125,7 @@ def test_a_substitute_of_a_python_function(api, x, K):
 
     assert torch.equal(stator.compile(fn, backend=K, fullgraph=True)(x), x * 4)
     assert not calls and K.count == 1
-    assert plain(2) == 2 and len(calls) == 1  # elsewhere it is the original
+    assert plain(2) == 2 and len(calls) == 1  # outside a capture it is the original
 
 
 def test_a_break_in_a_substitute_calls_the_original(api, x):
@@ -225,7 +225,7 @@ def test_marks_of_tensors(name, args):
         getattr(stator, name)(b, *args)
         return b
 
-    # Inside of a graph sizes are static, and torch writes nothing down.
+    # Inside a graph sizes are static, and torch sets no attributes.
     expected = set() if name == "mark_static" else vars(one).keys()
     assert vars(stator.compile(marking)(one)).keys() == expected
 

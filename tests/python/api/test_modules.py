@@ -1,4 +1,4 @@
-"""Compiled modules are the original in everything but how a call runs."""
+"""A compiled module differs from the original only in how a call runs."""
 
 import copy
 import gc
@@ -297,7 +297,7 @@ def test_wrapper_keeps_nothing_after_it_dies(m, x):
     assert wrapper() is None
     del m
     gc.collect()
-    # The fixture still holds the module.
+    # The fixture still has a reference to the module.
     assert parameter() is not None
 
 

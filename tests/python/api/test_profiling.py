@@ -1,4 +1,4 @@
-"""What torch's profiler shows of compiled calls."""
+"""Compiled calls in torch's profiler."""
 
 import torch
 
@@ -10,7 +10,7 @@ def f(x):
 
 
 def ranges(run):
-    """Stator's ranges in a profile of `run()`: name, start, end; and the operators likewise."""
+    """Stator's ranges in a profile of `run()`: name, start, end; and the operators in the same form."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         run()
     events = [(event.name, event.time_range.start, event.time_range.end) for event in profile.events()]

@@ -23,7 +23,7 @@ def failing(x, *rest, flag=True, **more):
 
 
 def record_of(directory, fn, *args, **kwargs):
-    """The error of a call that fails, and the one file that holds it."""
+    """The error of a failing call, and the file that records it."""
     with stator.record_failures(directory), pytest.raises(stator.StatorError) as caught:
         fn(*args, **kwargs)
     (file,) = directory.iterdir()
@@ -57,7 +57,7 @@ def test_local_functions_are_recorded_by_value(tmp_path):
     assert again.value.reason["line"] == error.reason["line"]
 
 
-def test_what_works_meanwhile_gives_its_result(tmp_path):
+def test_a_replay_that_succeeds_returns_the_result(tmp_path):
     def broken(gm, example_inputs):
         raise ValueError("boom")
 

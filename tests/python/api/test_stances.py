@@ -1,4 +1,4 @@
-"""Stances of the process, blocks that say what graph breaks are; exceptions of a program that has to be one graph."""
+"""Stances, error_on_graph_break blocks, and exceptions of a program under fullgraph."""
 
 import sys
 import warnings
@@ -23,7 +23,7 @@ def default_stance():
 
 
 def told(a):
-    """Whether it was captured."""
+    """Whether the call was captured."""
     return a + 1 if stator.is_compiling() else a - 1
 
 
@@ -256,7 +256,7 @@ def raising(a, how, log):
 
 
 @pytest.mark.parametrize("how", ["own", "key", "argument", "block", "shape", "rank"])
-def test_an_exception_of_the_program_is_its_own(how, x, K):
+def test_an_exception_of_the_program_is_not_a_break(how, x, K):
     def outcome(fn):
         log = []
         with pytest.raises(Exception) as caught:  # noqa: PT011

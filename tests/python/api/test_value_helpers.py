@@ -1,4 +1,4 @@
-"""What the capture makes of types and values: each kind of object that programs ask about, as in eager (O59-O77)."""
+"""Types and values of all kinds behave in a capture as in eager (O59-O77)."""
 
 import collections
 import dataclasses
@@ -21,8 +21,8 @@ X = torch.arange(6.0).reshape(2, 3)
 CALLS = ((X,), (X * 2,), (X + 1,))
 
 
-def whole(fn, *calls):
-    """As the plain function over several calls, and captured without a break."""
+def check_one_graph(fn, *calls):
+    """Equal to the plain function over several calls, and captured in one graph."""
     stator.reset()
     check_parity(fn, *(calls or CALLS))
     assert not stator.counters["breaks"], stator.explain(fn)(*(calls or CALLS)[0])
@@ -36,7 +36,7 @@ def test_exact_types():
         facts = [type(True) is int, type(1) in (int, float), type(1) in {int}, type(1) in [int], isinstance(True, int)]
         return x + sum(facts), facts, type(x) is torch.Tensor, type(x.shape) is tuple
 
-    whole(f)
+    check_one_graph(f)
 
 
 T = TypeVar("T")
@@ -57,8 +57,8 @@ def test_typing_objects_are_constants():
     def given_back(x):
         return x + 1, List[int], Union[int, str], T, P, Generic, Any, int | str, list[int], Box[int]  # noqa: UP006, UP007
 
-    whole(asked)
-    whole(given_back)
+    check_one_graph(asked)
+    check_one_graph(given_back)
 
 
 # ---- O61, O102: NumPy
@@ -95,7 +95,7 @@ def test_numpy_arrays():
         return np.sqrt(a) + np.abs(a)
 
     check_parity(kinds, (np.arange(4.0),), (np.arange(4.0).view(SubArray),))
-    whole(computed, (np.arange(4.0),), (np.ones(3),))
+    check_one_graph(computed, (np.arange(4.0),), (np.ones(3),))
     assert type(stator.compile(computed)(np.arange(4.0))) is np.ndarray
 
 
@@ -103,7 +103,7 @@ def test_numpy_bridge():
     def f(a):
         return np.sum(a, 0) + a.T.shape[0], a.sum(), np.linalg.norm(a), a @ a.T, a.dtype, a.reshape(-1)[1:]
 
-    whole(f, (np.arange(6.0).reshape(2, 3),), (np.ones((2, 3)),))
+    check_one_graph(f, (np.arange(6.0).reshape(2, 3),), (np.ones((2, 3)),))
     assert torch.equal(
         torch.from_numpy(stator.compile(lambda t: t.detach().numpy().sum(0))(torch.ones(3, 2, requires_grad=True))),
         torch.full((2,), 3.0),
@@ -167,11 +167,11 @@ def test_callables():
         bound = bound_add(2), bound_upper(), list.__add__([1], [2]), str.upper("a")
         return plus(x) + len("ab"), kinds, operators, bound, functools.partial(torch.add, alpha=2)(x, x)
 
-    whole(f)
+    check_one_graph(f)
 
 
 def test_cached_functions():
-    whole(lambda x: x * quiet(3) + quiet(4, 5))
+    check_one_graph(lambda x: x * quiet(3) + quiet(4, 5))
     check_parity(lambda x: x + doubled(len(x.shape)), *CALLS)
     assert calls_of_body.count(2) <= 3, "the cache is used"
 
@@ -230,8 +230,8 @@ def test_descriptors_by_name():
         except TypeError as error:
             return x + 1, str(error)
 
-    whole(read, (X, Slots(), Circle(2)), (X + 1, Slots(), Circle(3)))
-    whole(write, (X, Slots(), Circle(2)), (X + 1, Slots(), Circle(2)))
+    check_one_graph(read, (X, Slots(), Circle(2)), (X + 1, Slots(), Circle(3)))
+    check_one_graph(write, (X, Slots(), Circle(2)), (X + 1, Slots(), Circle(2)))
     check_parity(wrong, *CALLS)
 
 
@@ -260,7 +260,7 @@ def test_legacy_tensor_types(kind):
         return y, told, y.type(), isinstance(3, torch.FloatTensor), y.type(torch.float64), isinstance(x, torch.Tensor)
 
     x = X.to(getattr(torch, kind + "Tensor").dtype)
-    whole(f, (x,), (x.clone(),))
+    check_one_graph(f, (x,), (x.clone(),))
     assert stator.compile(f)(x)[1].count(True) == 1
 
 
@@ -273,7 +273,7 @@ def test_what_counts_as_a_tensor():
         return x + q, isinstance(q, torch.nn.Parameter), isinstance(x, torch.nn.Parameter), torch.is_tensor(q), type(q)
 
     parameter = torch.nn.Parameter(torch.ones(3))
-    whole(f, (X, parameter), (X + 1, parameter))
+    check_one_graph(f, (X, parameter), (X + 1, parameter))
     tagged = torch.ones(3).as_subclass(Tagged)
     compiled = stator.compile(f)
     for _ in range(2):
@@ -308,8 +308,8 @@ def test_comparisons_of_objects():
         p, q = Ordered(a), Ordered(b)
         return x + 1, [p < q, p <= q, p == q, p != q, p > q, p >= q]
 
-    whole(f, (X, 1, 2), (X, 2, 1), (X, 2, 2))
-    whole(f, (X, X, X + 1), (X, X + 1, X))
+    check_one_graph(f, (X, 1, 2), (X, 2, 1), (X, 2, 2))
+    check_one_graph(f, (X, X, X + 1), (X, X + 1, X))
 
 
 SAMPLES = (1, [], (1, [2]), memoryview(bytearray(2)), "a", (1, 2), {}, set(), frozenset(), int, len, Ordered(1))
@@ -369,11 +369,11 @@ def test_named_tuples():
         s = slice(1, 5, 2)
         return x[:, slice(0, 2)] + 1, s.start, s.stop, s.step, s.indices(4), s
 
-    whole(made)
-    whole(given, (X, Point(X, 2)), (X, Point(X, 3)), (X, Typed(X, 3)), (X, Total(X, 3)))
+    check_one_graph(made)
+    check_one_graph(given, (X, Point(X, 2)), (X, Point(X, 3)), (X, Typed(X, 3)), (X, Total(X, 3)))
     check_parity(given, (X, Own(X)), (X, Own(X + 1)))
-    whole(of_torch)
-    whole(of_slices)
+    check_one_graph(of_torch)
+    check_one_graph(of_slices)
 
 
 def test_forward_mode_duals():
@@ -428,9 +428,9 @@ def test_dataclasses():
         d.a = x + 1
         return Mutable(x + len(d.b)), d, dataclasses.asdict(Mutable(1, [2]))
 
-    whole(frozen, (X, Frozen(X, 1)), (X, Frozen(X, 1)), (X, Frozen(X, 2)))
-    whole(refused)
-    whole(mutable, (X, Mutable(X, [1])), (X, Mutable(X, [1])), (X, Mutable(X, [2])))
+    check_one_graph(frozen, (X, Frozen(X, 1)), (X, Frozen(X, 1)), (X, Frozen(X, 2)))
+    check_one_graph(refused)
+    check_one_graph(mutable, (X, Mutable(X, [1])), (X, Mutable(X, [1])), (X, Mutable(X, [2])))
 
 
 class Colour(enum.Enum):
@@ -459,9 +459,9 @@ def test_enumerations():
     def numbers(x, e, bits):
         return x + e, bits | Bits.B, Bits.A in bits, bool(bits & Bits.B), e == 1, Level(2)
 
-    whole(f, (X, Colour.RED), (X, Colour.BLUE), (X, Colour.RED))
+    check_one_graph(f, (X, Colour.RED), (X, Colour.BLUE), (X, Colour.RED))
     assert captures() == 2
-    whole(numbers, (X, Level.LOW, Bits.A), (X, Level.HIGH, Bits.A | Bits.B))
+    check_one_graph(numbers, (X, Level.LOW, Bits.A), (X, Level.HIGH, Bits.A | Bits.B))
 
 
 def test_enumerations_of_other_languages():
@@ -470,7 +470,7 @@ def test_enumerations_of_other_languages():
         return x + (1 if found[0] else 2), found, b.name, b.value, int(b), str(b), b, SDPBackend.MATH
 
     stator.reset()
-    # Each call has another object for the same member.
+    # Each call gets another object for the same member.
     given = [SDPBackend(int(member)) for member in (SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)]
     assert given[0] is not given[2]
     compiled = stator.compile(f)
@@ -489,7 +489,7 @@ def test_values_of_torch_are_constants():
         return made, facts, torch.empty_like(x, memory_format=memory_format).shape, dtype, device, layout
 
     cpu = torch.device("cpu")
-    whole(
+    check_one_graph(
         f,
         (X, torch.float64, cpu, torch.contiguous_format, torch.strided),
         (X, torch.float32, cpu, torch.preserve_format, torch.strided),
@@ -513,7 +513,7 @@ def test_constants_that_hold_others():
         )
         return x + c[0], c
 
-    whole(f)
+    check_one_graph(f)
 
 
 def test_trees_and_their_keys():
@@ -522,4 +522,4 @@ def test_trees_and_their_keys():
         paths = [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
         return pytree.tree_unflatten([leaf * 2 for leaf in leaves], spec), paths, pytree.MappingKey("a"), x + 1
 
-    whole(f, (X, {"a": X, "b": [X, 1]}), (X, {"a": X, "b": [X, 2]}))
+    check_one_graph(f, (X, {"a": X, "b": [X, 1]}), (X, {"a": X, "b": [X, 2]}))

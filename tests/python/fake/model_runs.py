@@ -1,10 +1,10 @@
 """Runs small models of the transformers library on fakes of their parameters and compares with a real run.
 
-A program of its own, since it looks at which modules the fake runs import:
+A separate program, because it checks which modules the fake runs import:
 
     python model_runs.py [NAME ...]
 
-prints one JSON object per model: the differences found, the tiers that served, the modules imported on the way.
+prints one JSON object per model: the differences, the tiers that were used, the modules that were imported.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from stator import _C
 
 _fake = _C._fake
 
-# Importing these costs a second or two; nothing in a fake run may do it.
+# Importing these takes a second or two; a fake run must not do it.
 HEAVY = ("sympy", "torch._dynamo", "torch._inductor")
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -109,8 +109,8 @@ def fakes_of(state, inputs):
 
 @contextlib.contextmanager
 def as_in_a_capture():
-    """What a capture does around dispatch: library code is told that it is compiled, and the values that a program
-    writes out (`torch.tensor(...)`) become constants, since their constructor fills memory past the dispatcher."""
+    """What a capture does around dispatch: `is_compiling` is true, and the values that a program
+    writes as literals (`torch.tensor(...)`) become constants, because their constructor bypasses the dispatcher."""
     construct, is_compiling = torch.tensor, torch.compiler.is_compiling
 
     def constant(*args, **kwargs):
@@ -129,7 +129,7 @@ def as_in_a_capture():
 
 
 def forget_heavy_modules():
-    # transformers imports them for its own purposes; taken out of the list, a second import would show.
+    # transformers imports them itself; they are removed from sys.modules, so that a second import is noticed.
     for name in [name for name in sys.modules if name in HEAVY or name.startswith(tuple(h + "." for h in HEAVY))]:
         del sys.modules[name]
 

@@ -1,4 +1,4 @@
-"""Runs one entry of PyTorch's operator database on real tensors and on fakes, and says where the metadata differ.
+"""Runs one entry of PyTorch's operator database on real tensors and on fakes, and reports differences of metadata.
 
 Shared by the test and by the tool that writes docs/fake_tiers.md.
 """
@@ -25,12 +25,12 @@ def entries():
 
 
 def samples_for(dtype):
-    """How many samples of an entry are run; float32 has the widest ones."""
+    """The number of samples per entry; float32 has the most."""
     return 4 if dtype is torch.float32 else 2
 
 
 def relayout(tensor, layout):
-    """The same values in another memory layout; a detached tensor."""
+    """A detached tensor with the same values in another memory layout."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
         return tensor
@@ -55,7 +55,7 @@ def relayout(tensor, layout):
 
 
 def describe(value):
-    """What must agree; strides of dimensions with one element say nothing."""
+    """The metadata that must agree; strides of dimensions of size one are ignored."""
     if not isinstance(value, torch.Tensor):
         return repr(value) if not isinstance(value, float) or value == value else "nan"
     if value.layout is not torch.strided:
@@ -73,7 +73,7 @@ def describe(value):
 
 
 class Broke(Exception):
-    """The fake run was refused: a named break."""
+    """The fake run was refused, which is a break with a reason."""
 
 
 def _unsupported_input(values):
@@ -81,7 +81,7 @@ def _unsupported_input(values):
 
 
 def run_sample(op, sample, layout, grad):
-    """None when fake and real agree, text when they do not; raises Broke when the fakes refuse."""
+    """None if the fake and the real run agree, otherwise the difference as text; raises Broke if the fakes refuse."""
     flat, spec = pytree.tree_flatten((sample.input, sample.args, dict(sample.kwargs)))
     if _unsupported_input(flat):
         return None
@@ -107,7 +107,7 @@ def run_sample(op, sample, layout, grad):
     try:
         expected = [describe(v) for v in call(reals)]
     except Exception:
-        return None  # the sample is not for this layout or mode
+        return None  # the sample does not support this layout or mode
     after = [describe(v) for v in reals]
     _fake.take_poison()
     state = torch.get_rng_state()

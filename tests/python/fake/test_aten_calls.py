@@ -1,7 +1,7 @@
 """Every ATen call under PyTorch's operator database, forward and backward, made again on fakes in random layouts.
 
-Where test_op_database.py looks at whole functions, this one looks at the operators below autograd one by one, with
-arguments laid out in ways that no function above would give them: a rule has to be right by itself.
+test_op_database.py checks Python functions; this test checks the operators below autograd one by one, with
+argument layouts that no Python function passes: each rule must be correct by itself.
 """
 
 import random
@@ -59,13 +59,13 @@ def attempt(function):
 
 
 def kind_of(args):
-    """Calls count by the rank and dtype of the first tensor, so that common operators leave room for rare uses."""
+    """Counts calls by rank and dtype of the first tensor, so that rare uses of common operators are tested as well."""
     first = next((arg for arg in args if isinstance(arg, torch.Tensor)), None)
     return None if first is None else (first.dim(), first.dtype)
 
 
 class Replayed(TorchDispatchMode):
-    """Lets each call through, after making it on fakes too."""
+    """Makes each call on fakes first, then the real call."""
 
     def __init__(self):
         super().__init__()
@@ -101,7 +101,7 @@ class Replayed(TorchDispatchMode):
             real, real_error = attempt(lambda: op(*args, **kwargs))
             torch.set_rng_state(state)
         if refused or real_error is not None or fake_error is not None:
-            # A break costs capture alone, and what raises for real raises when the graph runs.
+            # A break is not an error, and a real call that raises does so when the graph runs.
             return
         expected = [describe(leaf) for leaf in [*pytree.tree_leaves(real), *reals]]
         found = [describe(leaf) for leaf in [*pytree.tree_leaves(fake), *fakes]]

@@ -1,4 +1,4 @@
-"""Operators that a user registers: those with a meta kernel of their own are recorded whole, the others break."""
+"""Operators that a user registers: those with a meta kernel are recorded as one node, the others break."""
 
 import pytest
 import torch
@@ -81,7 +81,7 @@ def names(graph):
     return [node[0] for node in graph.nodes()]
 
 
-def test_recorded_whole_with_its_own_gradient():
+def test_one_node_with_its_own_gradient():
     x = torch.randn(5, 3, requires_grad=True)
     _fake.reset_tier_counts()
     graph = trace(lambda x: halves(x, 3.0), x)

@@ -1,4 +1,4 @@
-"""Every way data leaves a tensor: on a fake it raises and poisons, and never gives garbage or a crash."""
+"""Every way to read a tensor's data: on a fake it raises and sets the flag, and never returns garbage or crashes."""
 
 import copy
 import io
@@ -78,7 +78,7 @@ def test_storages_of_real_tensors_still_tell_whether_they_are_shared():
     assert tensor.share_memory_().is_shared()
 
 
-def test_operators_recorded_whole_exit_only_where_nothing_answers_them():
+def test_operators_recorded_as_one_node_exit_only_without_a_shape_rule():
     (fake,) = _fake.from_reals([torch.randn(2, 3, 4)])
     _fake.take_poison()
     before = _fake.scope(True)

@@ -1,4 +1,4 @@
-"""What fakes promise besides metadata: aliasing, autograd, modes, untouched generators and thread state."""
+"""Guarantees of fakes besides metadata: aliasing, autograd, modes, unchanged generators and thread state."""
 
 import pytest
 import torch

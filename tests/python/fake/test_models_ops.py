@@ -1,4 +1,4 @@
-"""Real models on fakes: forward and backward have the metadata of a real run, and no Python kernel is asked."""
+"""Real models on fakes: forward and backward have the metadata of a real run, and no Python kernel is called."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""Every ATen overload with plain arguments that an own rule serves, called directly: the database reaches
+"""Calls directly every ATen overload with plain arguments that has an own rule: the database reaches
 operators through Python functions and misses overloads. Arguments are made from the schema; what the real
-kernel refuses is skipped."""
+kernel rejects is skipped."""
 
 import itertools
 import warnings
@@ -26,7 +26,7 @@ def layouts(size, dtype):
 
 
 def plain_arguments(schema, tensors, number, flag):
-    """Positional and keyword arguments, or None when the schema asks for something else."""
+    """Positional and keyword arguments, or None if the schema has other parameter types."""
     made, keywords = [], {}
     tensors = iter(tensors)
     for argument in schema.arguments:
@@ -73,11 +73,11 @@ def served_by_own_rules():
             tier = _fake.tier_of(full)[0]
         except (AttributeError, KeyError):
             continue
-        # Private kernels, and many that take several tensors, trust their callers about shapes.
+        # Private kernels, and many that take several tensors, do not check shapes.
         if base.startswith("_") and not base.endswith("shift__"):
             continue
         if base == "native_batch_norm":
-            continue  # the real kernel reads running statistics that are not there
+            continue  # the real kernel reads running statistics that do not exist
         if len(tensor_arguments(op)) > (3 if torch.Tag.pointwise in op.tags else 2):
             continue
         probe = [torch.zeros(1)] * 3

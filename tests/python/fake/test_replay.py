@@ -1,6 +1,6 @@
-"""Operators recorded whole: fakes tell the truth of their results, and both lists replay to values and gradients.
+"""Operators recorded as one node: right metadata, and both lists replay to the same values and gradients.
 
-Recurrent layers, attention, and the operators whose own program looks at values.
+Recurrent layers, attention, and composite operators that read values.
 """
 
 import pytest
@@ -46,7 +46,7 @@ def check(fn, *inputs, grad):
     for mine, theirs in zip(gradients(got, inputs), gradients(wanted, inputs), strict=True):
         assert (mine is None) == (theirs is None) and (mine is None or torch.equal(mine, theirs))
     with torch.no_grad():
-        # Eager in the same mode: oneDNN has other kernels for layers that keep something for a backward pass.
+        # Run eager in the same mode: oneDNN has other kernels for layers that save tensors for backward.
         pairs = zip(seeded(graph.aten, inputs), seeded(fn, inputs), strict=True)
         assert all(torch.equal(a, b) for a, b in pairs)
     return graph
@@ -159,7 +159,7 @@ TARGETS = (torch.arange(12).reshape(3, 4) * 7) % 5 + 1
 LENGTHS = (integers(12, 10, 9), integers(4, 3, 2))
 
 # name: (function, inputs, operators above)
-WHOLE = {
+ONE_NODE = {
     "max_pool1d": (lambda x: F.max_pool1d(x, 3, 2), [torch.randn(2, 3, 10)], ["max_pool1d"]),
     "max_pool1d_ceil": (lambda x: torch.max_pool1d(x, 3, 2, 1, 1, True), [torch.randn(3, 10)], ["max_pool1d"]),
     "max_pool1d_layout": (
@@ -202,9 +202,9 @@ WHOLE = {
 
 
 @GRAD
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", ONE_NODE)
 def test_operators_that_look_at_values(name, grad):
-    fn, inputs, names = WHOLE[name]
+    fn, inputs, names = ONE_NODE[name]
     graph = check(fn, *inputs, grad=grad)
     if names is not None:
         assert [node[0].removeprefix("aten::") for node in graph.nodes()] == names

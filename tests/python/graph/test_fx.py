@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stator import _C, fx
-from stator.fx_export import ExportedGraphModule
+from stator.fx_module import ExportedGraphModule
 
 aten = torch.ops.aten
 

@@ -1,4 +1,4 @@
-"""Nodes that call Python: they print, go to torch.fx as modules, and let go of what they hold."""
+"""Nodes that call Python: they print, are exported to torch.fx as modules, and drop their references."""
 
 import gc
 import weakref
@@ -64,7 +64,7 @@ def test_what_a_node_holds_goes_with_its_graph():
     assert watched() is None
 
 
-def test_an_error_of_the_machinery_is_the_programs_own():
+def test_an_error_of_the_node_is_the_programs_error():
     class Wrong(Function):
         @staticmethod
         def forward(ctx, x):

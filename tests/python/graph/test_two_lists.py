@@ -1,4 +1,4 @@
-"""One trace, two lists: what is recorded below autograd, next to the list above it."""
+"""One trace, two lists of operators: above and below autograd."""
 
 import pickle
 
@@ -23,7 +23,7 @@ def ops(graph):
 
 
 def check(fn, *inputs, grad=True):
-    """Both lists give eager's values, changed inputs included; the native executor, the text form and fx agree."""
+    """Both lists compute eager's values, including changed inputs; the native executor, the text form and fx agree."""
 
     def copies():
         return [tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in inputs]
@@ -84,7 +84,7 @@ def test_every_value_has_metadata_and_every_node_its_line():
     assert aten.states() == [(False, False, [], True, 0)]
 
 
-def test_not_recorded_unless_asked_for():
+def test_not_recorded_unless_requested():
     tracer = _C.Tracer("traced")
     x = tracer.input(torch.ones(2), "x")
     assert tracer.finish([tracer.call(torch.relu, x)]).aten is None
@@ -231,7 +231,7 @@ def test_factories_and_constants_of_a_compiled_program():
                 assert got.dtype == want.dtype and got.stride() == want.stride() and torch.equal(got, want)
 
 
-def test_a_backend_is_told_when_there_is_none():
+def test_aten_graph_without_a_record_raises():
     def backend(gm, example_inputs):
         with pytest.raises(ValueError, match="aten_graphs"):
             fx.aten_graph(gm)

@@ -1,6 +1,6 @@
 """Architectures of the transformers library: equal to eager in eval, in training steps and in `generate()`.
 
-How many graphs torch.compile makes of each stands in the table (`python -m benchmarks graphs` measures it again).
+The table holds the number of graphs that torch.compile makes (`python -m benchmarks graphs` measures it).
 """
 
 import copy
@@ -19,8 +19,8 @@ ROWS = architectures.ARCHITECTURES
 GENERATING = [row for row in ROWS if row.kind.prompt]
 
 
-# Which tokens go to which expert differs from call to call, and with it sizes that are guarded: a later call may make
-# graphs of its own. Nothing else may join them.
+# The tokens of each expert, and so guarded sizes, differ from call to call: a later call of these may make
+# new graphs. No other architecture may be added here.
 SIZES_VARY = {"Switch Transformers"}
 
 

@@ -1,4 +1,4 @@
-"""Layers used in ways that decide between several paths of torch's own: masks, packed sequences, losses, distances."""
+"""Layers used in ways that select different code paths in torch: masks, packed sequences, losses, distances."""
 
 import itertools
 
@@ -88,7 +88,7 @@ class OneHot(nn.Module):
         return F.one_hot(index, self.classes).float().sum(-2) * x.sum()
 
 
-WHOLE = {
+IN_ONE_GRAPH = {
     "encoder, padded, not nested": lambda: Padded(enable_nested_tensor=False),
     "encoder, causal": Causal,
     "attention without weights": lambda: Attention(False),
@@ -99,7 +99,7 @@ WHOLE = {
     "pools": Pools,
     "one hot": lambda: OneHot(5),
 }
-# Results whose size or layout comes out of data: right, with a break of this reason in some mode.
+# Results whose size or layout depends on data: correct, with a break of this reason in some mode.
 BREAKING = {
     "packed LSTM": (lambda: Packed(nn.LSTM), "torch_refused"),
     "packed GRU": (lambda: Packed(nn.GRU, bidirectional=True), "torch_refused"),
@@ -115,10 +115,10 @@ modes = pytest.mark.parametrize(("training", "grad"), list(itertools.product([Fa
 
 @pytest.mark.filterwarnings("ignore")
 @modes
-@pytest.mark.parametrize("name", WHOLE)
-def test_whole(name, training, grad):
+@pytest.mark.parametrize("name", IN_ONE_GRAPH)
+def test_in_one_graph(name, training, grad):
     torch.manual_seed(0)
-    check_layer(WHOLE[name](), training, grad, fullgraph=True)
+    check_layer(IN_ONE_GRAPH[name](), training, grad, fullgraph=True)
     assert captures() == 1
 
 

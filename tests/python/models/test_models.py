@@ -73,7 +73,7 @@ def leaves(output):
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
 def test_operators_below_autograd(case, training, grad):
-    """The list below autograd, recorded with and without autograd at work, computes what eager computes."""
+    """The list below autograd, recorded with and without grad, computes eager's results."""
     model = case.build().train(training)
     twin = copy.deepcopy(model)
     lists = []
@@ -117,7 +117,7 @@ def test_switching_between_train_and_eval(case):
     assert captures() <= 2
 
 
-# Importing these costs seconds, so no model may make Stator need them.
+# Importing these takes seconds; Stator must not import them for any model.
 HEAVY = ("sympy", "torch._dynamo", "torch._inductor")
 
 
@@ -133,8 +133,8 @@ def test_heavy_parts_of_torch_stay_unloaded():
     assert run_program(program) == "[]"
 
 
-def test_heavy_parts_of_torch_are_not_asked_for_by_transformers_models():
-    """transformers imports them for itself; a second import, which Stator would have to make, is refused here."""
+def test_transformers_models_do_not_import_heavy_parts_of_torch():
+    """Rejects a second import of modules that transformers imports itself, so that an import by Stator is noticed."""
     program = f"""
         import importlib.abc, sys, stator
         from benchmarks import models

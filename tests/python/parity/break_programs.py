@@ -1,11 +1,11 @@
-"""Programs about statements that a break may stand in, in the form of tests/pycompat/programs.py."""
+"""Programs with statements that may contain a break, in the form of tests/pycompat/programs.py."""
 
 import collections
 import os.path
 
 import torch
 
-# Frames that hold a tensor are gone on in where they are called by one that broke.
+# Frames that hold a tensor are captured if a frame that broke calls them.
 HELD = torch.ones(1)
 
 

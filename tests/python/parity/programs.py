@@ -1,4 +1,4 @@
-"""Small programs that tests share one way of checking: each equals plain Python over several calls."""
+"""A registry of small programs, all checked in the same way: each equals plain Python over several calls."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ y = torch.ones(2, 3) * 3
 
 
 class Programs:
-    """Programs of one area. A program is captured whole unless `breaks` names the code of the break it ends with."""
+    """Programs of one area. A program is captured in one graph unless `breaks` names the code of its break."""
 
     def __init__(self):
         self.rows = {}
@@ -25,7 +25,7 @@ class Programs:
         return add
 
     def tests(self):
-        """A test function over all programs, for the module to bind to a name that pytest collects."""
+        """A test function over all programs; the module binds it to a name that pytest collects."""
 
         @pytest.mark.parametrize("name", self.rows)
         def test_program(name):
@@ -35,7 +35,7 @@ class Programs:
 
 
 def check_program(fn, calls, breaks=None):
-    """Equal to plain Python over two rounds of `calls`, and captured as the row says."""
+    """Equal to plain Python over two rounds of `calls`, and captured as the row states."""
     check_parity(fn, *calls, *calls, graphs=None if breaks is None else any_number)
     counters = stator.counters()
     if breaks is None:

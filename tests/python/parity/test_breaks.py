@@ -1,4 +1,4 @@
-"""Graph breaks: what can be captured before and after them is, and nothing else changes."""
+"""Graph breaks: the code before and after them is captured, and behaviour does not change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ programs = {}
 
 
 def program(graphs):
-    """`graphs`: how many the calls make."""
+    """`graphs`: the number of graphs that the calls make."""
 
     def add(fn):
         programs[fn.__name__] = (fn, graphs)
@@ -220,7 +220,7 @@ def test_an_operator_that_fails_in_a_graph_raises_at_its_line_and_into_the_handl
 
 @pytest.mark.parametrize("step_size", [1, 2], ids=["dense", "strided"])
 def test_an_operator_that_fails_after_random_draws_and_small_writes(step_size):
-    """What the graph did before is put back, and the program does it again up to its own line."""
+    """What the graph wrote before is undone, and the program runs again up to the line that raises."""
     log = []
 
     def step(a, index, total):
@@ -276,7 +276,7 @@ def test_no_value_outlives_the_call():
         assert refs[0]() is None
 
 
-def test_tracing_stands_above():
+def test_trace_functions_see_the_plain_program():
     events = []
 
     def fn(a):
@@ -350,11 +350,11 @@ def test_entries_of_values_that_come_back_stay_in_use():
     for n in (3, 500, 4, 501):
         assert torch.equal(compiled(x, n), scaled(x, n))
     assert stator.counters()["captures"]["ops"] == before
-    assert stator.explain(scaled)(x, 3)  # still captured whole for a value of its own
+    assert stator.explain(scaled)(x, 3)  # still captured in one graph, for a new value
 
 
 def test_a_full_cache_makes_room_after_a_while():
-    """Sizes are no single value: at the limit misses run plain, but not for ever."""
+    """Sizes are not specialised away: at the limit, misses run plain, until an entry is evicted."""
 
     def doubled(a):
         return a * 2

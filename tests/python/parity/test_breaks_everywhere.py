@@ -1,4 +1,4 @@
-"""Programs that are broken at every instruction, cold and warm, do what they do without a compiler."""
+"""Programs that break at every instruction, cold and warm, behave as plain Python."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _spec = importlib.util.spec_from_file_location(
 programs = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(programs)
 
-# How many instructions each capture may take before it breaks.
-# -1: none at all, each instruction is done for real.
+# The number of instructions after which each capture breaks.
+# -1: before every instruction, so that each is executed concretely.
 FUELS = [-1, *range(1, 41), 47, 53, 61, 74, 89, 107, 150, 0]
 
 
 def outcome(function, args, kwargs, log, name):
-    """What a caller can see."""
+    """Everything a caller can observe."""
     try:
         result = ("value", repr(function(*args, **kwargs)))
     except BaseException as error:
@@ -66,7 +66,7 @@ def test_broken_everywhere(program, handling):
             assert stator.counters["captures"] or not fuel
 
 
-# Statements that are left to Python for the rest of the frame: they raise, or prepare that.
+# Statements after which the rest of the frame runs in Python: they raise, or prepare to.
 LEFT = {"imports": "IMPORT_FROM", "class_and_names": "LOAD_GLOBAL"}
 LEFT |= {name: "PREP_RERAISE_STAR" for name in ("star_handlers", "star_handlers_leave_some", "star_reraises_itself")}
 

@@ -1,4 +1,4 @@
-"""Built-in functions and methods that are given things of a kind they refuse, or see as themselves."""
+"""Built-in functions and methods with arguments of types that they reject or treat specially."""
 
 import collections
 
@@ -18,7 +18,7 @@ class Index:
 
 
 def outcome(expression):
-    """A program that gives the value of the expression, or what is raised there."""
+    """A program that returns the value of the expression, or the exception it raises."""
     scope = {"collections": collections, "Index": Index}
     source = f"""
 def run(x):

@@ -1,10 +1,12 @@
-"""Calls of one function in many forms: each argument must reach its parameter, with the defaults of the moment."""
+"""Calls of one function in many forms: each argument must reach its parameter, with the current defaults."""
 
 import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same, check_parity
+from tests.python.helpers import assert_same, captures, check_parity
+
+pytestmark = pytest.mark.usefixtures("capture_table")
 
 x, y, z = torch.ones(2, 3), torch.full((2, 3), 2.0), torch.full((2, 3), 3.0)
 
@@ -17,10 +19,17 @@ def outcome(function, args, kwargs):
 
 
 def agrees(compiled, plain, *calls):
-    """All calls in turn, several rounds, so that each form meets the traces that the others left."""
+    """All calls in turn, several rounds, so that each form meets the entries that the others left. In the last round
+    nothing is captured, and every call whose arguments fit the parameters is a hit."""
     for _ in range(5):
+        captured, hits = captures(), stator.counters()["cache"].get("hits", 0)
+        fitting = 0
         for args, kwargs in calls:
-            assert_same(outcome(compiled, args, kwargs), outcome(plain, args, kwargs))
+            expected = outcome(plain, args, kwargs)
+            fitting += not isinstance(expected, str)
+            assert_same(outcome(compiled, args, kwargs), expected)
+    assert captures() == captured, "captured again for an equal call"
+    assert stator.counters()["cache"].get("hits", 0) - hits >= fitting, "no entry answered an equal call"
 
 
 def plain_parameters(a, b=y, *, c=1.0, d=None):
@@ -136,7 +145,7 @@ def test_unused_keyword_default_that_goes():
 
 
 def test_dicts_in_calls_of_two_forms():
-    """The same dict reached by position and by name, between others."""
+    """The same dict passed by position and by name, among other arguments."""
 
     def f(d, *, extra=None):
         return d["t"] * 2 + d["k"]
@@ -241,7 +250,7 @@ def test_call_of_a_compiled_module_replaced():
 
 
 def test_arguments_live_as_long_as_the_call():
-    """The dict that the arguments come in is emptied by what runs."""
+    """The called code empties the dict that the arguments came in."""
     given = {"t": torch.ones(3)}
 
     def emptying(gm, example_inputs):

@@ -1,4 +1,4 @@
-"""Classes whose metaclass says what a call gives: enumerations that find members themselves, typed dicts."""
+"""Classes whose metaclass defines calls: enumerations with `_missing_`, typed dicts."""
 
 import enum
 import typing

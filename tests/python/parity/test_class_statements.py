@@ -1,4 +1,4 @@
-"""Classes that the program makes are captured whole, and every call of the program has classes of its own."""
+"""Class statements are captured in one graph, and every call of the program makes new classes."""
 
 import functools
 import gc
@@ -13,11 +13,11 @@ from tests.python.parity.corpus.observe import difference
 
 x = torch.arange(3.0)
 BREAKS = {"classes_and_breaks"}  # prints
-GROWS = {"told_to_the_base"}  # a list of its module: each call finds another one
+GROWS = {"told_to_the_base"}  # grows a list of its module, so each call needs a new entry
 
 
 def collecting(compiled):
-    """Calls it when nothing is left of earlier captures."""
+    """Calls the program with an empty cache."""
 
     @functools.wraps(compiled)
     def call(*args):
@@ -28,7 +28,7 @@ def collecting(compiled):
 
 
 @pytest.mark.parametrize("name", [n for n in run.names("class_statements") if n not in BREAKS])
-def test_captured_whole(name):
+def test_in_one_graph(name):
     expected = run.run("class_statements", name)
     seen = run.run("class_statements", name, lambda fn: collecting(stator.compile(fn, fullgraph=True)))
     assert difference(seen, expected) is None
@@ -101,7 +101,7 @@ def test_a_program_that_is_dropped_dies():
         lambda made: sorted(made.__dict__)[0],
     ],
 )
-def test_a_class_that_was_looked_through_dies(look):
+def test_an_examined_class_dies(look):
     refs = []
 
     def make(a):

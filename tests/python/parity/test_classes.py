@@ -1,4 +1,4 @@
-"""User classes: special methods, descriptors, slots, metaclasses, and instances from outside that change."""
+"""User classes: special methods, descriptors, slots, metaclasses, and external instances that change."""
 
 import abc
 import collections

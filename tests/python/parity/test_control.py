@@ -1,6 +1,7 @@
-"""Control flow as operators: torch.cond, while_loop, map, scan. All branches are in the graph; each run chooses."""
+"""Control flow operators: torch.cond, while_loop, map, scan. All branches are in the graph; each run selects."""
 
 import copy
+import signal
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ yes, no = torch.tensor(True), torch.tensor(False)
 
 @pytest.fixture(autouse=True)
 def fresh_torch_compile():
-    # Plain `torch.cond` is compiled by torch for each function it is given; it gives up after some.
+    # Torch compiles plain `torch.cond` for each function, and gives up after a limit.
     yield
     torch._dynamo.reset()
 
@@ -31,22 +32,26 @@ def vector(scale=1.0, grad=False):
     return torch.tensor([0.5, -1.0, 2.0]).mul(scale).requires_grad_(grad)
 
 
-def check_whole(fn, *calls, graphs=1):
+def check_one_graph(fn, *calls, graphs=1):
     check_parity(fn, *calls, graphs=graphs)
     assert breaks() == 0, stator.counters()["breaks"]
 
 
 def test_one_graph_for_both_ways():
-    check_whole(lambda p, a: torch.cond(p, torch.sin, lambda t: t.cos() + 1, (a,)) * 2, (yes, vector()), (no, vector()))
+    check_one_graph(
+        lambda p, a: torch.cond(p, torch.sin, lambda t: t.cos() + 1, (a,)) * 2, (yes, vector()), (no, vector())
+    )
 
 
 def test_predicate_of_data():
-    check_whole(lambda a: torch.cond(a.sum() > 0, lambda t: t * 2, lambda t: t - 1, (a,)), (vector(),), (vector(-1),))
+    check_one_graph(
+        lambda a: torch.cond(a.sum() > 0, lambda t: t * 2, lambda t: t - 1, (a,)), (vector(),), (vector(-1),)
+    )
 
 
 @pytest.mark.parametrize("flag", [True, False, 1, 0.0])
 def test_constant_predicate(flag):
-    check_whole(lambda a: torch.cond(flag, lambda t: t * 2, lambda t: t * 3, (a,)), (vector(),))
+    check_one_graph(lambda a: torch.cond(flag, lambda t: t * 2, lambda t: t * 3, (a,)), (vector(),))
 
 
 def test_structures():
@@ -59,7 +64,7 @@ def test_structures():
         )
         return out["s"][0] + 1, out
 
-    check_whole(fn, (yes, vector(), vector(2)), (no, vector(), vector(3)))
+    check_one_graph(fn, (yes, vector(), vector(2)), (no, vector(), vector(3)))
 
 
 def test_closures_modules_and_constants():
@@ -71,11 +76,11 @@ def test_closures_modules_and_constants():
         with torch.no_grad():
             return torch.cond(p, lambda t: layers[0](t) * scale, lambda t: layers[1](t) + bias + torch.ones(3), (a,))
 
-    check_whole(fn, (yes, vector()), (no, vector()))
+    check_one_graph(fn, (yes, vector()), (no, vector()))
 
 
 def test_no_operands():
-    check_whole(lambda p, a: torch.cond(p, lambda: a + 1, lambda: a - 1), (yes, vector()), (no, vector()))
+    check_one_graph(lambda p, a: torch.cond(p, lambda: a + 1, lambda: a - 1), (yes, vector()), (no, vector()))
 
 
 def test_nested():
@@ -86,7 +91,7 @@ def test_nested():
         return torch.cond(p, outer, lambda t: t.exp(), (a,))
 
     also = torch.tensor(True)
-    check_whole(fn, (yes, also, vector()), (yes, no, vector()), (no, yes, vector()))
+    check_one_graph(fn, (yes, also, vector()), (yes, no, vector()), (no, yes, vector()))
 
 
 def test_random_numbers_of_the_branch_that_runs():
@@ -94,11 +99,11 @@ def test_random_numbers_of_the_branch_that_runs():
         b = torch.cond(p, lambda t: t + torch.rand(3), lambda t: t * torch.randn(3) * torch.rand(3), (a,))
         return b, torch.rand(2)
 
-    check_whole(fn, (yes, vector()), (no, vector()))
+    check_one_graph(fn, (yes, vector()), (no, vector()))
 
 
 def test_writes_inside_of_a_branch():
-    check_whole(
+    check_one_graph(
         lambda p, a: torch.cond(p, lambda t: t.clone().add_(1), lambda t: torch.zeros(3).copy_(t), (a,)),
         (yes, vector()),
         (no, vector()),
@@ -151,7 +156,7 @@ def test_second_derivatives():
         assert torch.allclose(second, expected)
 
 
-# ---- what is left to torch
+# ---- programs that run in torch itself
 
 LEFT = {
     "a result that is an argument": lambda p, a: torch.cond(p, lambda t: t, lambda t: t + 1, (a,)),
@@ -286,22 +291,22 @@ def test_while_loop():
     def fn(n, a, b):
         return while_loop(lambda k, t: k < 5, lambda k, t: (k + 1, t * 2 + b), (n, a * 1))
 
-    check_whole(fn, *[(torch.tensor(n), vector(), vector(2.0)) for n in (0, 3, 5, 7)])
+    check_one_graph(fn, *[(torch.tensor(n), vector(), vector(2.0)) for n in (0, 3, 5, 7)])
 
 
 def test_body_that_knows_what_it_is_given():
-    # The tensor in the closure stays what it is, while the one that is carried changes.
+    # The tensor in the closure does not change; the carried one does.
     def fn(n, a):
         return while_loop(lambda k, t, u: k < 3, lambda k, t, u: (k + 1, t + a * u, u + 1), (n, a, a))
 
-    check_whole(fn, (torch.tensor(0), vector()), (torch.tensor(2), vector(2.0)))
+    check_one_graph(fn, (torch.tensor(0), vector()), (torch.tensor(2), vector(2.0)))
 
 
 def test_while_loop_with_data():
     def fn(a):
         return while_loop(lambda t: t.abs().max() > 0.1, lambda t: (t / 2,), (a,))
 
-    check_whole(fn, (vector(),), (vector(10.0),), (vector(0.01),))
+    check_one_graph(fn, (vector(),), (vector(10.0),), (vector(0.01),))
 
 
 def test_results_of_no_turn_are_new():
@@ -332,14 +337,14 @@ def test_map():
         return map_rows(lambda row, d: (row * 2 + d, row.sum() + c.sum()), a, b)
 
     rows = torch.arange(12.0).reshape(4, 3)
-    check_whole(fn, (rows, vector(), vector()), (rows[:2], vector(2.0), vector()), graphs=2)
+    check_one_graph(fn, (rows, vector(), vector()), (rows[:2], vector(2.0), vector()), graphs=2)
 
 
 def test_map_over_several():
     def fn(a, b):
         return map_rows(lambda rows: rows[0] * rows[1], [a, b])
 
-    check_whole(fn, (torch.arange(6.0).reshape(3, 2), torch.ones(3, 2)))
+    check_one_graph(fn, (torch.arange(6.0).reshape(3, 2), torch.ones(3, 2)))
 
 
 def test_map_over_what_its_body_knows_is_left_to_torch():
@@ -374,7 +379,7 @@ def test_scan(how):
         return carry, out * 2
 
     xs = torch.arange(9.0).reshape(3, 3) / 5
-    check_whole(fn, (vector(), xs), (vector(2.0), xs.T), graphs=2)
+    check_one_graph(fn, (vector(), xs), (vector(2.0), xs.T), graphs=2)
 
 
 def test_scan_over_structures():
@@ -386,7 +391,7 @@ def test_scan_over_structures():
         return scan(step, {"total": torch.zeros(3), "count": torch.tensor(0)}, (a, {"b": b}))
 
     rows = torch.arange(6.0).reshape(2, 3)
-    check_whole(fn, (rows, rows + 1), (rows.mul(3), rows))
+    check_one_graph(fn, (rows, rows + 1), (rows.mul(3), rows))
 
 
 def test_scan_that_knows_what_it_is_given():
@@ -394,7 +399,7 @@ def test_scan_that_knows_what_it_is_given():
         return scan(lambda c, x: (c * 0.5 + x + init, (x @ weight) + xs.sum() + c), init, xs)
 
     xs = torch.arange(9.0).reshape(3, 3) / 5
-    check_whole(fn, (vector(), xs, xs + 1), (vector(3.0), xs, xs))
+    check_one_graph(fn, (vector(), xs, xs + 1), (vector(3.0), xs, xs))
 
 
 def test_gradients_of_scan():
@@ -437,4 +442,44 @@ def test_associative_scan(reverse):
         return pair, associative_scan(lambda l, r: l + r, a, 1, reverse=reverse, combine_mode="generic")
 
     xs = torch.arange(15.0).reshape(5, 3) / 7
-    check_whole(fn, (xs, xs + 1), (xs[:4], xs[1:]), graphs=2)
+    check_one_graph(fn, (xs, xs + 1), (xs[:4], xs[1:]), graphs=2)
+
+
+def test_an_endless_loop_can_be_interrupted():
+    def fn(n):
+        return while_loop(lambda k: k >= 0, lambda k: (k * 1,), (n,))
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    compiled = stator.compile(fn)
+    assert compiled(torch.tensor(-1))[0] == -1
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Stop):
+            compiled(torch.tensor(1))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert captures() == 1
+
+
+def test_no_python_runs_inside_of_the_graph():
+    counting = Counting()
+
+    def fn(p, x):
+        y = torch.cond(p, torch.sin, torch.cos, (x,))
+        _, y = while_loop(lambda k, t: k < 2, lambda k, t: (k + 1, t * 2), (torch.tensor(0), y))
+        y = map_rows(lambda row: row + 1, y)
+        return scan(lambda c, row: (c + row, c * row), torch.tensor(0.0), y)
+
+    compiled = stator.compile(fn, backend=counting)
+    for p in (yes, no):
+        assert_same(compiled(p, vector()), fn(p, vector()))
+    text = counting.graphs[0].__dict__["_native"].text()
+    assert all(f"stator::{name}(" in text for name in ("cond", "while_loop", "map", "scan"))
+    assert "stator::call" not in text and "python(" not in text

@@ -1,4 +1,4 @@
-"""Sizes and numbers that depend on data: captured whole, replayed on other data, equal to plain Python."""
+"""Sizes and numbers that depend on data: captured in one graph, replayed on other data, equal to plain Python."""
 
 import pytest
 import torch
@@ -13,14 +13,14 @@ def t(*values, **options):
     return torch.tensor(values, **options)
 
 
-WHOLE = {}
+IN_ONE_GRAPH = {}
 
 
-def whole(*calls):
-    """The program is captured in one piece, once for all of its calls."""
+def in_one_graph(*calls):
+    """Registers a program that is captured in one graph, once for all of its calls."""
 
     def add(program):
-        WHOLE[program.__name__] = (program, calls)
+        IN_ONE_GRAPH[program.__name__] = (program, calls)
         return program
 
     return add
@@ -29,20 +29,20 @@ def whole(*calls):
 masks = [(t(1.0, -2.0, 3.0),), (t(1.0, 2.0, 3.0),), (t(-1.0, -2.0, -3.0),)]
 
 
-@whole(*masks)
+@in_one_graph(*masks)
 def mask(x):
     kept = x[x > 0]
     return kept * 2, kept + kept, kept.sum(), kept.shape, kept.shape[0], len(kept), kept.numel()
 
 
-@whole((torch.eye(3),), (torch.zeros(3, 3),), (torch.ones(3, 3),))
+@in_one_graph((torch.eye(3),), (torch.zeros(3, 3),), (torch.ones(3, 3),))
 def positions(x):
     where = torch.nonzero(x)
     rows, columns = where.unbind(1)
     return where, rows, columns, x[rows, columns], where.shape[0] + 1
 
 
-@whole((torch.ones(4, 3), t(0, 2)), (torch.ones(4, 3), t(5, 1)))
+@in_one_graph((torch.ones(4, 3), t(0, 2)), (torch.ones(4, 3), t(5, 1)))
 def sums_of_sizes(x, places):
     count = int(places.max()) + 1
     front, back, both = x.shape[:1] + (count,), (count,) + x.shape[1:], x.shape + torch.Size((count,))
@@ -50,12 +50,12 @@ def sums_of_sizes(x, places):
     return made, type(front), type(back), type(both), front[1], len(both), back == (count, 3)
 
 
-@whole((torch.eye(3),), (torch.zeros(3, 3),))
+@in_one_graph((torch.eye(3),), (torch.zeros(3, 3),))
 def positions_as_tuple(x):
     return x[torch.nonzero(x, as_tuple=True)], torch.where(x > 0.5), torch.argwhere(x)
 
 
-@whole((torch.arange(12.0).view(4, 3),), (-torch.ones(4, 3),))
+@in_one_graph((torch.arange(12.0).view(4, 3),), (-torch.ones(4, 3),))
 def rows(x):
     kept = x[x.sum(1) > 5]
     return (
@@ -68,14 +68,14 @@ def rows(x):
     )
 
 
-@whole((torch.arange(6.0), t(True, False, True, False, False, False)), (torch.arange(6.0), torch.ones(6) > 0))
+@in_one_graph((torch.arange(6.0), t(True, False, True, False, False, False)), (torch.arange(6.0), torch.ones(6) > 0))
 def mask_of_another(x, m):
     y = x[m]
     z = torch.cat([y, x, y])
     return z, z.shape[0], torch.zeros_like(y), y.clone(), y.double(), y.unsqueeze(0) + 1
 
 
-@whole((torch.arange(12.0).view(4, 3),), (-torch.ones(4, 3),), (torch.ones(4, 3),))
+@in_one_graph((torch.arange(12.0).view(4, 3),), (-torch.ones(4, 3),), (torch.ones(4, 3),))
 def reshaped(x):
     kept = x[x.sum(1) > 5]
     picked = x[None, (x > 0).any(1).nonzero().squeeze(1)]
@@ -94,30 +94,30 @@ def reshaped(x):
     )
 
 
-@whole((t(3, 1, 3, 2),), (t(5, 5, 5, 5),))
+@in_one_graph((t(3, 1, 3, 2),), (t(5, 5, 5, 5),))
 def unique(x):
     values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
     return values, inverse, counts, values[inverse], torch.unique(x), len(counts)
 
 
-@whole((t(1, 1, 2, 2, 1),), (t(4, 4, 4, 4, 4),))
+@in_one_graph((t(1, 1, 2, 2, 1),), (t(4, 4, 4, 4, 4),))
 def consecutive(x):
     values, counts = torch.unique_consecutive(x, return_counts=True)
     return values * counts, values.sum()
 
 
-@whole((t(1.0, 2.0, 3.0), t(0, 2, 1)), (t(1.0, 2.0, 3.0), t(3, 3, 3)))
+@in_one_graph((t(1.0, 2.0, 3.0), t(0, 2, 1)), (t(1.0, 2.0, 3.0), t(3, 3, 3)))
 def repeats(x, n):
     y = torch.repeat_interleave(x, n)
     return y, y.shape[0], torch.repeat_interleave(n)
 
 
-@whole((t(1.0, 5.0),), (t(-1.0, 0.5),))
+@in_one_graph((t(1.0, 5.0),), (t(-1.0, 0.5),))
 def selected(x):
     return torch.masked_select(x, x > 0.7) - 1, torch.masked_select(x, x > 9).sum()
 
 
-@whole((t(1.5, 2.5), t(3)), (t(0.5, -2.5), t(0)))
+@in_one_graph((t(1.5, 2.5), t(3)), (t(0.5, -2.5), t(0)))
 def numbers(x, n):
     m, k = x.max().item(), n.item()
     y = x - m
@@ -125,7 +125,7 @@ def numbers(x, n):
     return y, z, x * k, k * x, x / (k + 1), m, k, -m, k + 1, k * 2 - 3, m * k, k / 4, abs(m), k // 2, k % 2, not k
 
 
-@whole((t(1.5, 2.5), t(3)), (t(0.5, -2.5), t(0)))
+@in_one_graph((t(1.5, 2.5), t(3)), (t(0.5, -2.5), t(0)))
 def numbers_as_arguments(x, n):
     m, k = x.max().item(), n.item()
     return (
@@ -140,19 +140,21 @@ def numbers_as_arguments(x, n):
     )
 
 
-@whole((torch.arange(5.0), t(2)), (torch.arange(5.0), t(-1)), (torch.arange(5.0), t(9)), (torch.arange(5.0), t(0)))
+@in_one_graph(
+    (torch.arange(5.0), t(2)), (torch.arange(5.0), t(-1)), (torch.arange(5.0), t(9)), (torch.arange(5.0), t(0))
+)
 def slices(x, n):
     k = int(n)
     return x[:k], x[k:], x[:k].sum(), x[:k] + 1, x[:k].shape[0], x[:k] * x[:k], float(n), k
 
 
-@whole((torch.arange(6.0).view(2, 3), t(1)), (torch.arange(6.0).view(2, 3), t(-2)))
+@in_one_graph((torch.arange(6.0).view(2, 3), t(1)), (torch.arange(6.0).view(2, 3), t(-2)))
 def picked(x, n):
     k = n.item()
     return x[k], x.select(1, k), x.select(0, k) * 2
 
 
-@whole((t(3),), (t(0),), (t(7),))
+@in_one_graph((t(3),), (t(0),), (t(7),))
 def factories(n):
     k = n.item()
     z = torch.zeros(k, 2)
@@ -166,36 +168,36 @@ def factories(n):
     )
 
 
-@whole((t(1.0, 2.0),), (t(4.0, 3.0),), (t(float("nan"), 1.0),))
+@in_one_graph((t(1.0, 2.0),), (t(4.0, 3.0),), (t(float("nan"), 1.0),))
 def extremes(x):
     a, b = x[0].item(), x[1].item()
     return max(a, b), min(a, b), max([a, b]) * x, a < b, a == b, max(a, b) >= min(a, b)
 
 
-@whole((t(1.25, 2.0),), (t(4.0, 3.0),))
+@in_one_graph((t(1.25, 2.0),), (t(4.0, 3.0),))
 def texts(x):
     m, k = x.sum().item(), x.argmax().item()
     return f"{m:.3f} and {k}", str(m), repr(k), f"{m!r}", format(m, "8.1e"), f"{k:>4}", "a" + "b"
 
 
-@whole((t(1.25, 2.0),), (t(4.0, 3.0),))
+@in_one_graph((t(1.25, 2.0),), (t(4.0, 3.0),))
 def texts_of_tensors(x):
     return f"loss {x.sum():.3f} at {x.argmax()}, {(x > 2).any()}", f"{x[0]}", format(x.mean(), ".2e")
 
 
-@whole((t(1.0, -1.0),), (t(-1.0, -1.0),))
+@in_one_graph((t(1.0, -1.0),), (t(-1.0, -1.0),))
 def truths(x):
     a = bool((x > 0).any())
     return a, not a, x * a, int(a) + 1, a == True  # noqa: E712
 
 
-@whole((t(1.0, -1.0),), (t(2.0, 2.0),))
+@in_one_graph((t(1.0, -1.0),), (t(2.0, 2.0),))
 def containers(x):
     k = x.sum().item()
     return {"k": k, "both": [k, (k + 1, x)]}, isinstance(k, float), type(k) is float
 
 
-@whole((t(2.0, 1.0),), (t(1.0, 1.0),))
+@in_one_graph((t(2.0, 1.0),), (t(1.0, 1.0),))
 def checked(x):
     if x.sum().item() < 0:
         raise ValueError("negative")
@@ -204,9 +206,9 @@ def checked(x):
     return x.sqrt()
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_is_captured_whole(name):
-    program, calls = WHOLE[name]
+@pytest.mark.parametrize("name", IN_ONE_GRAPH)
+def test_is_in_one_graph(name):
+    program, calls = IN_ONE_GRAPH[name]
     stator.reset()
     compiled = stator.compile(program, fullgraph=True)
     for _ in range(2):
@@ -216,9 +218,9 @@ def test_is_captured_whole(name):
     assert stator.counters()["captures"]["graphs"] == 1, "other data means no other graph"
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", IN_ONE_GRAPH)
 def test_goes_through_torch_fx(name):
-    program, calls = WHOLE[name]
+    program, calls = IN_ONE_GRAPH[name]
     stator.reset()
     backend = Counting()
     compiled = stator.compile(program, backend=backend)

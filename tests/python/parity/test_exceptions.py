@@ -1,4 +1,4 @@
-"""Exceptions that the program raises, handles and looks at."""
+"""Exceptions that the program raises, handles and inspects."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What is dropped between two breaks ends there: its finalizer runs before what the program does next."""
+"""An object dropped between two breaks dies there: its finalizer runs before the program's next statement."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Transforms of torch.func: captured whole, or left to Python whole; nothing of them is open afterwards."""
+"""Transforms of torch.func: in one graph or entirely in Python, and no level is open afterwards."""
 
 import copy
 
@@ -45,7 +45,7 @@ def nothing_stays_open():
     assert before[:2] == (0, False)
     yield
     assert levels() == before
-    # A level of forward-mode AD is the process's: a second one cannot be opened.
+    # A level of forward-mode AD is process-wide: a second one cannot be opened.
     with forward_ad.dual_level():
         pass
 
@@ -62,7 +62,7 @@ def matrix(n=4, m=3):
     return torch.arange(1.0, n * m + 1).reshape(n, m).sin()
 
 
-def check_whole(fn, *calls):
+def check_one_graph(fn, *calls):
     """Equal to eager in each call, and one graph for each shape of arguments."""
     compiled = check_parity(fn, *calls)
     assert breaks() == 0, stator.counters()["breaks"]
@@ -73,7 +73,7 @@ def cube(t):
     return (t**3).sum()
 
 
-WHOLE = {
+IN_ONE_GRAPH = {
     "grad": (lambda a: grad(cube)(a), [(vector(),), (vector(5),)]),
     "grad of grad of grad": (
         lambda a: grad(lambda s: grad(lambda r: grad(cube)(r).sum())(s).sum())(a),
@@ -153,9 +153,9 @@ def caught(a):
         return error.args
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_captured_whole(name):
-    check_whole(WHOLE[name][0], *WHOLE[name][1])
+@pytest.mark.parametrize("name", IN_ONE_GRAPH)
+def test_in_one_graph(name):
+    check_one_graph(IN_ONE_GRAPH[name][0], *IN_ONE_GRAPH[name][1])
 
 
 def test_one_graph_for_calls_with_other_values():
@@ -191,7 +191,7 @@ def test_autocast():
                 a.T.contiguous().T.reshape(4, 1, 4).repeat(1, 1, 1)[:, 0]
             )
 
-    check_whole(fn, (matrix(4, 4),))
+    check_one_graph(fn, (matrix(4, 4),))
 
 
 # ---- training
@@ -450,7 +450,7 @@ def test_level_that_stays_open():
 
 def test_functions_that_are_transformed_outside():
     transformed = grad(cube)
-    check_whole(lambda a: transformed(a) + vmap(transformed)(a.reshape(3, 1))[:, 0], (vector(),), (vector(),))
+    check_one_graph(lambda a: transformed(a) + vmap(transformed)(a.reshape(3, 1))[:, 0], (vector(),), (vector(),))
 
 
 def test_transform_that_is_returned():
@@ -535,7 +535,7 @@ def test_randomness(randomness):
 
 
 def test_randomness_in_gradients():
-    check_whole(lambda a: grad(lambda t: (t * torch.randn(3)).sum())(a), (vector(),), (vector(),))
+    check_one_graph(lambda a: grad(lambda t: (t * torch.randn(3)).sum())(a), (vector(),), (vector(),))
 
 
 # ---- the sources of values

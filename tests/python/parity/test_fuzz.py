@@ -1,8 +1,9 @@
-"""A bounded run of the fuzzer, the same every time; `make fuzz` goes on from there."""
+"""A bounded, deterministic run of the fuzzer; `make fuzz` runs longer."""
 
 import hypothesis
 import pytest
 
+import stator
 from tests.fuzz.execute import Tally, compare
 from tests.fuzz.grammar import Inputs, cases, random_case
 from tests.fuzz.reduce import reduced
@@ -36,11 +37,20 @@ def test_seeded_programs(first):
     assert tally.captured > 10, "hardly any program is captured: the comparison says little"
 
 
+def test_seeded_programs_under_the_oracle():
+    """Each call thrice, so that there are hits for the oracle to check."""
+    with stator.config.patch(oracle=True):
+        for seed in range(1000, 1060):
+            source, calls = random_case(seed)
+            found = compare(source, [call for call in calls for _ in range(3)])
+            assert found is None, f"seed {seed}: {found}\n{source[len(PRELUDE) :]}\n{calls}"
+
+
 CALLS = [Inputs(seed, 1, seed % 2 == 0, False, (1, 2), False) for seed in range(3)]
 
 
 def wrong_compiler(target):
-    """Loses the third value of a result."""
+    """A wrong compiler: drops the third value of a result."""
 
     def call(*args):
         first, second, _, *rest = target(*args)

@@ -1,4 +1,4 @@
-"""Programs that the fuzzer found to differ, made small; they stay as tests."""
+"""Shrunk programs for which the fuzzer found a difference."""
 
 import pytest
 

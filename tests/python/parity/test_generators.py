@@ -1,4 +1,4 @@
-"""Generators and iterators: what they ask for and when, what they are sent, and how they end."""
+"""Generators and iterators: when they take items, what they are sent, and how they end."""
 
 import itertools
 

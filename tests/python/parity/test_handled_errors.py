@@ -1,4 +1,4 @@
-"""Errors that the program handles itself are part of one graph, in the words of the plain program."""
+"""Errors that the program handles are captured in one graph, with the plain program's messages."""
 
 import collections
 import dataclasses
@@ -16,7 +16,7 @@ class Bare:
 
 
 class Wrong:
-    """Each of its methods gives something of another class."""
+    """Each of its methods returns a wrong type."""
 
     def __hash__(self):
         return "text"
@@ -200,7 +200,7 @@ def test_a_write_that_fails_in_the_middle_is_none():
 
 
 def test_data_that_only_zeros_lack():
-    """What torch refuses for zeros alone is no error of the program."""
+    """An error that torch raises only for zeros is not an error of the program."""
 
     def fn(x):
         try:

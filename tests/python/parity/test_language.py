@@ -1,4 +1,4 @@
-"""Small programs over the language: each equals plain Python, and is captured whole."""
+"""Small programs over the language: each equals plain Python, and is captured in one graph."""
 
 from __future__ import annotations
 

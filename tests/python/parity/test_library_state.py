@@ -1,4 +1,4 @@
-"""What the standard library keeps for a program is captured, and is afterwards what the plain program leaves."""
+"""State of the standard library is captured, and afterwards equals that of the plain program."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ from tests.python.parity.corpus import run
 from tests.python.parity.corpus.observe import difference
 
 x = torch.arange(3.0)
-# Left to the program in part: counters and rules of others, what may be gone, exceptions of cached functions.
+# Programs with breaks: external counters and warning filters, dead referents, exceptions of cached functions.
 BREAKS = {
     "cached_tensor",
     "cached_and_driven_out",
@@ -26,7 +26,7 @@ BREAKS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [n for n in run.names("library_state") if n not in BREAKS])
-def test_captured_whole(name):
+def test_in_one_graph(name):
     expected = run.run("library_state", name)
     seen = run.run("library_state", name, lambda fn: stator.compile(fn, fullgraph=True))
     assert difference(seen, expected) is None
@@ -65,7 +65,7 @@ def test_each_thread_has_its_own():
     assert seen[2] == {"scale": 5.0, "uses": 2} and vars(local) == {"scale": 2.0, "uses": 2}
 
 
-def test_a_full_cache_keeps_what_was_used_last():
+def test_a_full_cache_keeps_the_last_used_entry():
     @functools.lru_cache(maxsize=2)
     def table(count):
         return torch.arange(float(count))
@@ -80,7 +80,7 @@ def test_a_full_cache_keeps_what_was_used_last():
     assert (plain.hits, plain.misses, plain.currsize) == (2, 4, 2)
 
 
-def test_answers_are_asked_again():
+def test_process_state_is_queried_again():
     def threads(a):
         return a + torch.get_num_threads()
 
@@ -96,7 +96,7 @@ def test_answers_are_asked_again():
 
 
 def _made_by(program, counts):
-    """Classes that are alive after calls, beyond those that were before."""
+    """The number of classes alive after the calls, beyond those before."""
     compiled = stator.compile(program)
     alive = weakref.WeakSet()
     for _ in range(counts):
@@ -125,7 +125,7 @@ def test_names_of_a_class_keep_it_not():
     assert _made_by(program, 6) <= 1
 
 
-def test_a_reference_that_was_made_keeps_nothing():
+def test_a_new_weak_reference_keeps_nothing_alive():
     class Node:
         pass
 

@@ -1,4 +1,4 @@
-"""Who holds an object last decides when it ends: also a temporary, an attribute, a cell or a container."""
+"""An object dies when its last reference is dropped, also one in a temporary, an attribute, a cell or a container."""
 
 import collections
 import gc
@@ -55,7 +55,7 @@ def temporary_of_an_attribute(x):
 
 def argument_of_an_inner_call(x):
     def inner(thing):
-        # Dropped only by the return: the caller of a call that is not inlined holds its arguments until then.
+        # Dropped only by the return: the caller of a call that is not inlined keeps its arguments alive until then.
         y = x + 1
         log.append("inside")
         return y

@@ -1,4 +1,4 @@
-"""Operators between built-in containers, views and numbers, and instances of subclasses and of strangers."""
+"""Operators between built-in containers, views and numbers, and instances of subclasses and of unrelated classes."""
 
 import collections
 import itertools
@@ -58,7 +58,7 @@ class Mapping(Stranger):
 
 
 class Right(Stranger):
-    """Answers from the right-hand side only."""
+    """Defines reflected operators only."""
 
     def __ror__(self, other):
         return "ror", type(other).__name__
@@ -74,7 +74,7 @@ class Right(Stranger):
 
 
 class Sealed(Stranger):
-    """Refuses to be compared or added from the left."""
+    """Its left-hand operators return NotImplemented."""
 
     def __add__(self, other):
         return NotImplemented
@@ -118,7 +118,7 @@ IN_PLACE = ["|=", "&=", "-=", "+=", "*="]
 
 
 def program(statement):
-    """What the statement gives or raises, and what became of both operands and of another name of the first."""
+    """The result or exception of the statement, both operands afterwards, and an alias of the first."""
     scope = {}
     source = f"""
 def run(x, make_a, make_b):
@@ -135,7 +135,7 @@ def run(x, make_a, make_b):
 
 
 def shown(value):
-    """Class and contents all the way down."""
+    """Classes and contents, recursively."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, (dict, collections.UserDict)):
@@ -153,7 +153,7 @@ STATEMENTS = [f"r = a {op} b" for op in OPERATORS] + [f"a {op} b; r = a" for op 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_operators(statement):
     x = torch.ones(2)
-    # Two built-in ones are plain cases of other tests.
+    # Other tests cover two built-in operands.
     pairs = [(a, b) for a, b in itertools.product(OPERANDS, OPERANDS) if not (a in BUILT_IN and b in BUILT_IN)]
     pairs += [("set", "keys"), ("set", "items"), ("dict", "list"), ("ordered", "list")]
     for a, b in pairs:
@@ -194,7 +194,7 @@ def lessened(x, other):
 
 
 @pytest.mark.parametrize("name", CAPTURED)
-def test_captured_whole(name):
+def test_in_one_graph(name):
     fn = CAPTURED[name]
     x = torch.ones(2)
     compiled = stator.compile(fn, fullgraph=True)
@@ -214,7 +214,7 @@ def test_outside_slice_is_itself():
 
 @pytest.mark.parametrize("make", [dict, collections.OrderedDict])
 @pytest.mark.parametrize("pairs", [[1], [()], [(1,)], [(1, 2, 3)], [("a", 1), 5], ["ab", "c"]])
-def test_words_about_pairs(make, pairs):
+def test_messages_about_pairs(make, pairs):
     def fn(x, pairs):
         d = make()
         try:
@@ -228,7 +228,7 @@ def test_words_about_pairs(make, pairs):
 
 
 @pytest.mark.parametrize("container", [3, None, len, int, Right()])
-def test_words_about_membership(container):
+def test_messages_about_membership(container):
     def fn(x, container):
         try:
             return x + 1, 1 in container
@@ -298,7 +298,7 @@ def test_numbers_and_lists_of_other_classes(expression):
         assert (repr(compiled(torch.ones(2))), asked) == expected
 
 
-def test_an_iterator_behind_a_break_is_asked_for_once():
+def test_iter_is_called_once_although_the_plan_rebuilds_it():
     def fn(x):
         pairs = zip(Told([1, 2]), iter(Told([3, 4])))
         first = next(pairs)

@@ -1,4 +1,4 @@
-"""Layers of torch.nn that reach torch by other ways than plain functions."""
+"""Layers of torch.nn that do not call torch through plain functions."""
 
 import collections
 
@@ -66,7 +66,7 @@ def test_layer(name, training):
 
 
 class Table(collections.OrderedDict):
-    """A table of parameters that looks up in its own way."""
+    """A ParameterDict that overrides lookup."""
 
     def __getitem__(self, key):
         return super().__getitem__(key)

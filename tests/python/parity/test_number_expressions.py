@@ -1,4 +1,4 @@
-"""Every kind of expression on numbers that depend on data and on texts made of them: the value, or the error."""
+"""Every kind of expression on numbers that depend on data, and on strings made of them: the value, or the error."""
 
 import math
 import operator
@@ -9,7 +9,7 @@ import torch
 import stator
 from tests.python.helpers import assert_same
 
-# k: an int, m: a float, b: a bool, s: a text with two of them, x: a tensor of three.
+# k: an int, m: a float, b: a bool, s: a string made of two of them, x: a tensor of three elements.
 NUMBERS = """
 sum([1], k); k < "a"; k + "a"; "a" + k; "a" * k; k * "a"; [1] * k; k * [1]; (1,) * k; [1, 2, 3][k]; [1, 2, 3][:k];
 [1, 2, 3][k:]; "abc"[k]; "abc"[:k]; (1, 2)[k]; {0: 1}.get(k); {k: 1}; {k}; k in [1, 2]; k in {1: 2}; k in (1, k); k
@@ -51,7 +51,7 @@ torch.tensor(k)); torch.Size([k]); torch.full_like(x, m); torch.dropout(x, m - m
 torch.tensor([0]), m); x.masked_fill(x > 1, m); format(k, "x")
 """
 
-# Results of another size for each number; where that is 2**62, there is no memory for it.
+# Results whose size is the number; 2**62 would not fit in memory.
 LARGE = ("*", "<<", "range", "zeros", "ones", "repeat", "eye", "linspace", "expand", "pad", "view", "split", "chunk")
 
 
@@ -90,7 +90,7 @@ def test_expression(expression):
             continue
         expected = program(torch.arange(3.0), torch.tensor(n))
         actual = compiled(torch.arange(3.0), torch.tensor(n))
-        # Iterators and the like have no equality.
+        # Iterators and similar objects have no equality.
         if repr(actual) != repr(expected):
             assert_same(actual, expected)
     assert stator.counters()["captures"]["graphs"] >= 1

@@ -1,4 +1,4 @@
-"""NumPy code on arrays that are tensors' memory: kinds, dtypes, layouts, aliasing and values are NumPy's."""
+"""NumPy code on arrays that share memory with tensors: types, dtypes, layouts, aliasing and values are NumPy's."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_as_numpy_does(name, dtype, layout):
                 assert np.shares_memory(mine, x.numpy()) == np.shares_memory(theirs, x.numpy())
 
 
-def test_captured_whole():
+def test_in_one_graph():
     @stator.compile(fullgraph=True)
     def program(x, b):
         a = x.numpy()
@@ -88,7 +88,7 @@ def test_captured_whole():
     assert stator.counters["captures"]["graphs"] == 2
 
 
-def test_array_arguments_are_told_apart():
+def test_array_arguments_are_distinguished():
     def program(a):
         return a * 2, a.dtype
 
@@ -120,7 +120,7 @@ def test_writes_reach_the_tensor_and_the_argument():
             np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
 
 
-def test_what_numpy_says_is_left_to_it():
+def test_warnings_and_errors_of_numpy_break():
     def program(x):
         a = x.numpy()
         try:

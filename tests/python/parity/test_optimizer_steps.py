@@ -1,4 +1,4 @@
-"""Steps of optimizers: numbers that come out of tensors (`beta ** step`) after writes, captured whole."""
+"""Optimizer steps: numbers read from tensors (`beta ** step`) after writes, captured in one graph."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 import stator
 from tests.python.helpers import assert_same, captures
 
-LARGE = 30_000  # elements: more than is copied to be put back
+LARGE = 30_000  # elements: more than the undo log copies
 
-WHOLE = {
+IN_ONE_GRAPH = {
     "Adam": {},
     "AdamW": {"weight_decay": 0.1, "amsgrad": True},
     "Adamax": {},
@@ -20,7 +20,7 @@ WHOLE = {
     "RMSprop": {"momentum": 0.9, "centered": True},
     "SGD": {"lr": 0.1, "momentum": 0.9, "nesterov": True},
 }
-# They branch on, or index by, what depends on data, or multiply lists by numbers that do.
+# They branch on or index by data-dependent values, or multiply lists by such numbers.
 BROKEN = {"RAdam": {}, "ASGD": {}, "Rprop": {}, "Adagrad": {"lr_decay": 0.1}}
 
 
@@ -35,7 +35,7 @@ def check_steps(name, options, sizes, fullgraph, steps=4):
     def step(optimizer):
         optimizer.step()
 
-    # The first step makes the state.
+    # The first step creates the state.
     compiled = stator.compile(step, fullgraph=fullgraph)
     for index in range(steps):
         for a, b in zip(mine, theirs, strict=True):
@@ -49,9 +49,9 @@ def check_steps(name, options, sizes, fullgraph, steps=4):
 
 @pytest.mark.parametrize("sizes", [(3, 5), (LARGE, 4, LARGE)], ids=["small", "large"])
 @pytest.mark.parametrize("foreach", [False, True], ids=["one by one", "foreach"])
-@pytest.mark.parametrize("name", WHOLE)
-def test_captured_whole(name, foreach, sizes):
-    check_steps(name, {**WHOLE[name], "foreach": foreach}, sizes, fullgraph=not (foreach and name in BROKEN))
+@pytest.mark.parametrize("name", IN_ONE_GRAPH)
+def test_in_one_graph(name, foreach, sizes):
+    check_steps(name, {**IN_ONE_GRAPH[name], "foreach": foreach}, sizes, fullgraph=not (foreach and name in BROKEN))
 
 
 @pytest.mark.parametrize("name", BROKEN)

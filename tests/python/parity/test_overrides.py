@@ -43,7 +43,7 @@ class Silent(torch.Tensor):
 
 
 class Rich(torch.Tensor):
-    """With methods, a property, operators and attributes of its own."""
+    """Defines methods, a property, operators and attributes."""
 
     scale = 3
 
@@ -70,7 +70,7 @@ class Rich(torch.Tensor):
 
 
 class Physical:
-    """No tensor."""
+    """Not a tensor."""
 
     def __init__(self, x, unit):
         self.x, self.unit = x, unit
@@ -109,7 +109,7 @@ def t(cls, *values):
 
 
 def logged(fn, *args):
-    """What it gives, and the log."""
+    """The result of a call, and the log."""
     log.clear()
     return fn(*args), list(log)
 
@@ -124,8 +124,8 @@ def same_calls(fn, compiled, *calls):
             assert torch._C._len_torch_function_stack() == 0
 
 
-def whole(fn, *calls):
-    """Captured whole, with the same log, in the same order, over several calls."""
+def check_one_graph(fn, *calls):
+    """Captured in one graph, with the same log in the same order, over several calls."""
     same_calls(fn, stator.compile(fn, fullgraph=True), *calls)
 
 
@@ -133,7 +133,7 @@ def test_subclass_stays():
     def fn(x, y):
         return x + 1, torch.relu(x), x * y, y * x, torch.stack([y, x]), x.max(dim=0), x.shape, x.view(-1).split(1)
 
-    whole(fn, (t(Tagged, 1.0, -2.0), torch.ones(2)), (t(Tagged, 3.0, -2.0), torch.zeros(2)))
+    check_one_graph(fn, (t(Tagged, 1.0, -2.0), torch.ones(2)), (t(Tagged, 3.0, -2.0), torch.zeros(2)))
 
 
 def test_calls_are_seen():
@@ -143,7 +143,7 @@ def test_calls_are_seen():
         z += y
         return z.sum(), torch.add(y, other=x), z.shape, z.dtype, len(z), z[0], -z, z > 0, z.T
 
-    whole(fn, (t(Logged, 1.0, -2.0), torch.ones(2)))
+    check_one_graph(fn, (t(Logged, 1.0, -2.0), torch.ones(2)))
 
 
 def test_python_functions_of_torch():
@@ -151,36 +151,38 @@ def test_python_functions_of_torch():
         y = torch.nn.functional.linear(x, w)
         return torch.nn.functional.gelu(y), torch.einsum("ij->ji", x), torch.nn.functional.dropout(x, 0.0), x.norm()
 
-    whole(fn, (torch.randn(2, 3).as_subclass(Logged), torch.randn(4, 3)))
+    check_one_graph(fn, (torch.randn(2, 3).as_subclass(Logged), torch.randn(4, 3)))
 
 
 def test_precedence():
     def fn(a, b, c):
         return a + b, b + a, torch.cat([a, b]), a * c, torch.where(a > 0, c, b)
 
-    whole(fn, (t(Logged, 1.0), t(Derived, 2.0), torch.ones(1)), (t(Derived, 1.0), t(Logged, 2.0), torch.ones(1)))
+    check_one_graph(
+        fn, (t(Logged, 1.0), t(Derived, 2.0), torch.ones(1)), (t(Derived, 1.0), t(Logged, 2.0), torch.ones(1))
+    )
 
 
 def test_siblings_from_left_to_right():
     def fn(a, b):
         return torch.add(a, b), torch.add(b, a)
 
-    whole(fn, (t(Sibling, 1.0), t(Logged, 2.0)))
+    check_one_graph(fn, (t(Sibling, 1.0), t(Logged, 2.0)))
 
 
-def test_nobody_answers():
+def test_overrides_that_return_not_implemented():
     check_parity(lambda a: torch.sin(a * 2).as_subclass(Declining) + 1, (torch.ones(2),))
 
 
 def test_disabled_implementation():
-    whole(lambda x: (x + 1, x.sum(), x.shape), (t(Silent, 1.0, 2.0),))
+    check_one_graph(lambda x: (x + 1, x.sum(), x.shape), (t(Silent, 1.0, 2.0),))
 
 
 def test_what_a_subclass_defines():
     def fn(x):
         return x.doubled, x.scaled(2), x @ 3, len(x), x[0], x.scale, x.imagined, hasattr(x, "nothing")
 
-    whole(fn, (t(Rich, 1.0, 2.0),), (t(Rich, 5.0, 2.0),))
+    check_one_graph(fn, (t(Rich, 1.0, 2.0),), (t(Rich, 5.0, 2.0),))
 
 
 def test_subclass_made_in_the_program():
@@ -191,10 +193,10 @@ def test_subclass_made_in_the_program():
         made.mul_(3)
         return made, y, made.label, made + 1, x.as_subclass(Tagged)
 
-    whole(fn, (torch.ones(3),), (torch.zeros(3),))
+    check_one_graph(fn, (torch.ones(3),), (torch.zeros(3),))
 
 
-def test_made_object_is_its_own():
+def test_each_call_makes_a_new_object():
     def fn(x):
         return x.as_subclass(Tagged)
 
@@ -274,7 +276,7 @@ def test_user_functions_that_can_be_overridden():
             return handle_torch_function(twice, (x,), x)
         return x * 2
 
-    whole(lambda x: twice(x) + twice(x.as_subclass(torch.Tensor)), (t(Logged, 1.0),))
+    check_one_graph(lambda x: twice(x) + twice(x.as_subclass(torch.Tensor)), (t(Logged, 1.0),))
 
 
 def test_modes():
@@ -288,7 +290,7 @@ def test_modes():
             y[0] = 5
             return y, z, y.shape, len(y), x.t() * 2
 
-    whole(fn, (torch.ones(2),))
+    check_one_graph(fn, (torch.ones(2),))
 
 
 def test_modes_before_subclasses():
@@ -296,7 +298,7 @@ def test_modes_before_subclasses():
         with Noting("mode"):
             return x + y, torch.nn.functional.relu(x)
 
-    whole(fn, (t(Logged, 1.0), torch.ones(1)), (t(Derived, 1.0), t(Logged, 1.0)))
+    check_one_graph(fn, (t(Logged, 1.0), torch.ones(1)), (t(Derived, 1.0), t(Logged, 1.0)))
 
 
 def test_mode_that_raises():
@@ -325,7 +327,7 @@ def test_disabled_for_all():
                 y = y - 1
         return y
 
-    whole(fn, (torch.ones(2),), (t(Logged, 1.0),))
+    check_one_graph(fn, (torch.ones(2),), (t(Logged, 1.0),))
 
 
 def test_break_under_a_mode():
@@ -416,7 +418,7 @@ def test_devices():
             y = y + torch.ones(3)
         return x + y, z.device, torch.zeros(1).device
 
-    whole(fn, (torch.ones(3),))
+    check_one_graph(fn, (torch.ones(3),))
     same_calls(other, stator.compile(other), (torch.ones(3),))
 
 
@@ -458,7 +460,7 @@ def test_parameters_made_in_the_program():
         frozen = nn.Parameter(x, requires_grad=False)
         return w, frozen, isinstance(w, nn.Parameter), (w * x).sum(), w.is_leaf, frozen.requires_grad
 
-    whole(fn, (torch.ones(3),), (torch.zeros(3),))
+    check_one_graph(fn, (torch.ones(3),), (torch.zeros(3),))
     made = stator.compile(fn)(torch.ones(3))
     made[3].backward()
     assert_same(made[0].grad, torch.ones(3))
@@ -521,4 +523,4 @@ def test_reflected_operators():
 
 
 def test_index_lists_through_the_method():
-    whole(lambda x: (x.__getitem__([1, 0]), torch.Tensor.__getitem__(x, [0])), (torch.arange(4.0),))
+    check_one_graph(lambda x: (x.__getitem__([1, 0]), torch.Tensor.__getitem__(x, [0])), (torch.arange(4.0),))

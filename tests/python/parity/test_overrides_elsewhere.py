@@ -1,4 +1,4 @@
-"""Overriding of torch's functions with other things: special methods, numbers, generators, transforms, breaks."""
+"""Overriding of torch functions combined with special methods, numbers, generators, transforms, breaks."""
 
 import functools
 
@@ -8,11 +8,21 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import stator
-from tests.python.parity.test_overrides import Halving, Logged, Noting, Tagged, log, name, same_calls, t, whole
+from tests.python.parity.test_overrides import (
+    Halving,
+    Logged,
+    Noting,
+    Tagged,
+    check_one_graph,
+    log,
+    name,
+    same_calls,
+    t,
+)
 
 
 class Measured(torch.Tensor):
-    """Special methods of its own, which call Tensor's."""
+    """Defines special methods that call Tensor's."""
 
     def __len__(self):
         return super().__len__() + 1
@@ -116,11 +126,11 @@ def test_special_methods_that_call_tensors_own(cls):
     def fn(x):
         return len(x), [row + 1 for row in x], list(x), float(x), bool(x), 1 if x else 2, x + 1
 
-    whole(fn, (t(cls, 1.0, 2.0),), (t(cls, 3.0, 2.0),))
+    check_one_graph(fn, (t(cls, 1.0, 2.0),), (t(cls, 3.0, 2.0),))
 
 
-def test_lengths_that_are_asked_for():
-    """list(), tuple(), `*` and sorted() ask how long something is before they take it apart; unpacking does not."""
+def test_calls_of_len():
+    """list(), tuple(), `*` and sorted() call len() before they iterate; unpacking does not."""
 
     def fn(x):
         first, second = x
@@ -138,7 +148,7 @@ def test_lengths_that_are_asked_for():
             tail,
         )
 
-    whole(fn, (t(Logged, 1.0, 2.0),))
+    check_one_graph(fn, (t(Logged, 1.0, 2.0),))
 
 
 def test_numbers_that_depend_on_data():
@@ -151,8 +161,8 @@ def test_numbers_that_depend_on_data():
             total, first = x.sum().item(), int(x[0])
             return x * total + first, total * x, x[:first]
 
-    whole(of_a_class, (t(Logged, 1.0, 2.0),), (t(Logged, 2.0, 5.0),))
-    whole(under_a_mode, (torch.tensor([1.0, 2.0]),), (torch.tensor([2.0, 5.0]),))
+    check_one_graph(of_a_class, (t(Logged, 1.0, 2.0),), (t(Logged, 2.0, 5.0),))
+    check_one_graph(under_a_mode, (torch.tensor([1.0, 2.0]),), (torch.tensor([2.0, 5.0]),))
 
 
 def test_results_that_are_given_attributes():
@@ -165,21 +175,21 @@ def test_results_that_are_given_attributes():
         return y, y.label
 
     calls = [(Labelled(torch.ones(2), label),) for label in ("a", "b")]
-    whole(fn, *calls)
-    whole(made, (torch.ones(2),))
+    check_one_graph(fn, *calls)
+    check_one_graph(made, (torch.ones(2),))
 
 
 def test_functions_by_a_registry():
     def fn(x, d):
         return x * torch.mean(d), torch.add(d, d).value, torch.add(d, 2).size
 
-    whole(fn, (torch.ones(2), Diagonal(3, 5)), (torch.ones(2), Diagonal(4, 5)))
+    check_one_graph(fn, (torch.ones(2), Diagonal(3, 5)), (torch.ones(2), Diagonal(4, 5)))
     with pytest.raises(TypeError, match="returned NotImplemented"):
         stator.compile(lambda x, d: (x + 1, torch.mul(d, d)))(torch.ones(2), Diagonal(3, 5))
 
 
 def test_what_a_mode_does_not_see():
-    """What torch calls inside of itself."""
+    """Torch functions called inside torch."""
 
     class Square(torch.autograd.Function):
         @staticmethod
@@ -196,7 +206,7 @@ def test_what_a_mode_does_not_see():
             y = Square.apply(x) * 2
             return nn.Parameter(x), y, torch.vmap(lambda row: row * 2)(x)
 
-    whole(fn, (torch.ones(2, requires_grad=True),), (torch.ones(2),))
+    check_one_graph(fn, (torch.ones(2, requires_grad=True),), (torch.ones(2),))
 
 
 def test_transforms_and_parts_under_a_mode():
@@ -274,7 +284,7 @@ def test_errors_under_a_mode():
         with Loud():
             return (x + 1) * 2
 
-    whole(caught, (torch.ones(2),))
+    check_one_graph(caught, (torch.ones(2),))
     same_calls(shape, stator.compile(shape), (torch.ones(2),))
     for _ in range(2):
         with pytest.raises(KeyError):
@@ -294,7 +304,7 @@ def test_generators_and_modes():
         some.close()
         return a, b, x * 4
 
-    whole(fn, (torch.ones(2),))
+    check_one_graph(fn, (torch.ones(2),))
 
 
 def test_modes_that_remember():
@@ -321,7 +331,7 @@ def test_classes_of_parameters():
     def fn(x):
         return x * weight, type(weight) is Weight, weight + 1, isinstance(weight, nn.Parameter)
 
-    whole(fn, (torch.ones(2),))
+    check_one_graph(fn, (torch.ones(2),))
 
 
 def test_other_classes_on_later_calls():
@@ -351,7 +361,7 @@ def test_backends_are_given_plain_tensors():
 
 @pytest.mark.parametrize("cut", [1, 3, 7, 13])
 def test_programs_cut_anywhere(cut):
-    """A capture that ends early leaves modes, classes and what they saw as the program would."""
+    """A capture that breaks leaves modes, classes and their logs as the plain program does."""
 
     def lengths(x):
         return [*x], (lambda *rows: rows[0])(*x), x[0], x[x > 1]
@@ -374,7 +384,7 @@ def test_programs_cut_anywhere(cut):
 
 
 def test_reports_do_not_call_the_program():
-    """Why an entry did not fit is told without the repr of what was seen."""
+    """The text of a failed guard does not call repr() of the value."""
     seen = []
 
     class Shown:

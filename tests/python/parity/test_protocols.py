@@ -1,4 +1,4 @@
-"""What classes and containers promise to those who ask: checks of classes, order of calls, fields, ends of objects."""
+"""Protocols of classes and containers: class checks, order of calls, fields, finalization."""
 
 import collections
 import dataclasses
@@ -15,7 +15,7 @@ from tests.python.parity.programs import Programs, any_number, x
 programs = Programs()
 
 
-# ---- isinstance with what stands for several classes
+# ---- isinstance with tuples and unions of classes
 
 
 class SubclassMeta(type):
@@ -49,7 +49,7 @@ def unions_of_aliases(a, n, m):
     return a + 1, [(isinstance(n, kind), isinstance(m, kind)) for kind in kinds]
 
 
-# ---- sum, max and min take one item after the other
+# ---- sum, max and min take items one by one
 
 
 class Loud:
@@ -108,7 +108,7 @@ def sums_of_numbers_and_tensors(a):
     return sum(items), sum([True, 2, 3.5]), sum([1, 10**30, 0.1, 0.2]), sum([0.1, a, 0.2]), sum([1j, 2], 0.5)
 
 
-# ---- exceptions keep what they were made of
+# ---- exceptions keep their arguments
 
 
 @programs((x,), breaks="raises")
@@ -136,7 +136,7 @@ def field_that_an_init_does_not_set(a):
     return a + 1, Quiet(3).value, Quiet(3).kept
 
 
-# ---- who wrote a __hash__
+# ---- __hash__ of the program
 
 calls = collections.deque()
 scope = {"calls": calls}
@@ -153,7 +153,7 @@ class Generated:
 
 
 def test_hash_of_code_without_a_file():
-    """It is called as often as the program calls it, not once more where the dict is made."""
+    """It is called as often as in the plain program; building the dict in the plan adds no call."""
 
     def fn(a):
         return a + 1, {Written(): 1}
@@ -174,7 +174,7 @@ def hash_of_a_dataclass(a):
     return a + 1, {Generated(1): 2, Generated(3): 4}
 
 
-# ---- weak references to what the program drops
+# ---- weak references to objects that the program drops
 
 
 class Held:
@@ -238,7 +238,7 @@ def weak_reference_beside_other_changes(a, others):
 
 
 def moves_of(n):
-    """Changes of a deque, by what they are called with."""
+    """Methods that change a deque, with their arguments."""
     return {
         "append, pop": lambda d: (d.append(n), d.pop()),
         "left and back": lambda d: d.append(d.popleft()),
@@ -341,7 +341,7 @@ def range_that_was_never_entered(a):
         return a + 1, str(error)
 
 
-# ---- the warning of a limit
+# ---- the warning about a limit
 
 
 def test_limit_without_a_miss_names_none():

@@ -1,4 +1,4 @@
-"""What a plan makes anew when it ends: fields of exceptions, keys with a hash of their own, windows on mappings."""
+"""Objects that a plan rebuilds: fields of exceptions, keys with their own `__hash__`, mapping proxies."""
 
 import collections
 import inspect
@@ -99,7 +99,7 @@ def test_keys_are_hashed_as_often_as_in_python(use, inside):
         assert [k.counts() for k in compiled_table] == [k.counts() for k in table]
 
 
-def test_window_on_a_mapping_that_changes():
+def test_proxy_of_a_mapping_that_changes():
     table = {"scale": 2.0, "shift": 1}
     window = types.MappingProxyType(table)
 
@@ -117,7 +117,7 @@ def test_window_on_a_mapping_that_changes():
     assert not stator.counters()["breaks"], stator.counters()["breaks"]
 
 
-def test_window_on_a_mapping_that_the_program_changes():
+def test_proxy_of_a_mapping_that_the_program_changes():
     table = {"n": 1}
     window = types.MappingProxyType(table)
 

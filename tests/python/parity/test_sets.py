@@ -1,4 +1,4 @@
-"""Sets and frozensets: order, elements of any hashable kind, every operator and method, sets from outside."""
+"""Sets and frozensets: order, elements of any hashable type, every operator and method, external sets."""
 
 import pytest
 import torch
@@ -166,7 +166,7 @@ def comprehension(a):
 test_sets = programs.tests()
 
 
-def test_order_of_an_outside_set_that_changed():
+def test_order_of_an_external_set_that_changed():
     def fn(a, s):
         s.add(16)
         return a + 1

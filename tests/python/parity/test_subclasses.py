@@ -1,4 +1,4 @@
-"""Subclasses of built-in containers: what their methods ask of each other, what instances keep beside a dict."""
+"""Subclasses of built-in containers: methods that call each other, attributes of instances."""
 
 import collections
 import functools

@@ -110,7 +110,7 @@ def copy_with_grad():
 
 
 class Holder:
-    """Keeps its tensor's gradient when it is copied."""
+    """A deepcopy keeps the gradient of its tensor."""
 
     def __init__(self, tensor):
         self.tensor = tensor
@@ -292,6 +292,6 @@ def test_kernels_of_attention():
                 outcomes.append(str(error))
             assert kernels() == before
         assert_same(*outcomes)
-    # Which ones there are is guarded.
+    # The enabled kernels are guarded.
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         assert_same(compiled(q, torch.tensor([0])), attention_of_chosen_kernels(q, torch.tensor([0])))

@@ -1,4 +1,4 @@
-"""PyTorch beyond plain operators: trees, `out=`, parametrizations, optimizers, distributions, checkpoints."""
+"""PyTorch beyond plain operators: pytrees, `out=`, parametrizations, optimizers, distributions, checkpoints."""
 
 import copy
 import functools

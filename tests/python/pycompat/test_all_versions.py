@@ -1,4 +1,4 @@
-"""Runs the torch-free tests of `tests/pycompat` with every CPython that the machine has."""
+"""Runs the torch-free tests of `tests/pycompat` with every installed CPython."""
 
 import os
 import pathlib
@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-# Debug builds check the invariants of frames that release builds only assume.
+# Debug builds assert invariants of frames that release builds only assume.
 VERSIONS = ("3.11", "3.12", "3.13", "3.11-dbg", "3.12-dbg")
 TESTS = pathlib.Path(__file__).parents[2] / "pycompat"
 
 
 def interpreters():
-    """version -> executable, of those that answer with that version and have their headers."""
+    """version -> executable, for installed versions that have headers."""
     found = {}
     for version in VERSIONS:
         if version.endswith("-dbg"):

@@ -1,4 +1,4 @@
-"""A program that nobody holds any more dies, with all that was captured of it."""
+"""A program without references dies, with everything that was captured of it."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Global state after a capture, a failed one and an error is what it was before, or what the program made it."""
+"""Global state after a capture, a failed capture or an error is unchanged, except for the program's own changes."""
 
 import random
 import sys
@@ -63,13 +63,13 @@ def state():
 
 
 class Refused:
-    """Something that no capture gets past."""
+    """A call that always breaks."""
 
     def __getattribute__(self, name):
         raise ValueError("refused")
 
 
-def whole(x):
+def in_one_graph(x):
     with torch.no_grad():
         y = x.sin()
     return torch.dropout(y, 0.5, True) + torch.rand(6)
@@ -121,7 +121,7 @@ def data_dependent(x):
         return x
 
 
-PROGRAMS = [whole, broken, raises, raises_after_a_break, fails, warns, sets, data_dependent]
+PROGRAMS = [in_one_graph, broken, raises, raises_after_a_break, fails, warns, sets, data_dependent]
 
 
 def outcome(fn):
@@ -143,13 +143,15 @@ def outcome(fn):
         torch.set_default_dtype(dtype)
 
 
-@pytest.mark.parametrize("settings", [{}, {"fullgraph": True}, {"backend": "fails"}], ids=["plain", "whole", "backend"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"fullgraph": True}, {"backend": "fails"}], ids=["plain", "fullgraph", "backend"]
+)
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_state_after_a_call(fn, settings):
     def backend(gm, example_inputs):
         raise RuntimeError("no")
 
-    # What random draws and warnings leave behind is compared below.
+    # Random state and warnings are compared below.
     own = {"rng", "python rng", "registry"}
     expected = outcome(fn)
     before = {name: value for name, value in state().items() if name not in own}
@@ -159,7 +161,7 @@ def test_state_after_a_call(fn, settings):
         assert {name: value for name, value in state().items() if name not in own} == before
         failed = isinstance(actual[0], tuple) and isinstance(actual[0][0], type)
         if failed and issubclass(actual[0][0], stator.StatorError):
-            # Stator's own refusal. Nothing of the program was done.
+            # Raised by Stator: nothing of the program has run.
             assert settings
             continue
         assert_same(actual[0], expected[0])
@@ -172,7 +174,7 @@ def test_state_after_a_call(fn, settings):
 def test_state_under_a_mode(fn, mode):
     results = []
     compiled = stator.compile(fn)
-    # The first run imports what torch imports late.
+    # The first run triggers torch's late imports.
     for side in (fn, fn, compiled, compiled):
         with mode() as entered:
             results.append((outcome(side), entered.calls if mode is Counts else None))
@@ -196,7 +198,7 @@ def test_random_numbers_are_drawn_by_the_program_alone():
 
 
 def test_modules_that_a_capture_imports():
-    """Only what the program itself imports is there afterwards."""
+    """Only the modules that the program itself imports are imported afterwards."""
     program = """
         import sys, torch, stator
         def fn(x):

@@ -1,4 +1,4 @@
-"""Objects that fight back: no code of theirs runs in a guard; what the program runs of them runs just as often."""
+"""Hostile objects: guards run none of their code, and their methods run as often as in the plain program."""
 
 import gc
 import sys
@@ -14,7 +14,7 @@ x = torch.arange(4.0)
 
 
 class Trap:
-    """Every special method counts; those that the program may call work, as told by `allowed`."""
+    """Logs every call of its special methods."""
 
     log: list = []
 

@@ -105,23 +105,27 @@ def long_function(lines, kind):
 
 
 def test_fifty_thousand_lines():
-    """Right, and in time that grows with the length, not faster: ten times the lines take at most 25 times as long."""
+    """Correct, and linear in the length: ten times the lines take at most 25 times as long. Other processes can only
+    make a run longer, so the shortest of up to five counts."""
+
+    def seconds(program):
+        stator.reset()
+        compiled = stator.compile(program)
+        start = time.process_time()
+        result = compiled(x, 1)
+        taken = time.process_time() - start
+        assert_same(result, program(x, 1))
+        assert_same(compiled(x + 1, 1), program(x + 1, 1))
+        assert captures() > 0
+        return taken
+
     for kind in ("operators", "python", "breaks"):
-        seconds = []
-        for lines in (5_000, 50_000):
-            program = long_function(lines, kind)
-            best = float("inf")
-            for _ in range(3 if lines < 10_000 else 1):
-                stator.reset()
-                compiled = stator.compile(program)
-                start = time.process_time()
-                result = compiled(x, 1)
-                best = min(best, time.process_time() - start)
-            assert_same(result, program(x, 1))
-            assert_same(compiled(x + 1, 1), program(x + 1, 1))
-            assert captures() > 0, kind
-            seconds.append(best)
-        assert seconds[1] < 25 * seconds[0] + 0.05, f"{kind}: {seconds}"
+        short, long = (long_function(lines, kind) for lines in (5_000, 50_000))
+        allowed = 25 * min(seconds(short) for _ in range(3)) + 0.05
+        taken = []
+        while not taken or (min(taken) >= allowed and len(taken) < 5):
+            taken.append(seconds(long))
+        assert min(taken) < allowed, f"{kind}: {taken}"
 
 
 def test_very_wide_frames():

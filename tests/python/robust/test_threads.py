@@ -40,7 +40,7 @@ def make_functions():
 
 
 def run_threads(work):
-    """`work(number)` in eight threads that give way to each other as often as possible."""
+    """Runs `work(number)` in eight threads that switch as often as possible."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
@@ -67,7 +67,7 @@ def test_threads_compile_and_call_at_once():
         together.wait()
         try:
             for step in range(CALLS):
-                # The low ones first, so that threads meet in the same capture.
+                # The low numbers first, so that threads meet in the same capture.
                 n = choose.randrange(min(FUNCTIONS, 2 * step + 4))
                 i, k = choose.randrange(len(inputs)), choose.choice((1, 2))
                 target = compiled[n] if choose.random() < 0.8 else stator.compile(functions[n])
@@ -106,15 +106,18 @@ def test_threads_train_one_compiled_module_each():
         model = models[number]
         results[number] = train(model, stator.compile(model))
 
-    # The seed is shared by all threads, so the models are made before.
+    # The random seed is shared by all threads, so the models are made first.
     models = [build() for _ in range(THREADS)]
     run_threads(work)
     for result in results:
         assert_same(result, expected)
 
 
+PATIENCE = 300  # seconds until a child that does not end is taken to hang
+
+
 def forked(child):
-    """What a forked child made of `child()`: its exit status."""
+    """The exit status of a forked child that runs `child()`."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -123,7 +126,7 @@ def forked(child):
             status = 0
         finally:
             os._exit(status)
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:

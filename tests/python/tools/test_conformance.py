@@ -1,4 +1,4 @@
-"""The corpus's comparison sees every kind of difference; the conformance report counts and survives crashes."""
+"""The comparison of the corpus detects every kind of difference; the report counts programs and survives crashes."""
 
 import contextlib
 import importlib.util
@@ -26,7 +26,7 @@ def load_tool(folder=ROOT / "tools"):
 
 
 def on_result(change):
-    """A compiler whose results are changed."""
+    """A compiler that changes results."""
     return lambda target: lambda *args, **kwargs: change(target(*args, **kwargs))
 
 
@@ -135,7 +135,7 @@ def test_the_same_again_is_no_difference(program):
     assert difference(run.run(category, name, lambda target: target), run.run(category, name)) is None
 
 
-def test_near_is_enough_only_where_asked():
+def test_close_values_pass_only_if_requested():
     category, name = "control_flow", "loop_over_rows"
     expected = run.run(category, name, exact=False)
     actual = run.run(category, name, on_result(lambda r: torch.nextafter(r, r + 1)), exact=False)
@@ -145,24 +145,24 @@ def test_near_is_enough_only_where_asked():
 
 
 def row(name, **facts):
-    return {"category": "c", "name": name, "correct": True, "whole": True, "difference": None, "reason": ""} | facts
+    return {"category": "c", "name": name, "correct": True, "one_graph": True, "difference": None, "reason": ""} | facts
 
 
 def test_report_counts_and_lists():
     tool = load_tool()
-    broken = {"whole": False, "reason": "opcode: not yet", "place": "c.py:1"}
+    broken = {"one_graph": False, "reason": "opcode: not yet", "place": "c.py:1"}
     mine = [
         row("a", graphs=1, ops=2),
         row("b", graphs=2, ops=3, **broken),
-        row("w", graphs=0, ops=0, correct=False, whole=False),
+        row("w", graphs=0, ops=0, correct=False, one_graph=False),
     ]
-    peer = [row("a", graphs=1, ops=2), row("b", graphs=1, ops=1), row("w", graphs=0, ops=0, whole=False)]
+    peer = [row("a", graphs=1, ops=2), row("b", graphs=1, ops=1), row("w", graphs=0, ops=0, one_graph=False)]
     found = {"stator": {"c": mine}, "peer": {"c": peer}}
     assert tool.table(found)[2] == "| c | 3 | 2 | 1 | 1 | 3 | 5 | 3 | 2 | 1 | 2 | 3 |"
     assert tool.behind(found) == ["c.b", "c.w"]
     text = "\n".join(tool.lists(found))
     assert "- c.w" in text and "| opcode: not yet | c.b | c.py:1 |" in text
-    assert "captured whole by torch.compile, not by Stator: 1" in text
+    assert "in one graph by torch.compile, not by Stator: 1" in text
 
 
 DYING = """
@@ -197,7 +197,7 @@ def test_a_crash_is_a_row(tmp_path):
         shutil.copy(CORPUS / f"{name}.py", folder)
     (folder / "dying.py").write_text(DYING)
     rows = load_tool(tmp_path / "tools").judge_category("stator", "dying")
-    assert [(row["name"], row["correct"], row["whole"]) for row in rows] == [
+    assert [(row["name"], row["correct"], row["one_graph"]) for row in rows] == [
         ("fine", True, True),
         ("dies", False, False),
         ("fine_too", True, True),

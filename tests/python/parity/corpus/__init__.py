@@ -1,3 +1,3 @@
-"""Small programs over the language, the library and torch, one file a category; each must do under `stator.compile`
-what it does plain, call after call. `registry` is what the files use, `run` loads and runs them, `observe` says what
-is seen."""
+"""Small programs over the language, the library and torch, one file per category. Each must behave the same plain and
+under `stator.compile`, in every call. `registry` registers programs, `run` runs them, `observe` describes what is
+observable."""

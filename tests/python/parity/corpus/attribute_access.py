@@ -1,4 +1,4 @@
-"""Attributes by other ways: dicts whose items are attributes, methods of methods, descriptors bound by hand."""
+"""Other attribute access: dicts whose items are attributes, methods of methods, explicit `__get__` calls."""
 
 import collections
 import operator

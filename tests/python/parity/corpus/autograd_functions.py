@@ -1,4 +1,4 @@
-"""Functions of autograd with a backward of their own."""
+"""torch.autograd.Function: custom backward functions."""
 
 import torch
 from torch.amp import custom_bwd, custom_fwd
@@ -11,7 +11,7 @@ log = []
 
 
 class Doubled(Function):
-    """A backward that is not the derivative, so that it can't be mistaken for another's."""
+    """A backward that is not the derivative, so that calling another one is noticed."""
 
     @staticmethod
     def forward(ctx, x):
@@ -248,7 +248,7 @@ def forward_raises(x):
 
 
 class Graded(Function):
-    """Differentiates inside of its own forward."""
+    """Differentiates inside its own forward."""
 
     @staticmethod
     def forward(ctx, x):

@@ -1,4 +1,4 @@
-"""Code of the program that classes run by themselves: metaclasses, descriptors and hooks that are asked on the way."""
+"""Code that classes run implicitly: metaclasses, descriptors, hooks."""
 
 import abc
 import dataclasses

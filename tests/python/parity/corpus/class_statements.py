@@ -1,4 +1,4 @@
-"""Classes that the program itself makes: statements inside of functions, `type(...)`, metaclasses, decorators."""
+"""Classes that the program itself makes: statements in functions, `type(...)`, metaclasses, decorators."""
 
 import abc
 import collections

@@ -1,4 +1,4 @@
-"""Generators: consumed whole or in part, sent to, closed, delegated to."""
+"""Generators: consumed fully or in part, sent to, closed, delegated to."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Things that end a capture, inside every kind of construct."""
+"""Graph breaks inside every kind of construct."""
 
 import contextlib
 import gc

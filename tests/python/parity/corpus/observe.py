@@ -1,8 +1,8 @@
-"""What can be seen of a call, as plain data: two runs did the same when their data is equal.
+"""Everything observable of a call, as plain data: two runs behaved the same if their data is equal.
 
 Tensors are described by type, dtype, shape, strides, offset, flags, bits, gradient, the memory they share and their
 identity; containers and objects by kind, contents and identity. Memory and identities are numbers in the order of the
-walk, so that aliasing is compared without comparing addresses. Iterators are drained; no other user code runs.
+traversal, so that aliasing is compared without comparing addresses. Iterators are drained; no other user code runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ DRAINED += (itertools.dropwhile, itertools.filterfalse, itertools.starmap, itert
 DRAINED += (itertools.accumulate,)
 CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
-# Attributes that torch.compile leaves on what it compiled: the table is fair to it.
+# Attributes that torch.compile sets on what it compiles; they are not counted as differences.
 MARKS = ("_dynamo", "_torchdynamo", "_is_torch_compile")
 
 
 class Bits:
-    """A tensor's data: equal when bit for bit equal, shown as numbers; `numbers` of inexact kinds may also be near."""
+    """A tensor's data: compared bitwise, shown as numbers; `numbers` of inexact dtypes may also be compared closely."""
 
     def __init__(self, data: bytes, text: str, numbers: torch.Tensor | None = None):
         self.data, self.text, self.numbers = data, text, numbers
@@ -53,11 +53,11 @@ class Bits:
 
 
 class Walk:
-    """One description; objects met again are told by number, unless they cannot change."""
+    """One description; a mutable object that is met again is described by its number."""
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
-        self.kept: list[Any] = []  # so that no address is used twice within a walk
+        self.kept: list[Any] = []  # keeps objects alive, so that no address is used twice
         self.memory: list[tuple[int, int]] = []
         self.leaves: list[torch.Tensor] = []
         self.outputs: list[torch.Tensor] = []
@@ -114,7 +114,7 @@ class Walk:
         return {**self.elements(value), **self.attributes(value)}
 
     def drained(self, value: Any) -> dict[str, Any]:
-        """What an iterator still gives, at most 100 items, and what it raises."""
+        """The remaining items of an iterator, at most 100, and the exception it raises."""
         items = []
         try:
             for item in itertools.islice(value, 100):
@@ -124,7 +124,7 @@ class Walk:
         return {"items": items}
 
     def elements(self, value: Any) -> dict[str, Any]:
-        """What a container or a subclass of one holds, read by the built-in class's own methods."""
+        """The contents of a container or of an instance of a subclass, read by the built-in class's methods."""
         if isinstance(value, dict):
             kind = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
             found = [(self.describe(key), self.describe(dict.__getitem__(value, key))) for key in kind.__iter__(value)]
@@ -197,7 +197,7 @@ class Walk:
             return {"dtype": str(value.dtype), "text": repr(value)}
         try:
             leaf = value.is_leaf
-        except RuntimeError as error:  # a view whose history autograd refuses to tell
+        except RuntimeError as error:  # a view whose grad_fn autograd refuses to compute
             leaf = str(error)
         found = {
             "dtype": str(value.dtype),
@@ -234,7 +234,7 @@ class Walk:
         }
 
     def region(self, start: int, size: int) -> int:
-        """The number of the memory that [start, start + size) lies in or overlaps; -1 for none."""
+        """The number of the memory block that [start, start + size) overlaps; -1 for none."""
         if size == 0:
             return -1
         for number, (low, high) in enumerate(self.memory):
@@ -262,7 +262,7 @@ def _gradient(value: torch.Tensor) -> dict[str, Any]:
 
 
 def gradients(walk: Walk, result: Any) -> list[Any]:
-    """Gradients of the outputs in `result`, each element with a weight of its own, for every leaf that the walk met."""
+    """Gradients of the outputs in `result`, with different weights for all elements, for every leaf that was met."""
     found = Walk()
     found.describe(result)
     total: Any = None
@@ -280,7 +280,7 @@ def gradients(walk: Walk, result: Any) -> list[Any]:
 
 
 def difference(actual: Any, expected: Any, exact: bool = True, path: str = "") -> str | None:
-    """The first place where two descriptions differ, or None. Not `exact`: floating-point data may be near."""
+    """The first place where two descriptions differ, or None. Without `exact`, floating-point data may be close."""
     if type(actual) is not type(expected):
         return f"{path}: {shorten(actual)} for {shorten(expected)}"
     if isinstance(expected, dict):

@@ -1,6 +1,6 @@
 """How a category's file registers its programs, and makes their arguments.
 
-A file is executed anew for every run, so arguments, globals and classes written at its top level are always fresh.
+A file is executed again for every run, so arguments, globals and classes at its top level are always new.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 @dataclass
 class Call:
-    """One call of a program. `before(target)` runs first: a flag that changes, a model that goes to eval."""
+    """One call of a program. `before(target)` runs first: it may change a flag, or call eval() of a model."""
 
     args: tuple
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Call:
 @dataclass
 class Program:
     name: str
-    make: Callable[[], Any]  # gives the callable to compile
+    make: Callable[[], Any]  # returns the callable to compile
     calls: list[Call]
 
 
@@ -72,7 +72,7 @@ def _call_of(item: Any) -> Call:
 
 @contextlib.contextmanager
 def collecting() -> Iterator[dict[str, Program]]:
-    """While a file is executed: the programs that it registers; arguments are the same each time."""
+    """Collects the programs that a file registers while it is executed; arguments are the same each time."""
     global _collected
     before, _collected = _collected, {}
     _numbers.manual_seed(0)
@@ -94,10 +94,10 @@ def p(*shape: int, grad: bool = False) -> torch.Tensor:
 
 
 def i(*shape: int, high: int = 5) -> torch.Tensor:
-    """Whole numbers from 0 below `high`."""
+    """Integers from 0 to `high` - 1."""
     return torch.randint(0, high, shape, generator=_numbers)
 
 
 def b(*shape: int) -> torch.Tensor:
-    """Truth values, some of each."""
+    """Booleans, some of each."""
     return torch.rand(shape, generator=_numbers) > 0.5

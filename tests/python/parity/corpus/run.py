@@ -1,4 +1,4 @@
-"""Loads the categories and runs their programs, plain or compiled, giving what was seen of each call."""
+"""Loads the categories and runs their programs, plain or compiled; returns the observations of each call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _code(category: str) -> types.CodeType:
 
 
 def load(category: str) -> tuple[types.ModuleType, dict[str, Program]]:
-    """The category's module, executed anew, and its programs."""
+    """Executes the category's file; returns the module and its programs."""
     name = f"{PACKAGE}.{category}"
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{category}.py")
     module = importlib.util.module_from_spec(spec)
@@ -59,7 +59,7 @@ def names(category: str) -> list[str]:
 
 
 def run(category: str, name: str, compile_with: Compile | None = None, exact: bool = True) -> list[dict[str, Any]]:
-    """Every call of a program, in a module of its own, as it was seen. `compile_with` makes the compiled callable."""
+    """The observations of every call of a program, in a new module. `compile_with` makes the compiled callable."""
     with state_kept():
         torch.default_generator.manual_seed(0)
         torch.utils.hooks.RemovableHandle.next_id = 0
@@ -73,8 +73,8 @@ def run(category: str, name: str, compile_with: Compile | None = None, exact: bo
 def observe_call(
     module: types.ModuleType, target: Any, callable_: Any, call: Call, index: int, exact: bool = True
 ) -> dict[str, Any]:
-    """Calls `callable_`, made of `target`, a function of `module`; gives all that was seen, gradients too. Not `exact`:
-    without tracebacks and globals that the program does not name."""
+    """Calls `callable_`, made from `target`, a function of `module`; returns all observations and gradients. Without
+    `exact`, tracebacks and globals that the program does not name are left out."""
     if call.before is not None:
         call.before(target)
     torch.default_generator.manual_seed(index)
@@ -111,7 +111,7 @@ def observe_call(
 
 
 def _data_of(module: types.ModuleType) -> dict[str, Any]:
-    """The module's globals that are data, and the data that its classes hold."""
+    """The module's globals that are data, and the data in its classes."""
     found = {}
     for name, value in list(vars(module).items()):
         if name.startswith("__") or isinstance(value, HIDDEN):
@@ -128,7 +128,7 @@ def _data_of(module: types.ModuleType) -> dict[str, Any]:
 
 
 def _lines(error: BaseException, file: str) -> list[str]:
-    """The program's own frames of a traceback, outermost first."""
+    """The frames of a traceback that belong to the program, outermost first."""
     frames = traceback.extract_tb(error.__traceback__)
     return [f"{frame.name}:{frame.lineno}" for frame in frames if frame.filename == file]
 
@@ -156,7 +156,7 @@ def _global_state() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def state_kept() -> Iterator[None]:
-    """What a program, or a compiler that fails, leaves changed must not reach the next one."""
+    """Restores global state that a program, or a failing compiler, has changed, before the next program."""
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
     deterministic, limit = torch.are_deterministic_algorithms_enabled(), sys.getrecursionlimit()
     modes, device = torch._C._len_torch_function_stack(), torch.utils._device.CURRENT_DEVICE

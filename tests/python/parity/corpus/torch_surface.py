@@ -1,4 +1,4 @@
-"""Corners of torch's surface: out= arguments, parametrizations, generators, distributions, parameters made inside."""
+"""Less common parts of the torch API: out=, parametrizations, generators, distributions, parameters made inside."""
 
 import torch
 from torch import distributions, nn

@@ -1,4 +1,4 @@
-"""Values that change from call to call behind breaks: few captures, then none, and never a wrong value."""
+"""Values that vary from call to call after breaks: few captures, then none, and never a wrong value."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_results_have_the_right_class():
     rounds(fn, lambda i: (x, -i, float("inf") if i % 2 else float("nan"), i + 2**70), 12, 8)
 
 
-def test_a_number_that_is_looked_at():
+def test_a_varying_number_that_is_examined():
     def fn(a, n):
         for step in range(n):
             outside()
@@ -167,7 +167,7 @@ def test_comprehensions_with_breaks():
     rounds(fn, lambda i: (torch.arange(8.0) + i,), 6, 60)
 
 
-def test_a_list_of_changing_length_that_is_looked_at():
+def test_a_list_of_varying_length_that_is_examined():
     def fn(a, items):
         outside()
         items.append(a)
@@ -204,7 +204,7 @@ a, [items], {"k": items}
 
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("first", ["pass", "items.append(a)", "other = items; other.append(a); items.append(a)"])
-def test_each_way_to_look_at_a_list_of_changing_length(line, first):
+def test_each_way_to_examine_a_list_of_varying_length(line, first):
     space = {"torch": torch, "outside": outside}
     exec(f"def fn(a, items):\n    outside()\n    a = a + 1\n    {first}\n    return {line}", space)
     compiled = stator.compile(space["fn"])
@@ -231,7 +231,7 @@ a, sum([n, n]), sorted([n, 1, 2]), any([n]), all([n])
 
 
 @pytest.mark.parametrize("line", USES)
-def test_each_way_to_look_at_a_computed_number(line):
+def test_each_way_to_examine_a_computed_number(line):
     space = {"torch": torch, "outside": outside}
     exec(f"def fn(a, n):\n    outside()\n    a = a + 1\n    n = n * 2 + 1\n    return {line}", space)
     compiled = stator.compile(space["fn"])

@@ -1,4 +1,4 @@
-"""Operators that raise for their data, after or half-way through writes: the program finds what it would have found."""
+"""Operators that raise depending on their data, after or during writes: the program observes the same as plain."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 import stator
 from tests.python.helpers import assert_same, captures
 
-LARGE = 200_000  # elements: more than is copied to be put back
+LARGE = 200_000  # elements: more than the undo log copies
 
 
 def check(fn, make, calls=3):
-    """With the error in the program's own line, and everything it had done done once."""
+    """The error is raised at the program's line, and every side effect before it happens once."""
     compiled = stator.compile(fn)
     for index in range(calls):
         mine, theirs = make(index), make(index)
@@ -63,7 +63,7 @@ def test_the_programs_own_handler(size, bad):
 
 @pytest.mark.parametrize("size", [10, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("bad", [0, 1, 2])
-def test_a_write_that_ends_half_way(size, bad):
+def test_a_write_that_fails_partway(size, bad):
     def fn(buffer, index):
         a = index * 2
         buffer.index_add_(0, index, torch.ones(2, 2))
@@ -95,7 +95,7 @@ def test_what_cannot_raise_stays_in_one_graph():
     assert captures() == 1
 
 
-def test_whole_integers_are_divided_by_zero():
+def test_integer_division_by_zero():
     def fn(buffer, a, b):
         buffer.add_(1)
         return a // b
@@ -164,7 +164,7 @@ def test_sizes_that_depend_on_data_before_a_write(later):
 
 
 class TestViewsOfTensorsThatAreNotSeen:
-    """What autograd says of a view after a write depends on its base."""
+    """The grad_fn of a view after a write depends on its base."""
 
     @staticmethod
     def call(index, views):
@@ -205,7 +205,7 @@ class TestViewsOfTensorsThatAreNotSeen:
 
 @pytest.mark.parametrize("first", [False, True], ids=["apart first", "shared first"])
 def test_checks_done_early_see_no_memory_that_is_written_before(first):
-    """A number is read before a write that cannot be taken back, unless a call brings both in one memory."""
+    """A number is read before an unrecoverable write, unless a call passes both in the same memory."""
 
     def fn(large, one):
         large.add_(1)

@@ -1,4 +1,4 @@
-"""Changes that the fast pass over the guards must see: each is made after the pass is in use, then undone."""
+"""Changes that the word pass of guards must detect: each is made after the word pass is in use, then undone."""
 
 import gc
 import types
@@ -20,7 +20,7 @@ def by_words():
 
 
 def settle(compiled, plain, *args):
-    """Calls until the words answer: after many changes they are taken anew only now and then."""
+    """Calls until the word pass is in use again: after many changes it is rebuilt less often."""
     before = by_words()
     for _ in range(100):
         assert_same(compiled(*args), plain(*args))
@@ -88,7 +88,7 @@ class Model(torch.nn.Module):
 
 
 def assign(get, name, value):
-    """Set and put back an attribute of what `get(model)` gives; `value` may be a function of the old one."""
+    """Sets and restores an attribute of `get(model)`; `value` may be a function of the old value."""
 
     def change(m):
         owner = get(m)
@@ -110,7 +110,7 @@ def put(get, key, value):
 
 
 def own(get, name, value):
-    """As `assign`, for what an instance shadows."""
+    """As `assign`, for an instance attribute that shadows a class attribute."""
 
     def change(m):
         owner = get(m)
@@ -131,7 +131,7 @@ def class_attribute(name, value):
 
 
 def replace_dict(get):
-    """Another dict with other values stands as `__dict__`."""
+    """Replaces `__dict__` by another dict with other values."""
 
     def change(m):
         owner = get(m)
@@ -160,7 +160,7 @@ def replace_modules(m):
 
 
 def data(make):
-    """`param.data = ...`: the object and its TensorImpl stay."""
+    """`param.data = ...`: the object and its TensorImpl stay the same."""
 
     def change(m):
         old = m.inner.weight.data
@@ -318,7 +318,7 @@ CHANGES = {
 
 
 def run(call):
-    """Its value, or what it raised."""
+    """The result of a call, or its exception."""
     try:
         return call()
     except Exception as error:
@@ -494,7 +494,7 @@ def test_class_of_a_module_object():
 
 @pytest.mark.parametrize("kind", ["list", "tuple", "dict", "instance", "float", "function", "tensor"])
 def test_another_object_at_the_same_address(kind):
-    """What stands in a list is dropped and something new put there, most likely at the address that became free."""
+    """Replaces an item of a list by a new object, most likely at the address that became free."""
     make = {
         "list": lambda i: [i, i],
         "tuple": lambda i: (float(i), i),
@@ -528,11 +528,15 @@ def test_another_object_at_the_same_address(kind):
             box[0] = make(i)
             reused += id(box[0]) == old
             assert_same(compiled(x), f(x))
-    assert reused or kind in ("float", "function", "tensor")  # literals are held, so no other takes their place
+    assert reused or kind in (
+        "float",
+        "function",
+        "tensor",
+    )  # literals are kept alive, so their addresses are not reused
 
 
 def test_another_dict_at_the_same_address():
-    """A new `__dict__` with the same keys, and new values at the addresses of the old ones."""
+    """Sets a new `__dict__` with the same keys, and new values at the addresses of the old ones."""
 
     class Thing:
         pass
@@ -554,7 +558,7 @@ def test_another_dict_at_the_same_address():
             assert_same(compiled(x), f(x))
 
 
-def test_dead_objects_are_not_looked_at():
+def test_dead_objects_are_not_examined():
     class Thing:
         def __init__(self, value):
             self.value = value
@@ -595,7 +599,7 @@ def test_globals_of_a_function_argument_that_are_gone():
             gc.collect()
 
 
-def test_words_keep_nothing_alive():
+def test_word_pass_keeps_nothing_alive():
     class Thing:
         pass
 
@@ -629,7 +633,7 @@ def test_values_of_a_dict_are_not_kept_alive():
 
 
 def test_a_module_that_changes_in_each_call():
-    """What is written every time does not make the words useless."""
+    """Writes in every call do not disable the word pass."""
     m = Model()
     compiled = stator.compile(m)
     settle(compiled, m, x)

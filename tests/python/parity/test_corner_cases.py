@@ -1,4 +1,4 @@
-"""Corners of the language: lookups that classes change, methods that are None, errors that built-in classes raise."""
+"""Corner cases of the language: overridden lookups, methods that are None, errors that built-in classes raise."""
 
 import collections
 import copy
@@ -20,7 +20,7 @@ class Slotted:
 
 
 class Setting:
-    """Stores, and leaves reading to the instance."""
+    """A descriptor with `__set__` only; reading uses the instance."""
 
     def __set__(self, instance, value):
         instance.__dict__["field"] = value
@@ -346,4 +346,4 @@ def test_traceback_that_an_exception_is_given():
         stator.reset()
 
 
-test_corners = programs.tests()
+test_corner_cases = programs.tests()

@@ -1,4 +1,4 @@
-"""Containers that hold themselves, and methods of the program that change a container while it is looked through."""
+"""Containers that contain themselves, and methods that change a container while it is searched."""
 
 import collections
 import heapq
@@ -11,7 +11,7 @@ programs = Programs()
 
 
 class Clearing:
-    """Its `__eq__` empties a list, and leaves the answer to others."""
+    """Its `__eq__` empties a list and returns NotImplemented."""
 
     def __init__(self, victim, answer=NotImplemented):
         self.victim, self.answer = victim, answer
@@ -376,4 +376,4 @@ def deque_that_turns_while_it_is_iterated(a):
     return a + 1, seen
 
 
-test_entangled = programs.tests()
+test_changing_containers = programs.tests()

@@ -1,4 +1,4 @@
-"""Real iterators: arguments, and those that a break leaves on the stack of a loop."""
+"""External iterators: arguments, and iterators of loops that a break leaves on the stack."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def outside(*values):
 
 
 def rest(value):
-    """What is left of an iterator, or the value itself."""
+    """The remaining items of an iterator, or the value itself."""
     return list(value) if hasattr(value, "__next__") or isinstance(value, type({}.values())) else value
 
 
 def check(fn, make, graphs=None, calls=3):
-    """`make()` gives fresh arguments for a call."""
+    """`make()` returns new arguments for a call."""
     compiled = stator.compile(fn)
     for index in range(calls):
         mine, theirs = make(), make()
@@ -82,7 +82,7 @@ tensors = [torch.full((3,), float(i)) for i in range(5)]
     ids=["list", "tuple", "values", "reversed list", "reversed tuple", "iterator"],
 )
 def test_rounds_of_a_loop_share_a_graph(items):
-    """To the first break, from each break to the next one, and from the last one on: however many rounds there are."""
+    """Three entries for any number of iterations: to the first break, from break to break, and after the last one."""
     check(over, lambda: (x, items()), graphs=3)
 
 
@@ -99,7 +99,7 @@ def test_the_number_of_rounds_may_differ():
     for count in (5, 2, 7, 1, 0, 6):
         items = [x + i for i in range(count)]
         assert_same(compiled(x, items), over(x, items))
-    # The start looks at the list, and so at its length; what follows a break does not.
+    # The entry at the start reads the list and guards its length; the entries after a break do not.
     assert captures() == 5 + 2
 
 
@@ -180,7 +180,7 @@ def test_one_iterator_twice():
     assert_same(compiled(x, same, same), x * 2 + 3)
 
 
-def test_asked_directly_and_through_a_zip():
+def test_advanced_directly_and_through_a_zip():
     def fn(a, it, other):
         for first, second in zip(it, other, strict=False):
             a = a * first + second
@@ -290,7 +290,7 @@ def test_iterators_of_other_kinds_go_on_for_real():
 
 @pytest.mark.parametrize("size", range(4))
 def test_every_cut(size):
-    """With the capture cut after each number of instructions."""
+    """With a break after each number of instructions."""
 
     def fn(a, items, table):
         seen = []
@@ -312,7 +312,7 @@ def test_every_cut(size):
 
 
 def test_one_object_in_two_places():
-    """What a call changes is not what it looks at elsewhere, until a call brings one object for both."""
+    """A call changes one argument and reads another, until a call passes the same object for both."""
 
     class Thing:
         def __init__(self):
