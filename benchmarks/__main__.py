@@ -15,9 +15,9 @@ import torch
 
 from .measure import Table
 
-# startup comes first: it starts processes, and later topics leave this one warm.
+# startup runs first: it starts processes, and the later topics warm up the machine.
 TOPICS = ["startup", "capture", "calls", "breaks", "steady", "phases", "memory"]
-# Asked for by name: they take minutes.
+# Run only if named: they take minutes.
 ON_DEMAND = ["graphs", "endurance"]
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
@@ -32,19 +32,19 @@ def main() -> int:
         help=f"of {', '.join(TOPICS)}; default: all; also {', '.join(ON_DEMAND)}",
     )
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
-    parser.add_argument("--update-readme", action="store_true", help="put the tables into README.md")
+    parser.add_argument("--update-readme", action="store_true", help="write the tables to README.md")
     options = parser.parse_args()
     unknown = set(options.topics) - {*TOPICS, *ON_DEMAND}
     if unknown:
         parser.error(f"unknown topic {', '.join(sorted(unknown))}; there are {', '.join(TOPICS + ON_DEMAND)}")
     if options.topics and options.update_readme:
-        parser.error("--update-readme puts in all tables, so it takes no topics")
+        parser.error("--update-readme writes all tables, so it takes no topics")
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
     header = (
         f"torch {torch.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, "
-        f"{torch.get_num_threads()} threads; the least of several runs, both sides in one process."
+        f"{torch.get_num_threads()} threads; the fastest of several runs, both sides in one process."
     )
     print(header, flush=True)
     tables: list[Table] = []

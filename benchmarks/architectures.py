@@ -1,7 +1,7 @@
 """Architectures of the transformers library, small and with random weights: name, class, configuration, inputs.
 
-Shared by the tests and by the `graphs` topic. A row is only data; what varies between models of a kind (the inputs, the
-output that a loss is made of) hangs on the kind.
+Shared by the tests and by the `graphs` topic. A row is only data. What all models of a kind share (the inputs, the
+output that the loss is computed from) is stored in the kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Inputs = dict[str, Any]
 
 
 def _tokens(seed: int, batch: int, length: int) -> torch.Tensor:
-    # Small numbers are left to the special tokens.
+    # Small numbers are reserved for special tokens.
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(5, VOCABULARY, (batch, length), generator=generator)
 
@@ -75,7 +75,7 @@ def spectrogram(variant: int) -> Inputs:
 
 @dataclass(frozen=True)
 class Kind:
-    """What models of one kind share: the inputs, the output of a loss, and how text is generated (None: it is not)."""
+    """What models of one kind share: inputs, the output for the loss, and how text is generated (None: not at all)."""
 
     name: str
     inputs: Callable[[int], Inputs]
@@ -96,8 +96,8 @@ SPEECH = Kind("audio", spectrogram, "logits", lambda: {"input_features": _floats
 
 @dataclass(frozen=True)
 class Architecture:
-    """A row. `settings` go to the configuration; `peer_graphs`: how many torch.compile makes of two calls in eval, and
-    of two training steps.
+    """A row. `settings` go to the configuration. `peer_graphs` is the number of graphs that torch.compile makes of two
+    calls in eval, and of two training steps.
     """
 
     name: str
@@ -251,8 +251,8 @@ ARCHITECTURES = [
         "GptOssConfig",
         HEADS_OF_16 | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 6},
     ),
-    # State spaces and recurrences. Mamba uses its associative scan, which rounds in another order, only while it is
-    # compiled: turned off, so that there is an eager result to compare with.
+    # State spaces and recurrences. Mamba's associative scan rounds in another order and runs only when compiled. It is
+    # turned off, so that there is an eager result to compare with.
     Architecture(
         "Mamba",
         RECURRENT,

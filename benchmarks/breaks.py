@@ -1,4 +1,4 @@
-"""Programs with graph breaks: what a first call, a steady call and a new entry cost, and how much is captured."""
+"""Programs with graph breaks: the cost of a first call, a steady call and a new entry, and how much is captured."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ITERATIONS = 1000
 
 
 def outside(step: int) -> None:
-    """What neither side may look into."""
+    """A function that neither system may capture."""
 
 
 def many_breaks() -> Callable[[torch.Tensor], torch.Tensor]:
-    """A function of one frame with a break after each operator."""
+    """One function with a break after each operator."""
     lines = ["def program(x):"]
     for step in range(BREAKS):
         lines += [f"    x = x + {step % 3 + 1}", f"    outside({step})"]
@@ -48,7 +48,7 @@ def scaled(x: torch.Tensor, scale: int) -> torch.Tensor:
 
 
 class Counting:
-    """A backend that runs the graph as it is; counts graphs, and calls of them."""
+    """A backend that runs the graph unchanged and counts graphs and their calls."""
 
     def __init__(self) -> None:
         self.graphs = self.calls = 0
@@ -77,7 +77,7 @@ def first_calls(target: Any, inputs: dict[str, Any], repeats: int) -> list[float
 
 
 def overheads(target: Any, x: torch.Tensor, repeats: int) -> list[float]:
-    """Seconds of a steady call over an eager one. They take turns, so that a slow machine meets all three."""
+    """Seconds of a steady call over an eager one. They alternate, so that a slow machine affects all."""
     calls = [target]
     for compile, reset in SIDES:
         reset()
@@ -87,7 +87,7 @@ def overheads(target: Any, x: torch.Tensor, repeats: int) -> list[float]:
     try:
         for _ in range(repeats):
             for side, call in enumerate(calls):
-                for _ in range(5):  # the first ones meet the caches as the other sides left them
+                for _ in range(5):  # the first calls find the CPU caches filled by the other systems
                     start = time.perf_counter()
                     call(x)
                     best[side] = min(best[side], time.perf_counter() - start)
@@ -97,7 +97,7 @@ def overheads(target: Any, x: torch.Tensor, repeats: int) -> list[float]:
 
 
 def new_entry(compile: Callable[..., Any], reset: Callable[[], None], x: torch.Tensor) -> float:
-    """Seconds of a call that misses all entries there are, in the best of a few that do."""
+    """Seconds of a call that misses all entries: the fastest of a few."""
     reset()
     compiled = compile(scaled, backend="eager", dynamic=False)
     compiled(x, 1)

@@ -1,4 +1,4 @@
-"""What a call costs beside its compute: the backend hands out a stored result."""
+"""What a call costs without its compute: the backend returns a stored result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .measure import Row, Table, per_call, show_time, single_threaded, versus
 
 
 def stored(gm: Any, example_inputs: list[torch.Tensor]) -> Any:
-    """Runs the graph once, then only returns what it gave."""
+    """Runs the graph once; every later call returns that result."""
     kept: list[Any] = []
 
     def call(*args: torch.Tensor) -> Any:

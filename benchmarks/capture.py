@@ -24,7 +24,7 @@ def adds(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def walk(gm: Any, example_inputs: list[torch.Tensor]) -> Any:
-    """A backend as users write them: it looks at every node, then runs the module."""
+    """A typical user backend: it reads every node, then runs the module."""
     seen: dict[str, int] = {}
     for node in gm.graph.nodes:
         seen[node.op] = seen.get(node.op, 0) + len(node.args)
@@ -37,13 +37,13 @@ def run(quick: bool = False) -> list[Table]:
     model, inputs = gpt.build().eval(), gpt.inputs(0)
     x = {"x": torch.ones(4)}
     peer_repeats = 1 if quick else 3
-    # The first compile of a process imports what it needs; that is measured by itself (startup).
+    # The first compile of a process imports modules; `startup` measures that separately.
     peer_first_call(adds(3), x)
     our_first_call(adds(3), x)
 
     with torch.no_grad():
         rows = [versus(gpt.name, our_first_call(model, inputs), peer_first_call(model, inputs), 50)]
-        # In turns of equal length on both sides, so that a busy machine is busy for both.
+        # Alternate with equal numbers of runs, so that a busy machine affects both.
         turns = [
             ([our_first_call(adds(1000), x, repeats=1) for _ in range(10)], our_first_call(adds(10000), x, repeats=1))
             for _ in range(21)

@@ -1,4 +1,4 @@
-"""Ten million calls and twenty thousand compiles of programs that are never the same: no crash, no growth."""
+"""Ten million calls, and twenty thousand captures of random programs: no crash, no memory growth."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def callers() -> list[Callable[[], Any]]:
 
 
 def calls(count: int) -> tuple[float, float]:
-    """MiB before and after `count` calls, over functions that write, break, take dicts and are modules."""
+    """MiB before and after `count` calls of functions that write, that break, that take dicts, and of modules."""
     kinds = callers()
     with torch.no_grad():
         for call in kinds * 1000:
@@ -66,7 +66,7 @@ def calls(count: int) -> tuple[float, float]:
 
 
 def programs() -> Iterator[None]:
-    """Each step writes a program, calls it compiled with inputs of several kinds, and drops it."""
+    """Each step generates a program, calls it compiled with inputs of several kinds, and drops it."""
     seed = 0
     while True:
         source, inputs = random_case(seed)
@@ -75,7 +75,7 @@ def programs() -> Iterator[None]:
         compiled = stator.compile(module.program)
         for given in inputs:
             call = arguments(module, given)
-            # Random programs print and raise: what counts here is what they leave.
+            # Random programs print and raise; only their memory matters here.
             with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
                 compiled(*call.args)
         del module, compiled
@@ -84,7 +84,7 @@ def programs() -> Iterator[None]:
 
 
 def compiles(count: int, warm: int) -> tuple[float, float, int]:
-    """MiB before and after `count` captures, and how many programs that took."""
+    """MiB before and after `count` captures, and the number of programs."""
 
     def captured() -> int:
         return stator.counters()["captures"].get("graphs", 0)

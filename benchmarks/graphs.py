@@ -1,4 +1,4 @@
-"""How many graphs an architecture becomes: two calls in eval, two training steps, greedy generation of four tokens."""
+"""The number of graphs per architecture: two calls in eval, two training steps, greedy generation of four tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .measure import Row, Table, single_threaded
 
 
 class Counting:
-    """A backend that runs the graph as it is and counts."""
+    """A backend that runs the graph unchanged and counts graphs."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,7 +50,7 @@ def count(row: Architecture, compile: Callable[..., Any], reset: Callable[[], No
 
 
 def peer_compile(target: Any, backend: Any) -> Any:
-    # Generation grows the cache token by token; sizes are made symbolic by neither side.
+    # Generation grows the cache token by token; both systems are told not to make sizes symbolic.
     return torch.compile(target, backend=backend, dynamic=False)
 
 

@@ -16,7 +16,7 @@ import stator
 
 @dataclass
 class Row:
-    """One line of the table. `ok` is None where there is no target."""
+    """One line of the table. `ok` is None if there is no target."""
 
     name: str
     ours: str
@@ -48,7 +48,7 @@ class Table:
 
 
 def single_threaded(topic: Callable[..., Any]) -> Callable[..., Any]:
-    """For topics about the work around the compute: a pool of threads that waits for work only adds noise to them."""
+    """For topics that measure overhead, not compute: idle threads of the pool only add noise."""
 
     @functools.wraps(topic)
     def run(*args: Any) -> Any:
@@ -70,7 +70,7 @@ def show_time(seconds: float) -> str:
 
 
 def versus(name: str, ours: float, peer: float, least: float | None = None) -> Row:
-    """A row of two times; `least` is the ratio to be reached."""
+    """A row of two times; `least` is the required ratio."""
     ratio = peer / ours
     target = "" if least is None else f">= {least:g}x"
     return Row(
@@ -79,7 +79,7 @@ def versus(name: str, ours: float, peer: float, least: float | None = None) -> R
 
 
 def best_of(repeats: int, once: Callable[[], float]) -> float:
-    """The smallest of several measurements: what the machine can do when nothing else disturbs it."""
+    """The smallest of several measurements, which is the least disturbed one."""
     return min(once() for _ in range(repeats))
 
 
@@ -112,7 +112,7 @@ def peer_first_call(target: Any, inputs: dict[str, Any], backend: Any = "eager",
 
 
 def per_call(call: Callable[[], Any], repeats: int = 200, seconds: float = 0.002) -> float:
-    """Seconds of one call in the best of many batches, which are short so that some of them are left alone."""
+    """Seconds of one call in the fastest of many batches, which are short so that some run undisturbed."""
     for _ in range(10):
         call()
     number, spent = 1, _batch(call, 1)

@@ -14,7 +14,7 @@ from .models import MLP
 
 
 def resident() -> float:
-    """MiB of this process that are in memory now."""
+    """Resident memory of this process in MiB."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20

@@ -18,14 +18,14 @@ class Case:
     name: str
     make: Callable[[], nn.Module]
     inputs: Callable[[int], dict[str, Any]]
-    output: str | None = None  # attribute of the result that a loss is made from; None: the result itself
+    output: str | None = None  # attribute of the result that the loss is computed from; None: the result itself
 
     def build(self) -> nn.Module:
         torch.manual_seed(0)
         return self.make()
 
     def loss(self, result: Any) -> torch.Tensor:
-        """A scalar that every element of the output moves differently."""
+        """A scalar on which every element of the output has a different influence."""
         out = getattr(result, self.output) if self.output else result
         weights = torch.linspace(-1, 1, out[0].numel(), device=out.device).view(out.shape[1:])
         return (out.float() * weights).sum() + (out.float() ** 2).mean()

@@ -1,4 +1,4 @@
-"""What a process pays once: import, and the first compile over the second. Each figure comes from fresh processes."""
+"""Costs once per process: import, and the first compile over the second. Each figure comes from new processes."""
 
 from __future__ import annotations
 

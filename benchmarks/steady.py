@@ -1,4 +1,4 @@
-"""Steady state with the default backend, beside eager: compiling must never make a program slower."""
+"""Steady state with the default backend, compared with eager: compiling must not make these programs slower."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(quick: bool = False) -> list[Table]:
     with torch.no_grad():
         for name, target, args in _cases():
             compiled = stator.compile(target)
-            # Alternating, so that a change of the machine's speed meets both.
+            # Alternate, so that a change of the machine's speed affects both.
             ours, eager = float("inf"), float("inf")
             for _ in range(3):
                 ours = min(ours, per_call(lambda: compiled(*args)))  # noqa: B023
