@@ -6,6 +6,8 @@
 # preprocessed text, which this script writes beside it.
 set -euo pipefail
 export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
+# Paths below the build folder, the working directory, count as relative: the wheel's build finds what the first one made.
+export CCACHE_BASEDIR=$PWD
 
 case " $* " in
   *" -x c++-header "*) ;;
