@@ -50,6 +50,7 @@ def write_database(build: Path, folder: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--limit", type=int, help="check at most so many sources")
     parser.add_argument("--venv", default=".venv")
     parser.add_argument("--build", default="build")
     options = parser.parse_args()
@@ -61,6 +62,8 @@ def main() -> int:
     if not options.all:
         changed = changed_sources()
         sources = [source for source in sources if source in changed]
+    left_out = len(sources[options.limit :]) if options.limit is not None else 0
+    sources = sources[: options.limit]
     # The package has no headers of its own compiler; those of g++ serve as well.
     headers = output_of("g++", "-print-file-name=include").strip()
     arguments = ["-p", str(build / "tidy"), "--quiet", "--extra-arg=-Wno-unknown-warning-option"]
@@ -73,7 +76,7 @@ def main() -> int:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         findings = [text for text in pool.map(check, sources) if text]
     print("".join(findings), end="")
-    print(f"tidy: {len(sources)} sources, {len(findings)} with findings")
+    print(f"tidy: {len(sources)} sources, {len(findings)} with findings, {left_out} left out")
     return bool(findings)
 
 
