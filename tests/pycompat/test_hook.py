@@ -304,7 +304,7 @@ class HookTest(unittest.TestCase):
                     self.assertEqual(len(traceback.extract_tb(e.__traceback__)), 302)
             self.assertTrue(ext.is_current())
 
-    def test_another_hook_on_top(self):
+    def test_with_another_hook_on_top(self):
         with hooked():
             ext.stranger(True)
             before, strange = ext.seen()[0], ext.stranger(None)
@@ -329,7 +329,7 @@ class HookTest(unittest.TestCase):
             self.assertEqual((lambda: 7)(), 7)
         self.assertFalse(ext.is_current())
 
-    def test_another_hook_below(self):
+    def test_with_another_hook_below(self):
         ext.stranger(True)
         with hooked():
             strange = ext.stranger(None)
