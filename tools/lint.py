@@ -41,6 +41,7 @@ def main() -> int:
         "check_operators": [sys.executable, "tools/check_operators.py"],
         "check_functions": [sys.executable, "tools/check_functions.py"],
         "check_locks": [sys.executable, "tools/check_locks.py"],
+        "check_lookups": [sys.executable, "tools/check_lookups.py"],
         "check_rows": [sys.executable, "tools/check_rows.py"],
         "check_docs": [sys.executable, "tools/check_docs.py", *(["--fix"] if options.fix else [])],
         "check_words": [sys.executable, "tools/check_words.py"],

@@ -121,6 +121,7 @@ AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt)
   options.for_python_backend = static_cast<bool>(context.request.compiler);
   result.interpreter = std::make_unique<Interpreter>(context.start, context.graph_name, options);
   Interpreter& in = *result.interpreter;
+  ClassLookups::Scope recorded(in.guards.lookups());
   if (config().aten_graphs) in.torch.tracer.record_below();
   interpret(context, result);
   LaterError interrupted;  // by a signal handler: nothing below is to run with the error set

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "capture/guards/check_array.h"
+#include "capture/guards/class_content.h"
 #include "capture/guards/elements.h"
 #include "capture/guards/kinds.h"
 #include "capture/guards/literals.h"
@@ -69,6 +70,7 @@ struct CheckArray::Builder {
   CheckArray& array;
 
   std::unordered_set<const Source*> compared;
+  std::unordered_set<PyObject*> watched;
 
   explicit Builder(CheckArray& a) : array(a) {}
 
@@ -144,6 +146,7 @@ struct CheckArray::Builder {
     check.number = static_cast<uint64_t>(fact.number);
     if (fact.kind == FactKind::Absent) check.number = static_cast<uint64_t>(PyObject_Hash(fact.object.get()));
     if (fact.kind == FactKind::Tensor) check.number = reinterpret_cast<uint64_t>(fact.tensor.get());
+    if (fact.content) check.number = reinterpret_cast<uint64_t>(fact.content.get());
     if (fact.group) {
       auto group = std::make_unique<DistinctSlots>();
       group->changed = static_cast<size_t>(fact.number);
@@ -214,11 +217,22 @@ struct CheckArray::Builder {
     if (array.watch(owner ? owner : object.get())) object = Ref();
   }
 
+  /// Classes share what they inherit. Static classes live for ever.
+  bool watch_once(PyObject* object) {
+    if (object == Py_None || (PyType_Check(object) && !is_changeable(reinterpret_cast<PyTypeObject*>(object))))
+      return true;
+    if (watched.contains(object)) return true;
+    if (!array.watch(object)) return false;
+    watched.insert(object);
+    return true;
+  }
+
   /// Drops the references to the program's objects that the capture needed: an entry must not keep them alive.
   void release(Source* s) {
     for (Fact& fact : s->facts) {
       watch(fact.object);
       watch(fact.extra);
+      if (fact.content) fact.content->release([&](PyObject* object) { return watch_once(object); });
     }
     if (s->kind == SourceKind::Pinned) {
       // Other guards, or this watch, imply that it is alive.
@@ -252,7 +266,7 @@ CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const G
   on_death_ = Ref::steal(PyCFunction_New(&on_death_def, flag.get()));
   Builder build(*this);
   for (const Source* root : tree_->roots()) build.find_compared(root);
-  // The TypeVersion guards of pinned classes come before guards on pinned objects whose liveness they imply.
+  // The guards of pinned classes come before guards on pinned objects whose liveness they imply.
   auto rank = [](const Source* root) {
     if (root->kind != SourceKind::Pinned) return 0;
     return root->object && PyType_Check(root->object.get()) ? 1 : 2;

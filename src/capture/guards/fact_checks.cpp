@@ -2,6 +2,7 @@
 // else 0. None of them runs code of the program. A check may rely on the guards of the same source in earlier stages:
 // kinds.h.
 #include "capture/guards/array_layout.h"
+#include "capture/guards/class_content.h"
 #include "capture/guards/elements.h"
 #include "capture/guards/kinds.h"
 #include "capture/guards/literals.h"
@@ -26,9 +27,7 @@ int check_type_is(Check& c, CheckRun& run) {
   return reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.slot])) == c.object;
 }
 
-int check_type_version(Check& c, CheckRun& run) {
-  return stator_type_version(reinterpret_cast<PyTypeObject*>(c.object)) == c.number;
-}
+int check_class_content(Check& c, CheckRun&) { return reinterpret_cast<ClassContent*>(c.number)->holds(); }
 
 int check_tensor(Check& c, CheckRun& run) {
   return reinterpret_cast<const TensorExpectation*>(c.number)->matches(run.slots[c.slot]);

@@ -19,7 +19,7 @@ std::string describe_type(const Fact& fact) { return "has type " + expected_obje
 std::string saw_type(const Fact&, PyObject* object) {
   return object ? "a " + std::string(Py_TYPE(object)->tp_name) : "nothing there";
 }
-std::string describe_type_version(const Fact& fact) { return "class is unchanged: " + expected_object(fact); }
+std::string describe_class_content(const Fact& fact) { return "class is unchanged: " + expected_object(fact); }
 std::string describe_tensor(const Fact& fact) { return fact.tensor->describe(); }
 std::string saw_tensor(const Fact& fact, PyObject* object) {
   return object ? fact.tensor->mismatch(object) : "nothing there";

@@ -22,6 +22,11 @@ int load_instance_dict(Check& c, CheckRun& run) {
   return dict && (run.slots[c.slot] = *dict) ? 1 : 0;
 }
 
+/// Classes keep their dict for ever.
+int load_class_dict(Check& c, CheckRun& run) {
+  return (run.slots[c.slot] = reinterpret_cast<PyTypeObject*>(run.slots[c.from])->tp_dict) ? 1 : 0;
+}
+
 int load_dict_item(Check& c, CheckRun& run) {
   PyObject* dict = run.slots[c.from];
   if (!PyDict_Check(dict)) return 0;

@@ -50,6 +50,13 @@ bool instance_dict_words(const Check& c, WordRecorder& to) {
   return placed(c, to);
 }
 
+/// The parent is pinned, and keeps its dict for ever.
+bool class_dict_words(const Check& c, WordRecorder& to) {
+  if (!to.is_placed(c.from)) return false;
+  to.set_typed(c.slot);
+  return placed(c, to);
+}
+
 bool dict_item_words(const Check& c, WordRecorder& to) {
   PyObject* dict = to.at(c.from);
   if (!follows(c, to) || !PyDict_Check(dict) || !stator_dict_tag_place(dict)) return false;
@@ -166,8 +173,11 @@ bool type_is_words(const Check& c, WordRecorder& to) {
   return true;
 }
 
-bool type_version_words(const Check& c, WordRecorder& to) {
-  to.word(stator_type_version_place(reinterpret_cast<PyTypeObject*>(c.object)));
+/// A class without a version tag is compared in each call.
+bool class_words(const Check& c, WordRecorder& to) {
+  auto* type = reinterpret_cast<PyTypeObject*>(c.object);
+  if (stator_type_version(type) == 0) return false;
+  to.word_of_check(stator_type_version_place(type), c);
   return true;
 }
 

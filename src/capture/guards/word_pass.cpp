@@ -45,8 +45,8 @@ WordPass::Answer WordPass::run_words() {
   return tensors_.matches(slots_.data()) ? Answer::Holds : Answer::Fails;
 }
 
-/// A dict's tag changed: runs the checks of its contents again, and accepts the new tag if they hold. Objects that
-/// words or other checks depend on must be the same as before.
+/// The tag of a dict or class changed: runs the checks of its contents again, and accepts the new tag if they hold.
+/// Objects that words or other checks depend on must be the same as before.
 bool WordPass::rearm(size_t word) {
   int32_t first = word_blocks_[word];
   if (first < 0) return false;
@@ -61,7 +61,8 @@ bool WordPass::rearm(size_t word) {
     for (uint32_t i = block.first_loaded; same && i < block.last_loaded; ++i, ++saved)
       same = loaded_[i].replaceable || slots_[loaded_[i].slot] == before_[saved];
   }
-  if (same) {
+  // 0 is no tag: CPython had none left for the class.
+  if (same && *words_[word].at != 0) {
     words_[word].wanted = *words_[word].at;
     ++counts.rearmed;
     return true;
@@ -153,6 +154,14 @@ bool WordRecorder::record_dict(std::span<const Check> block) {
   pass_.blocks_.push_back(made);
   word(stator_dict_tag_place(at(dict)), static_cast<int32_t>(pass_.blocks_.size()) - 1);
   return true;
+}
+
+void WordRecorder::word_of_check(const StatorWord* tag, const Check& check) {
+  const auto at = static_cast<uint32_t>(pass_.block_checks_.size()),
+             loaded = static_cast<uint32_t>(pass_.loaded_.size());
+  pass_.block_checks_.push_back(check);
+  pass_.blocks_.push_back({at, at + 1, loaded, loaded, -1});
+  word(tag, static_cast<int32_t>(pass_.blocks_.size()) - 1);
 }
 
 void WordRecorder::root(int32_t slot, int32_t index, PyObject* wanted) {

@@ -41,7 +41,7 @@ namespace stator::capture {
 struct GuardCounts {
   uint64_t by_words = 0;  // word passes that held
   uint64_t in_full = 0;   // full passes
-  uint64_t rearmed = 0;   // dicts that changed but still satisfied their checks
+  uint64_t rearmed = 0;   // dicts and classes that changed but still satisfied their checks
 };
 GuardCounts& guard_counts();
 
@@ -79,7 +79,7 @@ class WordPass {
     int32_t slot;
     bool replaceable;  // no word and no other check depends on which object it is
   };
-  /// The checks that the version tag of a dict covers.
+  /// The checks that the version tag of a dict or class covers.
   struct Block {
     uint32_t first, last;  // of block_checks_
     uint32_t first_loaded, last_loaded;
@@ -132,6 +132,9 @@ class WordRecorder {
 
   /// Adds the word at this address, with its present value. `block`: the checks to run again if it changes; -1: none.
   void word(const void* place, int32_t block = -1);
+  /// Adds the version tag at this address. If it changes, the check runs again, and the new tag is accepted if it
+  /// holds.
+  void word_of_check(const StatorWord* tag, const Check& check);
   void keep(PyObject* literal) { pass_.literals_.push_back(Ref::borrow(literal)); }
   void tensor(int32_t slot, const TensorExpectation& expectation);
   void root(int32_t slot, int32_t index, PyObject* wanted);

@@ -199,7 +199,8 @@ bool is_per_call(const Source& source) {
     case PerCall::AsParent:
       return is_per_call(*source.parent);
     case PerCall::InContainer:
-      return source.parent->kind != SourceKind::InstanceDict && source.parent->kind != SourceKind::Pinned;
+      return source.parent->kind != SourceKind::InstanceDict && source.parent->kind != SourceKind::ClassDict &&
+             source.parent->kind != SourceKind::Pinned;
   }
   return true;
 }
@@ -209,7 +210,8 @@ std::string Source::describe() const {
   if (kind == SourceKind::Argument && key) return shown_key(false);
   if (kind == SourceKind::Cell && parent->kind == SourceKind::Function) return shown_key(false);
   if (kind == SourceKind::DictItem) {
-    if (parent->kind == SourceKind::InstanceDict || parent->kind == SourceKind::ThreadDict)
+    if (parent->kind == SourceKind::InstanceDict || parent->kind == SourceKind::ClassDict ||
+        parent->kind == SourceKind::ThreadDict)
       return parent->describe() + "." + shown_key(false);
     if (parent->kind == SourceKind::Pinned) return shown_key(false);
     if (std::string member = describe_member(this); !member.empty()) return member;

@@ -46,6 +46,7 @@ struct UserLine {
   int line = 0;
 };
 
+class ClassContent;
 class TensorExpectation;
 struct Source;
 
@@ -58,6 +59,7 @@ struct Fact {
   Source* other = nullptr;                            // SameAs, NotSameAs
   std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory
   std::shared_ptr<const TensorExpectation> tensor;    // Tensor
+  std::shared_ptr<ClassContent> content;              // ClassContent
 };
 
 struct Source {

@@ -109,6 +109,25 @@ def test_lock_rule(tmp_path, path, text, problems):
     assert len(check.problems_of(tmp_path / "src", file)) == problems
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "problems"),
+    [
+        ("attributes/a.cpp", "PyObject* found = _PyType_Lookup(type, name);", 1),
+        ("attributes/a.cpp", "PyDict_GetItemWithError(type->tp_dict, name);", 1),
+        ("attributes/a.cpp", "PyObject* found = look_up(type, name);  // not _PyType_Lookup", 0),
+        ("attributes/a.cpp", "if (type->tp_dictoffset) return;", 0),
+        ("state/known_types.cpp", "PyObject* raw = _PyType_Lookup(type, name);", 0),
+        ("classes/surrogates.cpp", "PyDict_Copy(prototype->tp_dict);", 0),
+    ],
+)
+def test_lookups_on_classes_are_recorded(tmp_path, path, text, problems):
+    check = load("check_lookups")
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(text + "\n")
+    assert len(check.problems_of(tmp_path, file)) == problems
+
+
 def test_core_has_no_guarded_statics():
     """The guard of a function-local static is a lock that another thread may hold when the process forks."""
     library = ROOT / "python" / "stator" / "libstator_core.so"
@@ -193,7 +212,16 @@ def test_retired_words_are_in_the_glossary():
 
 @pytest.mark.parametrize(
     "tool",
-    ["check_includes", "check_functions", "check_locks", "check_operators", "check_rows", "check_docs", "check_words"],
+    [
+        "check_includes",
+        "check_functions",
+        "check_locks",
+        "check_lookups",
+        "check_operators",
+        "check_rows",
+        "check_docs",
+        "check_words",
+    ],
 )
 def test_the_tree_passes(tool):
     done = subprocess.run([sys.executable, f"tools/{tool}.py"], cwd=ROOT, capture_output=True, text=True)

@@ -11,7 +11,7 @@ namespace {
 
 /// Whether an item of the instance's `__dict__` can't be set as an attribute, since the class decides about that name.
 bool is_hidden(PyTypeObject* type, PyObject* name) {
-  PyObject* on_class = _PyType_Lookup(type, name);
+  PyObject* on_class = look_up_attribute(type, name);
   return on_class && Py_TYPE(on_class)->tp_descr_set && Py_TYPE(on_class) != &PyMemberDescr_Type;
 }
 

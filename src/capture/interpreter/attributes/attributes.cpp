@@ -20,7 +20,7 @@ void unknown_attribute(PyTypeObject* type, PyObject* name, const char* why) {
 /// Attributes of tuples, lists, dicts, sets, slices, iterators and literals: methods of their built-in class.
 Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   PyTypeObject* type = in.type_of(value);
-  PyObject* on_class = _PyType_Lookup(type, name);
+  PyObject* on_class = look_up_attribute(type, name);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
   static PyObject* const shown = PyUnicode_InternFromString("mapping");
@@ -77,7 +77,7 @@ static Value* method_attr(Interpreter& in, MethodValue* method, PyObject* name) 
   if (is("__self__")) return method->self;
   if (is("__func__") && type == &PyMethod_Type) return method->function;
   if (is("__class__")) return in.constant(reinterpret_cast<PyObject*>(type));
-  PyObject* on_class = _PyType_Lookup(type, name);
+  PyObject* on_class = look_up_attribute(type, name);
   if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), method);
   return in.find_attr(method->function, name);
 }

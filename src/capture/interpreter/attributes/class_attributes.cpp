@@ -29,16 +29,14 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
       module->source ? module->source : in.guards.sources().pinned(object, module_name ? module_name : "module");
   // The class of a module can be assigned, and may have a __getattribute__.
   in.guards.add_type(source, Py_TYPE(object));
+  in.guards.add_class(Py_TYPE(object));
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  PyObject* reader = _PyType_Lookup(Py_TYPE(object), getattribute);
+  PyObject* reader = look_up(Py_TYPE(object), getattribute);
   if (!reader || !Py_IS_TYPE(reader, &PyWrapperDescr_Type))
     unknown_attribute(Py_TYPE(object), name, "its class has its own __getattribute__");
   if (auto written = written_global(in, dict, name)) return *written;
-  PyObject* on_class = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), name);
-  if (on_class && is_data_descriptor(on_class)) {
-    in.guards.add_class(Py_TYPE(object));
-    return in.bind_descriptor(on_class, Py_TYPE(object), module, name);
-  }
+  PyObject* on_class = Py_TYPE(object) == &PyModule_Type ? nullptr : look_up_attribute(Py_TYPE(object), name);
+  if (on_class && is_data_descriptor(on_class)) return in.bind_descriptor(on_class, Py_TYPE(object), module, name);
   PyObject* found = plain_item(dict, name);
   if (!found && Py_TYPE(object) != &PyModule_Type) {
     // A lazily loaded module puts the attribute into its dict when it is first read.
@@ -50,15 +48,12 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
   if (found) return in.wrap(found, in.guards.sources().child(dict_source, SourceKind::DictItem, 0, name, found));
   if (on_class) {
     in.guards.add(dict_source, FactKind::Absent, name);
-    in.guards.add_class(Py_TYPE(object));
     return in.bind_descriptor(on_class, Py_TYPE(object), module, name);
   }
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
-  PyObject* fallback = Py_TYPE(object) == &PyModule_Type ? nullptr : _PyType_Lookup(Py_TYPE(object), getattr);
-  if (fallback && PyFunction_Check(fallback)) {
-    in.guards.add_class(Py_TYPE(object));
+  PyObject* fallback = Py_TYPE(object) == &PyModule_Type ? nullptr : look_up(Py_TYPE(object), getattr);
+  if (fallback && PyFunction_Check(fallback))
     return in.call(in.bind_descriptor(fallback, Py_TYPE(object), module, getattr), arguments({in.constant(name)}));
-  }
   in.guards.add(dict_source, FactKind::Absent, name);
   if (PyObject* own = PyDict_GetItemWithError(dict, getattr); own && PyFunction_Check(own)) {
     Value* function = in.wrap(own, in.guards.sources().child(dict_source, SourceKind::DictItem, 0, getattr, own));
@@ -67,7 +62,7 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   if (PyUnicode_Compare(name, dict_name) == 0 && !in.effects.globals_written.count(dict))
     return in.wrap(dict, dict_source);
-  PyObject* plain = _PyType_Lookup(Py_TYPE(object), name);
+  PyObject* plain = look_up_attribute(Py_TYPE(object), name);
   if (plain && !is_data_descriptor(plain)) return in.bind_descriptor(plain, Py_TYPE(object), module, name);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(Py_TYPE(object)));
@@ -75,23 +70,13 @@ Value* python_module_attr(Interpreter& in, ConstantValue* module, PyObject* name
   return nullptr;
 }
 
-/// The class's own attribute, without its bases; borrowed. Static built-in classes may have no `tp_dict`.
-PyObject* own_class_attribute(PyTypeObject* type, PyObject* name) {
-  if (type->tp_dict) return PyDict_GetItemWithError(type->tp_dict, name);
-  Ref dict = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
-  Ref found = dict ? Ref::steal(PyObject_GetItem(dict.get(), name)) : Ref();
-  PyErr_Clear();
-  return found.get();
-}
-
 /// Whether reading the attribute of the class would call code of the program.
 bool asks_program(PyTypeObject* type, PyObject* name) {
   static PyObject* const names[] = {PyUnicode_InternFromString("__getattribute__"),
                                     PyUnicode_InternFromString("__getattr__"), PyUnicode_InternFromString("__get__")};
-  PyObject* found = _PyType_Lookup(type, name);
-  return is_of_program(_PyType_Lookup(Py_TYPE(type), names[0])) ||
-         is_of_program(_PyType_Lookup(Py_TYPE(type), names[1])) ||
-         (found && is_of_program(_PyType_Lookup(Py_TYPE(found), names[2])));
+  PyObject* found = look_up_attribute(type, name);
+  return is_of_program(look_up(Py_TYPE(type), names[0])) || is_of_program(look_up(Py_TYPE(type), names[1])) ||
+         (found && is_of_program(look_up(Py_TYPE(found), names[2])));
 }
 
 }  // namespace
@@ -101,7 +86,7 @@ Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   PyTypeObject* meta = Py_TYPE(type);
   if (meta != &PyType_Type) in.guards.add_class(meta);
   Value* self = in.constant(reinterpret_cast<PyObject*>(type));
-  PyObject* on_meta = _PyType_Lookup(meta, name);
+  PyObject* on_meta = look_up_attribute(meta, name);
   if (PyType_IsSubtype(meta, enum_meta_type()) && !asks_program(type, name)) {
     Ref member = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
     PyErr_Clear();
@@ -109,6 +94,7 @@ Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   }
   if (on_meta && is_data_descriptor(on_meta)) {
     if (Py_TYPE(on_meta) == &PyProperty_Type) return in.bind_descriptor(on_meta, meta, self, name);
+    look_up(type, name);  // what is read may be kept in the class's dict: `__annotations__`, `__doc__`
     Ref found = Ref::steal(PyType_Type.tp_getattro(reinterpret_cast<PyObject*>(type), name));
     if (!found) {
       PyErr_Clear();
@@ -136,7 +122,7 @@ Value* plain_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
     unknown_attribute(type, name, "an attribute of the class object itself");
   }
   if (Value* written = written_class_attr(in, type, name)) return written;
-  if (PyObject* on_class = _PyType_Lookup(type, name)) return in.bind_descriptor(on_class, type, nullptr, name);
+  if (PyObject* on_class = look_up_attribute(type, name)) return in.bind_descriptor(on_class, type, nullptr, name);
   if (Value* written = written_class_attr(in, meta, name)) return written;
   return on_meta ? in.bind_descriptor(on_meta, meta, self, name) : nullptr;
 }
@@ -152,7 +138,7 @@ static Value* class_object_attr(Interpreter& in, PyTypeObject* type, PyObject* n
     Value* self = in.constant(reinterpret_cast<PyObject*>(type));
     return in.call(in.bind_descriptor(method, meta, self, which), arguments({in.constant(name)}));
   };
-  PyObject *reader = _PyType_Lookup(meta, getattribute), *fallback = _PyType_Lookup(meta, getattr);
+  PyObject *reader = look_up(meta, getattribute), *fallback = look_up(meta, getattr);
   const bool is_own = reader && PyFunction_Check(reader);
   try {
     if (Value* found = is_own ? ask(reader, getattribute) : plain_class_attr(in, type, name)) return found;
@@ -277,9 +263,9 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   in.guards.add_class(type);
   if (PyUnicode_Compare(name, class_name) == 0) return in.constant(reinterpret_cast<PyObject*>(type));
   if (PyObject* origin = aliased_class(object, name)) return in.find_attr(in.constant(origin), name);
-  PyObject* reader = _PyType_Lookup(type, getattribute);
+  PyObject* reader = look_up(type, getattribute);
   if (reader && PyFunction_Check(reader)) unknown_attribute(type, name, "its class has its own __getattribute__");
-  PyObject* on_class = _PyType_Lookup(type, name);
+  PyObject* on_class = look_up_attribute(type, name);
   PyTypeObject* kind = on_class ? Py_TYPE(on_class) : nullptr;
   if (kind == &PyMemberDescr_Type || kind == &PyGetSetDescr_Type)
     return native_constant_field(in, constant, on_class, name);
@@ -288,7 +274,7 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   if (kind == &PyWrapperDescr_Type && !model_of(on_class))
     return in.constant(Ref::steal(PyObject_GetAttr(object, name)));
   if (on_class) return in.bind_descriptor(on_class, type, constant, name);
-  PyObject* fallback = _PyType_Lookup(type, getattr);
+  PyObject* fallback = look_up(type, getattr);
   static PyObject* const packet_getattr = known_object("torch._ops.OpOverloadPacket.__getattr__");
   if (!fallback || fallback == packet_getattr) return nullptr;
   if (!PyFunction_Check(fallback)) unknown_attribute(type, name, "its __getattr__ is no function");
@@ -303,8 +289,10 @@ Value* super_attr(Interpreter& in, SuperValue* super, PyObject* name) {
   for (++i; i < n; ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     if (Value* written = written_on_class(in, base, name)) return written;
-    PyObject* found = own_class_attribute(base, name);
+    PyObject* found = look_up_own(base, name);
     if (!found) continue;
+    if (!Py_TYPE(found)->tp_descr_get)
+      if (Source* source = in.guards.class_item(base, name, found)) return in.wrap(found, source);
     auto* self = as<ConstantValue>(super->self);
     bool on_class = self && self->object.get() == reinterpret_cast<PyObject*>(super->start_type);
     return in.bind_descriptor(found, super->start_type, on_class ? nullptr : super->self, name);

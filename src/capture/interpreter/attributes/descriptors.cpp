@@ -33,6 +33,19 @@ bool is_of_prototype(Interpreter& in, PyObject* descriptor, PyTypeObject* owner,
   return false;
 }
 
+/// An object that the class found in its MRO, and that is no descriptor, at its place in the class that has it; null if
+/// that class never changes.
+Value* class_data(Interpreter& in, PyTypeObject* type, PyObject* name, PyObject* object) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    PyObject* own = look_up_own(base, name);
+    if (!own) continue;
+    Source* source = own == object ? in.guards.class_item(base, name, object) : nullptr;
+    return source ? in.wrap(object, source) : nullptr;
+  }
+  return nullptr;
+}
+
 /// The value of a prototype's part if it needs no source: it represents a value, or never changes. Null otherwise.
 Value* part_of_prototype(Interpreter& in, PyObject* part) {
   if (Value* value = in.prototypes.value_of(part)) return value;
@@ -84,7 +97,12 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
   }
   if (auto* tensor = as<TensorValue>(self); tensor && type == &PyGetSetDescr_Type)
     return tensor_field(*this, tensor, name);
-  if (!type->tp_descr_get) return pinned(descriptor);
+  if (!type->tp_descr_get) {
+    Value* data = is_own ? nullptr : class_data(*this, owner, name, descriptor);
+    if (data) return data;
+    look_up(owner, name);
+    return pinned(descriptor);
+  }
   static PyObject* const cached_property = known_object("functools.cached_property");
   auto* owner_object = as<ObjectValue>(self);
   if (reinterpret_cast<PyObject*>(type) == cached_property && owner_object) {
@@ -99,7 +117,7 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
     return made;
   }
   static PyObject* const get = PyUnicode_InternFromString("__get__");
-  PyObject* getter = _PyType_Lookup(type, get);
+  PyObject* getter = look_up(type, get);
   if (getter && PyFunction_Check(getter)) {
     guards.add_class(type);
     CallArgs args;
@@ -137,7 +155,7 @@ static void raise_without(Interpreter& in, Value* object, PyObject* method) {
 Value* type_method(Interpreter& in, Value* object, PyObject* name) {
   PyTypeObject* type = in.type_of(object);
   in.guards.add_class(type);
-  PyObject* found = _PyType_Lookup(type, name);
+  PyObject* found = look_up(type, name);
   if (!found) raise_without(in, object, name);
   if (found == Py_None && PyUnicode_CompareWithASCIIString(name, "__iter__") == 0)
     in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not iterable");

@@ -65,7 +65,7 @@ DictValue* shared_dict(Interpreter& in, FunctionValue* function) {
 Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
   std::string text = name_text(name);
   if (auto written = function->fields.find(text); written != function->fields.end()) return written->second;
-  PyObject* on_class = _PyType_Lookup(&PyFunction_Type, name);
+  PyObject* on_class = look_up_attribute(&PyFunction_Type, name);
   if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), function);
   if (!function->function) {
     if (text == "__dict__" || !on_class) {
@@ -102,7 +102,7 @@ void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name,
   std::string text = name_text(name);
   if (is_field(text)) {
     function->fields[text] = to;
-  } else if (_PyType_Lookup(&PyFunction_Type, name)) {
+  } else if (look_up_attribute(&PyFunction_Type, name)) {
     throw Break{BreakId::mutation, "attribute '" + text + "' of a function"};
   } else if (DictValue* shared = function->function ? shared_dict(in, function) : nullptr) {
     in.dict_set(shared, in.constant(name), to);

@@ -53,7 +53,7 @@ bool is_attribute_error(Interpreter& in, const Raise& raised) {
 Value* ordinary_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
   PyTypeObject* type = object->type;
-  PyObject* reader = _PyType_Lookup(type, getattribute);
+  PyObject* reader = look_up(type, getattribute);
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   const bool is_local = opens_thread_dict(in, object, reader);
   if (is_local && PyUnicode_Compare(name, dict_name) == 0) return object->own;
@@ -109,7 +109,7 @@ Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   static PyObject* const module_getattr = known_object("torch.nn.Module.__getattr__");
   in.guards.add_class(object->type);
-  PyObject* fallback = _PyType_Lookup(object->type, getattr);
+  PyObject* fallback = look_up(object->type, getattr);
   if (!fallback) return ordinary_attr(in, object, name);
   try {
     if (Value* found = ordinary_attr(in, object, name)) return found;
@@ -173,7 +173,7 @@ void adopt_dict(Interpreter& in, ObjectValue* object, DictValue* dict) {
   // From here on the attributes of the instance are the items of the dict; only slots stay where they are.
   object->own = dict;
   for (auto& [name, value] : std::exchange(object->attributes, {})) {
-    PyObject* on_class = _PyType_Lookup(object->type, name.get());
+    PyObject* on_class = look_up_attribute(object->type, name.get());
     if (on_class && is_data_descriptor(on_class))
       object->attributes.push_back({name, value});  // a slot
     else if (value)
@@ -188,8 +188,8 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   PyTypeObject* type = object->type;
-  PyObject* on_class = _PyType_Lookup(type, name);
-  static PyObject* const own_class = _PyType_Lookup(&PyBaseObject_Type, class_name);
+  PyObject* on_class = look_up_attribute(type, name);
+  static PyObject* const own_class = look_up(&PyBaseObject_Type, class_name);
   if (on_class == own_class) return in.constant(reinterpret_cast<PyObject*>(type));
   // Without a `__dict__` on the class there is no dict; a property of that name is called like any other.
   if (PyUnicode_Compare(name, dict_name) == 0 && on_class && Py_TYPE(on_class) != &PyProperty_Type)

@@ -22,7 +22,7 @@ namespace {
 bool call_descriptor(Interpreter& in, PyObject* descriptor, const char* method, std::vector<Value*> rest) {
   PyTypeObject* type = Py_TYPE(descriptor);
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
-  PyObject* found = _PyType_Lookup(type, name.get());
+  PyObject* found = look_up(type, name.get());
   if (!found || !PyFunction_Check(found)) return false;
   in.guards.add_class(type);
   Value* self = in.wrap(descriptor, in.guards.sources().pinned(descriptor, type->tp_name));
@@ -43,7 +43,7 @@ bool call_property(Interpreter& in, PyObject* property, const char* part, std::v
 [[noreturn]] void refused_property(Interpreter& in, ObjectValue* object, PyObject* property, PyObject* value) {
   static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
   Ref instance = object->object;
-  if (!instance && native_base(object->type) == &PyBaseObject_Type && !_PyType_Lookup(object->type, finalizer)) {
+  if (!instance && native_base(object->type) == &PyBaseObject_Type && !look_up(object->type, finalizer)) {
     Ref none = Ref::steal(PyTuple_New(0));
     instance = Ref::steal(PyBaseObject_Type.tp_new(object->type, none.get(), nullptr));
     PyErr_Clear();
@@ -62,7 +62,7 @@ bool has_dict(ObjectValue* object) {
 
 /// The attribute that the real instance holds now; null if it holds none.
 Ref held_now(PyObject* object, PyObject* name) {
-  PyObject* on_class = _PyType_Lookup(Py_TYPE(object), name);
+  PyObject* on_class = look_up_attribute(Py_TYPE(object), name);
   if (on_class && Py_TYPE(on_class) == &PyMemberDescr_Type) {
     Ref held = Ref::steal(Py_TYPE(on_class)->tp_descr_get(on_class, object, nullptr));
     if (!held) PyErr_Clear();
@@ -77,7 +77,7 @@ Ref held_now(PyObject* object, PyObject* name) {
 
 /// Whether the class has a slot (`__slots__`) of this name.
 bool is_slot(const ObjectValue* object, PyObject* name) {
-  PyObject* on_class = _PyType_Lookup(object->type, name);
+  PyObject* on_class = look_up_attribute(object->type, name);
   return on_class && Py_TYPE(on_class) == &PyMemberDescr_Type;
 }
 
@@ -112,7 +112,7 @@ bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, 
 
 /// Sets an attribute of an OrderedDict; false if its class decides otherwise.
 bool set_dict_attr(Interpreter& in, DictValue* dict, PyObject* name, Value* to) {
-  if (dict->type != ordered_dict_type() || _PyType_Lookup(dict->type, name)) return false;
+  if (dict->type != ordered_dict_type() || look_up_attribute(dict->type, name)) return false;
   in.effects.refuse_frozen(dict);
   ConstantValue* key = in.constant(name);
   if (!dict->own) dict->own = in.dict();
@@ -154,14 +154,14 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
     static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
     PyTypeObject* meta = Py_TYPE(type);
     if (meta->tp_setattro == PyType_Type.tp_setattro) return set_prototype_attr(in, *prototype, name, to);
-    Value* writer = in.bind_descriptor(_PyType_Lookup(meta, setattr), meta, in.constant(prototype->object), setattr);
+    Value* writer = in.bind_descriptor(look_up(meta, setattr), meta, in.constant(prototype->object), setattr);
     in.call(writer, arguments({in.constant(name), to}));
     return;
   }
   in.guards.add_class(type);
-  PyObject* present = _PyType_Lookup(type, name);
+  PyObject* present = look_up_attribute(type, name);
   bool plain = Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-               !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !_PyType_Lookup(Py_TYPE(type), name);
+               !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !look_up_attribute(Py_TYPE(type), name);
   auto is_descriptor = [](PyTypeObject* of) { return of->tp_descr_get || of->tp_descr_set; };
   bool data = to->kind != Kind::Object && !is_descriptor(in.type_of(to)) &&
               !(present && is_descriptor(Py_TYPE(present))) && name_text(name).rfind("__", 0) != 0;
@@ -194,7 +194,7 @@ Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (Value* written = written_on_class(in, base, name)) return written;
-    if (base->tp_dict && PyDict_Contains(base->tp_dict, name) == 1) return nullptr;
+    if (look_up_own(base, name)) return nullptr;
   }
   return nullptr;
 }
@@ -215,7 +215,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   if (!object)
     throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a " + std::string(type_of(value)->tp_name)};
   guards.add_class(object->type);
-  PyObject* writer = _PyType_Lookup(object->type, setattr);
+  PyObject* writer = look_up(object->type, setattr);
   Stored stored = object->type->tp_setattro == PyObject_GenericSetAttr ? Stored::Plain : Stored::No;
   if (writer == module_setattr && object->object) stored = store_member(*this, object, name, to);
   if (stored == Stored::Member) return;
@@ -231,7 +231,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
 
 void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   in.effects.refuse_frozen(object);
-  PyObject* on_class = _PyType_Lookup(object->type, name);
+  PyObject* on_class = look_up_attribute(object->type, name);
   if (!on_class || !is_data_descriptor(on_class)) {
     if (!has_dict(object)) {
       if (!on_class && !written_class_attr(in, object->type, name)) raise_no_attribute(in, object, name);
@@ -267,7 +267,7 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
     return set_prototype_attr(*this, *prototype, name, nullptr);
   if (!object) throw Break{BreakId::mutation, "del of attribute '" + name_text(name) + "'"};
   guards.add_class(object->type);
-  PyObject* deleter = _PyType_Lookup(object->type, delattr);
+  PyObject* deleter = look_up(object->type, delattr);
   if (object->type->tp_setattro == PyObject_GenericSetAttr) return plain_del_attr(*this, object, name);
   if (wraps(deleter, PyObject_GenericSetAttr) || opens_thread_dict(*this, object, deleter))
     return plain_del_attr(*this, object, name);
@@ -278,7 +278,7 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
 
 void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   in.effects.refuse_frozen(object);
-  PyObject* on_class = _PyType_Lookup(object->type, name);
+  PyObject* on_class = look_up_attribute(object->type, name);
   if (on_class && is_data_descriptor(on_class) && Py_TYPE(on_class) != &PyMemberDescr_Type) {
     if (Py_TYPE(on_class) == &PyProperty_Type) {
       if (!call_property(in, on_class, "fdel", {object})) refused_property(in, object, on_class, nullptr);

@@ -27,7 +27,7 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
   // CPython uses an instance of an int subclass as it is, without calling its `__index__`.
   if (value->kind == Kind::Object && PyType_IsSubtype(in.type_of(value), &PyLong_Type))
     throw Break{BreakId::unknown_object, "an int of another class as an index"};
-  if (value->kind == Kind::Object && _PyType_Lookup(in.type_of(value), name))
+  if (value->kind == Kind::Object && look_up(in.type_of(value), name))
     value = in.call(type_method(in, value, name), {});
   if (is_symbolic_number(value)) needs_number("as an index");
   PyObject* object = in.constant_of(value);

@@ -22,7 +22,7 @@ bool is_method_of_enum(Interpreter& in, PyObject* callable, const CallArgs& args
   if (!is_foreign_enum(type)) return false;
   Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();
-  return name && _PyType_Lookup(type, name.get()) == callable;
+  return name && look_up(type, name.get()) == callable;
 }
 
 /// `list[int]()`: calls the origin; the instance keeps the alias if it can have attributes.
@@ -156,7 +156,7 @@ Value* resolve_bound_method(ConstantCall& c) {
   PyObject* self = self_object.get();
   if (!self || PyModule_Check(self)) return nullptr;
   Ref name = Ref::steal(PyObject_GetAttrString(c.callable, "__name__"));
-  PyObject* descriptor = name ? _PyType_Lookup(Py_TYPE(self), name.get()) : nullptr;
+  PyObject* descriptor = name ? look_up(Py_TYPE(self), name.get()) : nullptr;
   const bool is_known = descriptor && (model_of(descriptor) || kind_of_callable(descriptor) != CallableKind::Unknown);
   if (!(is_known && is_literal(self)) && !(descriptor && is_native_callable(self))) return nullptr;
   c.args.positional.insert(c.args.positional.begin(), c.in.constant(self));

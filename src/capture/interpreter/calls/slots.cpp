@@ -122,7 +122,7 @@ Value* call_slot(Interpreter& in, PyObject* callable, CallArgs& args) {
   Value* self = args.positional[0];
   auto* wrapper = reinterpret_cast<PyWrapperDescrObject*>(callable);
   // The operator would use the method of the value's own class.
-  if (_PyType_Lookup(in.type_of(self), PyDescr_NAME(wrapper)) != callable) return nullptr;
+  if (look_up(in.type_of(self), PyDescr_NAME(wrapper)) != callable) return nullptr;
   if (std::strcmp(wrapper->d_base->name, "__call__") == 0 && is_plain_callable(self)) {
     args.positional.erase(args.positional.begin());
     return in.call(self, std::move(args));

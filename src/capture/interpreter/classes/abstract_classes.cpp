@@ -38,7 +38,7 @@ bool asks_program(PyTypeObject* cls, std::unordered_set<PyTypeObject*>& seen) {
   static PyTypeObject* const abc_meta = reinterpret_cast<PyTypeObject*>(known_object("abc.ABCMeta"));
   static PyObject* const list = known_object("builtins.type.__subclasses__");
   if (!seen.insert(cls).second) return false;
-  if (is_of_program(_PyType_Lookup(cls, hook)) || is_of_program(_PyType_Lookup(Py_TYPE(cls), check))) return true;
+  if (is_of_program(look_up(cls, hook)) || is_of_program(look_up(Py_TYPE(cls), check))) return true;
   if (!PyType_IsSubtype(Py_TYPE(cls), abc_meta)) return false;
   auto asks = [&](PyObject* other) {
     return PyType_Check(other) && asks_program(reinterpret_cast<PyTypeObject*>(other), seen);

@@ -15,11 +15,11 @@ static Ref enum_member(PyTypeObject* type, PyObject* caller, PyObject* value) {
   static PyObject* const names[] = {PyUnicode_InternFromString("__call__"), PyUnicode_InternFromString("_missing_"),
                                     PyUnicode_InternFromString("_value2member_map_")};
   static PyObject* const missing[] = {known_object("enum.Enum"), known_object("enum.Flag")};
-  if (caller != _PyType_Lookup(enum_meta_type(), names[0])) return {};
-  PyObject* found = _PyType_Lookup(type, names[1]);
-  auto is_of = [&](PyObject* cls) { return found == _PyType_Lookup(reinterpret_cast<PyTypeObject*>(cls), names[1]); };
+  if (caller != look_up(enum_meta_type(), names[0])) return {};
+  PyObject* found = look_up(type, names[1]);
+  auto is_of = [&](PyObject* cls) { return found == look_up(reinterpret_cast<PyTypeObject*>(cls), names[1]); };
   if (!std::any_of(std::begin(missing), std::end(missing), is_of)) {
-    PyObject* members = _PyType_Lookup(type, names[2]);
+    PyObject* members = look_up(type, names[2]);
     PyObject* member = members && PyDict_Check(members) ? PyDict_GetItemWithError(members, value) : nullptr;
     PyErr_Clear();
     return Ref::borrow(member);
@@ -32,7 +32,7 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args, CallMode mode
   guards.add_class(type);
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) {
     static PyObject* const call_name = PyUnicode_InternFromString("__call__");
-    PyObject* caller = _PyType_Lookup(Py_TYPE(type), call_name);
+    PyObject* caller = look_up(Py_TYPE(type), call_name);
     if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type()) && args.count() == 1 && !args.positional.empty()) {
       Ref literal = literal_of(args.positional[0]);
       Ref member = literal ? enum_member(type, caller, literal.get()) : Ref();
@@ -59,7 +59,7 @@ static Value* struct_sequence(Interpreter& in, PyTypeObject* type, const CallArg
   auto* fields = as_sequence(at_or_null(args, 0));
   if (!fields || args.count() != 1 || !is_named_tuple(type)) return nullptr;
   for (PyObject* name : names) {
-    PyObject* count = _PyType_Lookup(type, name);
+    PyObject* count = look_up(type, name);
     if (!count || !PyLong_Check(count) || PyLong_AsSize_t(count) != fields->items.size()) return nullptr;
   }
   SequenceValue* made = in.tuple(in.unpack(fields));
@@ -72,7 +72,7 @@ Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args, CallMod
   static PyObject* const init_name = PyUnicode_InternFromString("__init__");
   static PyObject* const object_init = known_object("builtins.object.__init__");
   Value* made = nullptr;
-  Ref maker = Ref::borrow(_PyType_Lookup(type, new_name));
+  Ref maker = Ref::borrow(look_up(type, new_name));
   if (maker && Py_TYPE(maker.get()) == &PyStaticMethod_Type)
     maker = Ref::steal(PyObject_GetAttrString(maker.get(), "__func__"));
   bool own_maker = maker && PyFunction_Check(maker.get());
@@ -92,7 +92,7 @@ Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args, CallMod
   } else {
     made = new_instance(in, type);
   }
-  PyObject* init = _PyType_Lookup(type, init_name);
+  PyObject* init = look_up(type, init_name);
   if (!init || init == object_init) {
     if (args.count() && !own_maker && native_base(type) == &PyBaseObject_Type)
       in.raise(PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
@@ -122,7 +122,7 @@ PyTypeObject* native_base(PyTypeObject* type) {
 Value* new_instance(Interpreter& in, PyTypeObject* type) {
   // The finalizer must run where the program drops the object, so the real object must exist.
   static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
-  if (PyObject* found = _PyType_Lookup(type, finalizer); found && PyFunction_Check(found))
+  if (PyObject* found = look_up(type, finalizer); found && PyFunction_Check(found))
     throw Break{BreakId::unknown_call, std::string("a class with a __del__: ") + type->tp_name};
   PyTypeObject* native = native_base(type);
   auto over = [&](Value* base) {

@@ -17,7 +17,7 @@ Value* metaclass_check(Interpreter& in, PyTypeObject* cls, const char* which, Va
   PyTypeObject* meta = Py_TYPE(cls);
   if (meta == &PyType_Type) return nullptr;
   Ref name = Ref::steal(PyUnicode_InternFromString(which));
-  PyObject* found = _PyType_Lookup(meta, name.get());
+  PyObject* found = look_up(meta, name.get());
   if (!found || !PyFunction_Check(found)) return nullptr;
   in.guards.add_class(meta);
   CallArgs args;
@@ -28,14 +28,14 @@ Value* metaclass_check(Interpreter& in, PyTypeObject* cls, const char* which, Va
 bool has_plain_check(PyTypeObject* cls) {
   static PyObject* const check = PyUnicode_InternFromString("__instancecheck__");
   static PyObject* const plain = known_object("builtins.type.__instancecheck__");
-  return _PyType_Lookup(Py_TYPE(cls), check) == plain;
+  return look_up(Py_TYPE(cls), check) == plain;
 }
 
 /// Whether a metaclass of the program defines `__instancecheck__`. Those of abc, `typing` and torch agree with
 /// issubclass.
 bool has_own_check(PyTypeObject* cls) {
   static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
-  PyObject* check = _PyType_Lookup(Py_TYPE(cls), name);
+  PyObject* check = look_up(Py_TYPE(cls), name);
   PyObject* module = check && PyFunction_Check(check) ? PyFunction_GET_MODULE(check) : nullptr;
   const char* text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   if (!text) return module != nullptr;
@@ -100,7 +100,7 @@ static PyTypeObject* declared_class(Interpreter& in, Value* value) {
   static PyObject* const name = PyUnicode_InternFromString("__class__");
   static PyObject* const plain = known_object("builtins.object.__class__");
   PyTypeObject* type = in.type_of(value);
-  if (_PyType_Lookup(type, name) == plain) return nullptr;
+  if (look_up(type, name) == plain) return nullptr;
   if (value->kind != Kind::Object)
     throw Break{BreakId::unknown_call,
                 std::string("isinstance of a class with a __class__ of its own: ") + type->tp_name};
@@ -163,7 +163,7 @@ bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of) {
     Ref part = class_part(of);
     if (part && (!is_union(of) || are_classes(part.get()))) return is_subclass(in, cls, part.get());
   }
-  PyObject* check = PyType_Check(of) ? _PyType_Lookup(Py_TYPE(of), name) : nullptr;
+  PyObject* check = PyType_Check(of) ? look_up(Py_TYPE(of), name) : nullptr;
   if (check == abc_check && check) {
     return is_abstract_subclass(in, cls, reinterpret_cast<PyTypeObject*>(of));
   } else if (check && PyFunction_Check(check)) {
@@ -212,7 +212,7 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
   if (value->kind == Kind::Tensor && wanted == TorchTracer::parameter_type()) return false;
   static PyObject* const abc_check = known_object("abc.ABCMeta.__instancecheck__");
   static PyObject* const check_name = PyUnicode_InternFromString("__instancecheck__");
-  if (_PyType_Lookup(Py_TYPE(wanted), check_name) == abc_check) {
+  if (look_up(Py_TYPE(wanted), check_name) == abc_check) {
     PyTypeObject* said = declared_class(*this, value);
     guards.add_class(type);
     return is_abstract_subclass(*this, type, wanted) || (said && is_abstract_subclass(*this, said, wanted));

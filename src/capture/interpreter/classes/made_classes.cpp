@@ -193,7 +193,7 @@ void set_prototype_attr(Interpreter& in, Prototype& prototype, PyObject* name, V
   static PyObject* const remove = known_object("builtins.type.__delattr__");
   static constexpr const char* kWritten[] = {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__"};
   auto* type = prototype.object.as<PyTypeObject>();
-  PyObject* on_meta = _PyType_Lookup(Py_TYPE(type), name);
+  PyObject* on_meta = look_up(Py_TYPE(type), name);
   bool is_written = !on_meta || !is_data_descriptor(on_meta);
   for (const char* field : kWritten) is_written = is_written || name_text(name) == field;
   if (!is_written) throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a class"};

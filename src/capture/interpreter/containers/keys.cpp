@@ -44,7 +44,7 @@ Py_hash_t address_hash(const void* address, bool* exact) {
 Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
   static PyObject* const by_address = known_object("builtins.object.__hash__");
   in.guards.add_class(object->type);
-  PyObject* found = _PyType_Lookup(object->type, kHashName);
+  PyObject* found = look_up(object->type, kHashName);
   if (!found || found == Py_None) unhashable(in, object);
   if (found == by_address) return address_hash(object, exact);
   if (!PyFunction_Check(found)) {
@@ -153,8 +153,8 @@ static bool is_generated_hash(PyTypeObject* type, PyObject* function) {
       PyUnicode_CompareWithASCIIString(code->co_qualname, "__create_fn__.<locals>.__hash__") != 0)
     return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyObject* names = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
-    if (PyDict_GetItemWithError(names, kHashName) == function) return PyDict_GetItemWithError(names, params) != nullptr;
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (look_up_own(base, kHashName) == function) return look_up_own(base, params) != nullptr;
   }
   return false;
 }
@@ -167,7 +167,7 @@ bool hash_runs_user_code(Interpreter& in, Value* key) {
     return false;
   }
   if (key->kind != Kind::Object) return false;
-  PyObject* found = _PyType_Lookup(static_cast<ObjectValue*>(key)->type, kHashName);
+  PyObject* found = look_up(static_cast<ObjectValue*>(key)->type, kHashName);
   if (!found || !PyFunction_Check(found)) return false;
   return !is_generated_hash(static_cast<ObjectValue*>(key)->type, found);
 }
@@ -193,7 +193,7 @@ bool is_identity_key(Interpreter& in, Value* key) {
     case Kind::Iterator:
       return true;
     case Kind::Object:
-      return _PyType_Lookup(static_cast<ObjectValue*>(key)->type, kEqName) == known_object("builtins.object.__eq__");
+      return look_up(static_cast<ObjectValue*>(key)->type, kEqName) == known_object("builtins.object.__eq__");
     default:
       return false;
   }

@@ -99,11 +99,11 @@ Value* class_item(Interpreter& in, PyTypeObject* type, Value* key) {
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
   static PyObject* const class_getitem = PyUnicode_InternFromString("__class_getitem__");
   Value* self = in.constant(reinterpret_cast<PyObject*>(type));
-  PyObject* on_meta = _PyType_Lookup(Py_TYPE(type), getitem);
+  PyObject* on_meta = look_up(Py_TYPE(type), getitem);
   in.guards.add_class(type);
   if (on_meta && !PyType_IsSubtype(Py_TYPE(type), enum_meta_type()))
     return in.call(type_method(in, self, getitem), arguments({key}));
-  PyObject* found = on_meta ? nullptr : _PyType_Lookup(type, class_getitem);
+  PyObject* found = on_meta ? nullptr : look_up(type, class_getitem);
   if (found && Py_TYPE(found) == &PyClassMethod_Type) {
     Ref inner = Ref::steal(PyObject_GetAttrString(found, "__func__"));
     // That of typing.Generic makes an alias, which is guarded by identity.

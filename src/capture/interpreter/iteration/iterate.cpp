@@ -80,14 +80,14 @@ Value* Interpreter::iterate(Value* value) {
   if (value->kind == Kind::Object) {
     PyTypeObject* type = type_of(value);
     guards.add_class(type);
-    if (!_PyType_Lookup(type, iter)) {
+    if (!look_up(type, iter)) {
       static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
-      if (_PyType_Lookup(type, getitem)) return arena.make<ItemIterator>(value, 0, 1, &PySeqIter_Type);
+      if (look_up(type, getitem)) return arena.make<ItemIterator>(value, 0, 1, &PySeqIter_Type);
       raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not iterable");
     }
     Value* iterator = call(type_method(*this, value, iter), {});
     static PyObject* const next_name = PyUnicode_InternFromString("__next__");
-    if (iterator->kind != Kind::Iterator && !_PyType_Lookup(type_of(iterator), next_name))
+    if (iterator->kind != Kind::Iterator && !look_up(type_of(iterator), next_name))
       raise(PyExc_TypeError, std::string("iter() returned non-iterator of type '") + type_of(iterator)->tp_name + "'");
     return iterator;
   }
@@ -98,8 +98,7 @@ Value* call_next(Interpreter& in, Value* iterator) {
   static PyObject* const name = PyUnicode_InternFromString("__next__");
   PyTypeObject* type = in.type_of(iterator);
   in.guards.add_class(type);
-  if (!_PyType_Lookup(type, name))
-    in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not an iterator");
+  if (!look_up(type, name)) in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not an iterator");
   return in.call(type_method(in, iterator, name), {});
 }
 
@@ -120,14 +119,14 @@ Value* hinted_iterator(Interpreter& in, Value* iterable) {
   bool is_seen = tensor && is_customised(in, tensor, "__len__");
   static PyObject* const names[] = {PyUnicode_InternFromString("__len__"),
                                     PyUnicode_InternFromString("__length_hint__")};
-  PyObject* length = iterable->kind == Kind::Object ? _PyType_Lookup(in.type_of(iterable), names[0]) : nullptr;
+  PyObject* length = iterable->kind == Kind::Object ? look_up(in.type_of(iterable), names[0]) : nullptr;
   const bool tells_length = length && PyFunction_Check(length);
   bool is_instance =
       iterable->kind == Kind::Object && (tells_length || (!in.list_part(iterable) && !in.dict_part(iterable)));
   if (!is_seen && !is_instance) return nullptr;
   Value* iterator = in.iterate(iterable);
   for (PyObject* name : names) {
-    PyObject* found = _PyType_Lookup(in.type_of(iterable), name);
+    PyObject* found = look_up(in.type_of(iterable), name);
     if (!found || !PyFunction_Check(found)) continue;
     try {
       Value* hint = in.call(type_method(in, iterable, name), {});

@@ -195,7 +195,7 @@ Value* by_method(Interpreter& in, CallArgs& args, const char* method, const char
   Value* value = args.positional[0];
   if (value->kind == Kind::Constant) return call_literal(in, known_object(function), args);
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
-  if (!_PyType_Lookup(in.type_of(value), name.get())) return call_literal(in, known_object(function), args);
+  if (!look_up(in.type_of(value), name.get())) return call_literal(in, known_object(function), args);
   CallArgs rest = args;
   rest.positional.erase(rest.positional.begin());
   return in.call(type_method(in, value, name.get()), std::move(rest));

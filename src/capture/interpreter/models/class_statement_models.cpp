@@ -71,8 +71,8 @@ bool is_own_factory(PyTypeObject* metaclass) {
 /// The namespace that the body of a statement fills.
 DictValue* prepare(Interpreter& in, PyTypeObject* metaclass, Value* name, Value* bases, const CallArgs& keywords) {
   static PyObject* const method = PyUnicode_InternFromString("__prepare__");
-  static PyObject* const plain = _PyType_Lookup(&PyType_Type, method);
-  if (_PyType_Lookup(metaclass, method) == plain || is_own_factory(metaclass)) return in.dict();
+  static PyObject* const plain = look_up(&PyType_Type, method);
+  if (look_up(metaclass, method) == plain || is_own_factory(metaclass)) return in.dict();
   CallArgs args = keywords;
   args.positional = {name, bases};
   Value* prepared = in.call(in.get_attr(in.constant(reinterpret_cast<PyObject*>(metaclass)), method), std::move(args));
@@ -136,9 +136,13 @@ bool may_be_base(PyTypeObject* base) {
   return std::find(std::begin(plain), std::end(plain), native) != std::end(plain) || is_exception_class(native);
 }
 
+/// Real code of CPython, and of libraries that change the class, looks through the bases.
 void guard_bases(Interpreter& in, PyTypeObject* type) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i)
-    in.guards.add_class(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    in.guards.add_class(base);
+    in.guards.lookups().add_all(base);
+  }
 }
 
 /// Calls `__set_name__` of the class's attributes.
@@ -148,7 +152,7 @@ void call_set_name(Interpreter& in, Prototype& prototype) {
   for (auto& [key, value] : prototype.names) {
     PyTypeObject* type = in.type_of(value);
     in.guards.add_class(type);
-    PyObject* found = _PyType_Lookup(type, name);
+    PyObject* found = look_up(type, name);
     if (!found || Py_TYPE(found) == &PyMethodDescr_Type) continue;
     try {
       in.call(in.bind_descriptor(found, type, value, name), arguments({made, key}));
@@ -181,7 +185,7 @@ void refuse_own_code(PyTypeObject* type, Reach reach = {}) {
                                      PyUnicode_InternFromString("__setattr__")};
   static PyObject* const get = PyUnicode_InternFromString("__get__");
   static PyObject* const show = PyUnicode_InternFromString("__repr__");
-  auto has_own = [](PyTypeObject* of, PyObject* name) { return is_of_program(_PyType_Lookup(of, name)); };
+  auto has_own = [](PyTypeObject* of, PyObject* name) { return is_of_program(look_up(of, name)); };
   for (PyObject* name : access)
     if (has_own(Py_TYPE(type), name)) refuse("a library changes a class whose metaclass overrides attribute access");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
@@ -200,15 +204,13 @@ void refuse_own_code(PyTypeObject* type, Reach reach = {}) {
 /// Calls `__init_subclass__` of the bases. That of `typing.Generic` only sets type parameters on the class itself.
 void call_init_subclass(Interpreter& in, Prototype& prototype, const CallArgs& keywords) {
   static PyObject* const name = PyUnicode_InternFromString("__init_subclass__");
-  static PyObject* const plain = _PyType_Lookup(&PyBaseObject_Type, name);
+  static PyObject* const plain = look_up(&PyBaseObject_Type, name);
   static PyObject* const generic = known_object("typing.Generic");
   auto* type = prototype.object.as<PyTypeObject>();
   std::vector<PyObject*> overriding;
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
-    PyObject* own = reinterpret_cast<PyTypeObject*>(base)->tp_dict
-                        ? PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(base)->tp_dict, name)
-                        : nullptr;
+    PyObject* own = look_up_own(reinterpret_cast<PyTypeObject*>(base), name);
     if (own && own != plain) overriding.push_back(base);
   }
   if (overriding.empty()) {
@@ -256,8 +258,7 @@ Value* make_class(Interpreter& in, PyTypeObject* metaclass, CallArgs args) {
   if (in.prototypes.find(reinterpret_cast<PyObject*>(metaclass)))
     refuse("a class of a metaclass that the program made");
   static PyObject* const order = PyUnicode_InternFromString("mro");
-  if (_PyType_Lookup(metaclass, order) != _PyType_Lookup(&PyType_Type, order))
-    refuse("a class of a metaclass that defines mro()");
+  if (look_up(metaclass, order) != look_up(&PyType_Type, order)) refuse("a class of a metaclass that defines mro()");
   if (most_derived(in, metaclass, real.get()) != metaclass) refuse("a class whose metaclass is not that of its bases");
   CellValue* cell = nullptr;
   bool has_module = false;

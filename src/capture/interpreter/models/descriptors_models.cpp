@@ -28,7 +28,7 @@ Access access_of(Interpreter& in, Value* descriptor, Value* value) {
 /// Fields are read and written by name, so a lookup of the name must give this descriptor.
 Access field_of(Interpreter& in, Value* descriptor, Value* value) {
   Access access = access_of(in, descriptor, value);
-  if (_PyType_Lookup(access.type, access.name) != access.descriptor)
+  if (look_up(access.type, access.name) != access.descriptor)
     throw Break{BreakId::unknown_call, "a descriptor that is hidden by another one of the same name"};
   return access;
 }

@@ -40,7 +40,7 @@ Value* get_item(Interpreter& in, CallArgs& args) {
   if (self->kind != Kind::Object) return in.get_item(dict, key);
   if (Value* found = in.dict_get(dict, key)) return found;
   static PyObject* const missing = PyUnicode_InternFromString("__missing__");
-  if (!_PyType_Lookup(in.type_of(self), missing)) raise_key_error(in, key);
+  if (!look_up(in.type_of(self), missing)) raise_key_error(in, key);
   return in.call(type_method(in, self, missing), arguments({key}));
 }
 Value* set_item(Interpreter& in, CallArgs& args) {

@@ -129,7 +129,7 @@ Value* converted(Interpreter& in, Value* result, PyTypeObject* cls) {
   auto* sequence = as_sequence(result);
   if (!sequence) return result;
   static PyObject* const fields = PyUnicode_InternFromString("_fields");
-  if (_PyType_Lookup(sequence->type, fields)) throw Break{BreakId::raises, "a named tuple made of one iterator"};
+  if (look_up(sequence->type, fields)) throw Break{BreakId::raises, "a named tuple made of one iterator"};
   auto* made = in.arena.make<SequenceValue>(sequence->kind, sequence->type);
   for (size_t i = 0; i < sequence->items.size(); ++i) made->items.push_back(converted(in, in.item(sequence, i), cls));
   return made;

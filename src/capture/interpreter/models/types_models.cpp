@@ -24,7 +24,7 @@ Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializ
     in.guards.add_class(in.type_of(self));
     for (const char* method : methods) {
       Ref name = Ref::steal(PyUnicode_InternFromString(method));
-      PyObject* found = _PyType_Lookup(in.type_of(self), name.get());
+      PyObject* found = look_up(in.type_of(self), name.get());
       if (!found || !PyFunction_Check(found)) continue;
       Value* made = in.call(type_method(in, self, name.get()), {});
       PyTypeObject* type = in.type_of(made);
@@ -193,10 +193,10 @@ Value* model_reversed(Interpreter& in, CallArgs& args) {
   static PyObject* const name = PyUnicode_InternFromString("__reversed__");
   PyTypeObject* type = in.type_of(value);
   in.guards.add_class(type);
-  PyObject* found = _PyType_Lookup(type, name);
+  PyObject* found = look_up(type, name);
   if (found && found != Py_None) return in.call(type_method(in, value, name), {});
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
-  if (found || in.dict_part(value) || !_PyType_Lookup(type, getitem))
+  if (found || in.dict_part(value) || !look_up(type, getitem))
     in.raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not reversible");
   return in.arena.make<ItemIterator>(value, *in.length_of(value) - 1, -1, &PyReversed_Type);
 }

@@ -297,7 +297,7 @@ Ref Interpreter::literal_of(Value* value) {
       if (sequence->type == &PyTuple_Type) return tuple;
       Ref arguments = Ref::steal(PyTuple_Pack(1, tuple.get()));
       static PyObject* const fields = PyUnicode_InternFromString("_fields");
-      Ref made = Ref::steal(_PyType_Lookup(sequence->type, fields)
+      Ref made = Ref::steal(look_up(sequence->type, fields)
                                 ? PyTuple_Type.tp_new(sequence->type, arguments.get(), nullptr)
                                 : PyObject_Call(reinterpret_cast<PyObject*>(sequence->type), arguments.get(), nullptr));
       PyErr_Clear();

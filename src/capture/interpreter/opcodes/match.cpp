@@ -80,7 +80,7 @@ Value* match_class(Interpreter& in, Value* subject, Value* cls, size_t count, Va
   static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
   std::vector<Value*> found;
   std::vector<Ref> wanted;
-  if (count == 1 && matches_self(type) && !_PyType_Lookup(type, match_args))
+  if (count == 1 && matches_self(type) && !look_up(type, match_args))
     found.push_back(subject);
   else if (count > 0)
     wanted = positional_names(in, type, count);

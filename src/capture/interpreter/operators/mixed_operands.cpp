@@ -58,7 +58,7 @@ bool is_plain_set(PyTypeObject* type) {
                                     PyUnicode_InternFromString("__len__")};
   PyTypeObject* base = PyType_IsSubtype(type, &PySet_Type) ? &PySet_Type : &PyFrozenSet_Type;
   return std::all_of(std::begin(names), std::end(names),
-                     [&](PyObject* name) { return _PyType_Lookup(type, name) == _PyType_Lookup(base, name); });
+                     [&](PyObject* name) { return look_up(type, name) == look_up(base, name); });
 }
 
 /// The built-in part of `other` that is all the method of `self` uses; null: not known, the method must be called.
@@ -98,7 +98,7 @@ bool is_of_sequence(PyTypeObject* type, const char* method) {
 Value* built_in_answer(Interpreter& in, const char* method, Value* self, Value* other, const WithPart& with_part) {
   PyTypeObject* type = in.type_of(self);
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
-  PyObject* found = _PyType_Lookup(type, name.get());
+  PyObject* found = look_up(type, name.get());
   if (!found) return nullptr;
   if (Py_TYPE(found) == &PyWrapperDescr_Type) {
     auto* wrapper = reinterpret_cast<PyWrapperDescrObject*>(found);

@@ -11,7 +11,7 @@ namespace stator::capture {
 
 PyObject* class_lookup(PyTypeObject* type, const char* name) {
   Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  return _PyType_Lookup(type, key.get());
+  return look_up(type, key.get());
 }
 
 bool has_special_methods(const Value* value) { return value->kind == Kind::Object || value->kind == Kind::Tensor; }
@@ -30,7 +30,7 @@ Value* special_method(Interpreter& in, Value* value, const char* name) {
   PyTypeObject* type = in.type_of(value);
   in.guards.add_class(type);
   Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  PyObject* found = _PyType_Lookup(type, key.get());
+  PyObject* found = look_up(type, key.get());
   if (!found) return nullptr;
   if (found == Py_None) {
     static constexpr std::string_view kContains = "__contains__";

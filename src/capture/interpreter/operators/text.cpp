@@ -71,7 +71,7 @@ Ref object_text(Interpreter& in, ObjectValue* object, int conversion) {
                                     PyUnicode_InternFromString("__repr__")};
   static PyObject* const object_str = known_object("builtins.object.__str__");
   in.guards.add_class(object->type);
-  PyObject* found = _PyType_Lookup(object->type, names[conversion]);
+  PyObject* found = look_up(object->type, names[conversion]);
   if (found && PyFunction_Check(found))
     return str_result(in, in.call(in.bind_descriptor(found, object->type, object, names[conversion]), {}),
                       PyUnicode_AsUTF8(names[conversion]));
@@ -176,7 +176,7 @@ Ref text_of(Interpreter& in, Value* value, int conversion) {
   // An instance of a named tuple has a __repr__ in Python.
   if (auto* tuple = as_sequence(value); tuple && is_named_tuple(tuple->type)) {
     static PyObject* const repr = PyUnicode_InternFromString("__repr__");
-    PyObject* found = _PyType_Lookup(tuple->type, repr);
+    PyObject* found = look_up(tuple->type, repr);
     if (found && PyFunction_Check(found))
       return str_result(in, in.call(in.bind_descriptor(found, tuple->type, tuple, repr), {}), "__repr__");
   }
@@ -189,7 +189,7 @@ Value* object_format(Interpreter& in, ObjectValue* object, Value* spec) {
   static PyObject* const plain = known_object("builtins.object.__format__");
   static PyObject* const empty = PyUnicode_InternFromString("");
   in.guards.add_class(object->type);
-  PyObject* found = _PyType_Lookup(object->type, name);
+  PyObject* found = look_up(object->type, name);
   PyObject* text = spec ? in.constant_of(spec) : empty;
   if (found == plain) {
     if (!text) unknown_text(in, object);

@@ -1,7 +1,9 @@
 #include "capture/interpreter/state/guard_recorder.h"
 
 #include "capture/guards/check.h"
+#include "capture/guards/class_content.h"
 #include "capture/guards/literals.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -22,6 +24,11 @@ std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
     if (is_own) empty(root);
     return is_own;
   });
+  ClassContents contents(lookups_);
+  for (Source* root : sources_->roots())
+    for (Fact& fact : root->facts)
+      if (fact.kind == FactKind::ClassContent)
+        fact.content = contents.of(fact.object.as<PyTypeObject>(), static_cast<unsigned>(fact.number));
   return std::move(sources_);
 }
 
@@ -43,15 +50,20 @@ void GuardRecorder::add_at_end(Source* source, FactKind kind, int64_t number) {
 void GuardRecorder::add_class(PyTypeObject* type) {
   // The bases of a prototype were guarded when it was made.
   if (prototypes_.find(reinterpret_cast<PyObject*>(type))) return;
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
+  if (!is_changeable(type)) return;
   if (!guarded_classes_.insert(type).second) return;
-  // A lookup assigns a version to a class that has none.
-  static PyObject* probe = PyUnicode_InternFromString("__stator__");
-  if (stator_type_version(type) == 0) _PyType_Lookup(type, probe);
-  if (stator_type_version(type) == 0)
-    throw Break{BreakId::internal, std::string("class without a version: ") + type->tp_name};
+  // The tables of an enumeration's members change with the names of the class.
+  if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type())) lookups_->add_all(type);
   Source* source = sources_->pinned(reinterpret_cast<PyObject*>(type), type->tp_name);
-  add(source, FactKind::TypeVersion, reinterpret_cast<PyObject*>(type), stator_type_version(type));
+  add(source, FactKind::ClassContent, reinterpret_cast<PyObject*>(type), stator_type_assign_version(type));
+}
+
+Source* GuardRecorder::class_item(PyTypeObject* owner, PyObject* name, PyObject* object) {
+  if (!is_changeable(owner) || prototypes_.find(reinterpret_cast<PyObject*>(owner))) return nullptr;
+  lookups_->add_source(owner, name);
+  Source* source = sources_->pinned(reinterpret_cast<PyObject*>(owner), owner->tp_name);
+  Source* names = sources_->child(source, SourceKind::ClassDict, 0, nullptr, owner->tp_dict);
+  return sources_->child(names, SourceKind::DictItem, 0, name, object);
 }
 
 void GuardRecorder::add_same(Source* a, Source* b, bool same) {

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "capture/interpreter/state/frame_stack.h"
+#include "capture/values/class_lookups.h"
 #include "capture/values/prototypes.h"
 #include "capture/values/source.h"
 
@@ -30,6 +31,11 @@ class GuardRecorder {
   }
   /// Guards that all lookups on the class give the same results.
   void add_class(PyTypeObject* type);
+  /// The source of an object in the class's own dict, that the program reads and that is no descriptor. The class, or
+  /// one that inherits from it, must be guarded. Null for classes that never change.
+  Source* class_item(PyTypeObject* owner, PyObject* name, PyObject* object);
+  /// The names that lookups on classes asked for.
+  ClassLookups& lookups() { return *lookups_; }
   /// Guards that the sources give the same object, or different objects.
   void add_same(Source* a, Source* b, bool same);
 
@@ -37,6 +43,7 @@ class GuardRecorder {
   const FrameStack& frames_;
   Prototypes& prototypes_;
   std::unique_ptr<SourceTree> sources_;
+  std::shared_ptr<ClassLookups> lookups_ = std::make_shared<ClassLookups>();
   std::unordered_set<PyTypeObject*> guarded_classes_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "capture/pycompat/objects.h"
+#include "capture/values/class_lookups.h"
 
 namespace stator::capture {
 
@@ -129,7 +130,7 @@ static bool behaves_as_tuple(PyTypeObject* type) {
     return made;
   }();
   return std::all_of(names.begin(), names.end(),
-                     [&](PyObject* name) { return _PyType_Lookup(type, name) == _PyType_Lookup(&PyTuple_Type, name); });
+                     [&](PyObject* name) { return look_up(type, name) == look_up(&PyTuple_Type, name); });
 }
 
 bool is_named_tuple(PyTypeObject* type) {
@@ -137,7 +138,7 @@ bool is_named_tuple(PyTypeObject* type) {
   if (type->tp_dictoffset != 0 || !behaves_as_tuple(type)) return false;
   static PyObject* fields = PyUnicode_InternFromString("_fields");
   static PyObject* structseq = PyUnicode_InternFromString("n_sequence_fields");
-  return _PyType_Lookup(type, fields) || _PyType_Lookup(type, structseq);
+  return look_up(type, fields) || look_up(type, structseq);
 }
 
 static PyTypeObject* tuple_field_type() {

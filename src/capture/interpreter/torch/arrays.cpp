@@ -181,7 +181,7 @@ PyTypeObject* array_type(Interpreter& in, ArrayValue* array) {
 
 Value* array_attribute(Interpreter& in, ArrayValue* array, PyObject* name) {
   PyTypeObject* type = array_type(in, array);
-  PyObject* found = _PyType_Lookup(type, name);
+  PyObject* found = look_up(type, name);
   if (!found) return nullptr;
   if (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type)
     return in.arena.make<MethodValue>(in.constant(found), array);

@@ -54,7 +54,7 @@ bool may_override(const SequenceValue* sequence, size_t index) {
 /// `__torch_function__` of a class, as torch finds it for an instance.
 Value* class_implementation(Interpreter& in, PyTypeObject* type) {
   in.guards.add_class(type);
-  PyObject* found = _PyType_Lookup(type, kTorchFunction);
+  PyObject* found = look_up(type, kTorchFunction);
   bool bound_to_class = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type ||
                                   PyCFunction_Check(found));
   if (!bound_to_class)
@@ -88,7 +88,7 @@ bool has_active_mode(const Interpreter& in) {
 
 bool is_overriding_class(Interpreter& in, PyTypeObject* type) {
   if (TorchTracer::is_plain_class(type)) return false;
-  PyObject* found = _PyType_Lookup(type, kTorchFunction);
+  PyObject* found = look_up(type, kTorchFunction);
   if (!found) return false;
   in.guards.add_class(type);
   return found != disabled_implementation();
@@ -262,9 +262,9 @@ void check_tensor_class(Interpreter& in, PyTypeObject* cls) {
     throw Break{BreakId::tensor_subclass, "a tensor of a subclass is made inside of a transform"};
   if (!PyType_IsSubtype(cls, plain)) throw Break{BreakId::raises, "as_subclass of a class that is no tensor's"};
   in.guards.add_class(cls);
-  if (_PyType_Lookup(cls, dispatch_name) != _PyType_Lookup(plain, dispatch_name))
+  if (look_up(cls, dispatch_name) != look_up(plain, dispatch_name))
     throw Break{BreakId::tensor_subclass, std::string(cls->tp_name) + " has a __torch_dispatch__"};
-  if (cls->tp_basicsize != plain->tp_basicsize || _PyType_Lookup(cls, finalizer) != _PyType_Lookup(plain, finalizer))
+  if (cls->tp_basicsize != plain->tp_basicsize || look_up(cls, finalizer) != look_up(plain, finalizer))
     throw Break{BreakId::tensor_subclass, std::string(cls->tp_name) + " has slots or a __del__"};
 }
 

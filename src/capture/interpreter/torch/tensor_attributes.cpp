@@ -209,22 +209,22 @@ Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   if (TorchTracer::is_plain_class(type)) return tensor_field(in, tensor, name);
   if (class_overrides(in, tensor, "__getattribute__"))
     throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + " has its own __getattribute__"};
-  PyObject* on_class = _PyType_Lookup(type, name);
-  if (on_class != _PyType_Lookup(TorchTracer::tensor_type(), name)) {
+  PyObject* on_class = look_up(type, name);
+  if (on_class != look_up(TorchTracer::tensor_type(), name)) {
     // Attributes of the subclass are read as those of any instance.
     if (!Py_TYPE(on_class)->tp_descr_set)
       if (Value* own = own_attribute(in, tensor, name)) return own;
     return in.bind_descriptor(on_class, type, tensor, name);
   }
   if (Value* found = tensor_field(in, tensor, name)) return found;
-  PyObject* fallback = _PyType_Lookup(type, getattr);
+  PyObject* fallback = look_up(type, getattr);
   if (!fallback) return nullptr;
   return in.call(in.bind_descriptor(fallback, type, tensor, getattr), arguments({in.constant(name)}));
 }
 
 Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
   PyTypeObject* type = tensor->type;
-  PyObject* on_class = _PyType_Lookup(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
+  PyObject* on_class = look_up(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
   if (is_field(on_class) && is_overridden(in, tensor)) {
     Value* const self = tensor;
     return in.apply(std::span(&self, 1), name_text(name).c_str(),
@@ -250,7 +250,7 @@ static void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* nam
 void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
   PyTypeObject* type = tensor->type;
   in.guards.add_class(type);
-  PyObject* on_class = _PyType_Lookup(type, name);
+  PyObject* on_class = look_up(type, name);
   bool is_redefined = class_overrides(in, tensor, PyUnicode_AsUTF8(name));
   if (class_overrides(in, tensor, "__setattr__"))
     throw Break{BreakId::mutation, std::string(type->tp_name) + " has its own __setattr__"};
@@ -269,7 +269,7 @@ void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, 
 }
 
 void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
-  PyObject* on_class = _PyType_Lookup(TorchTracer::tensor_type(), name);
+  PyObject* on_class = look_up(TorchTracer::tensor_type(), name);
   if (is_field(on_class) && is_overridden(in, tensor)) {
     Value* const both[] = {tensor, to};
     in.apply(both, name_text(name).c_str(), [&](PyObject* const* x) -> PyObject* {

@@ -1,0 +1,73 @@
+#include "capture/values/class_lookups.h"
+
+namespace stator::capture {
+namespace {
+
+thread_local ClassLookups* current = nullptr;
+
+void record(PyObject* name, ClassLookups::Use use) {
+  if (current) current->add(name, use);
+}
+
+}  // namespace
+
+ClassLookups::Scope::Scope(ClassLookups& lookups) : outer_(current) { current = &lookups; }
+ClassLookups::Scope::~Scope() { current = outer_; }
+
+Ref interned(PyObject* name) {
+  if (PyUnicode_CHECK_INTERNED(name)) return Ref::borrow(name);
+  PyObject* text = PyUnicode_CheckExact(name) ? Py_NewRef(name) : PyUnicode_FromObject(name);
+  PyUnicode_InternInPlace(&text);
+  return Ref::steal(text);
+}
+
+void ClassLookups::add(PyObject* name, Use use) {
+  auto found = names_.find(name);
+  if (found == names_.end()) {
+    Ref key = interned(name);
+    found = names_.try_emplace(key.get()).first;
+    found->second.held = std::move(key);
+  }
+  if (use == Use::Object) found->second.uses_object = true;
+}
+
+void ClassLookups::add_source(PyTypeObject* owner, PyObject* name) {
+  add(name, Use::Presence);
+  sources_[owner].insert(interned(name).get());
+}
+
+bool ClassLookups::contains(PyObject* name) const {
+  return names_.contains(PyUnicode_CHECK_INTERNED(name) ? name : interned(name).get());
+}
+
+bool ClassLookups::uses_object(PyObject* name) const {
+  auto found = names_.find(PyUnicode_CHECK_INTERNED(name) ? name : interned(name).get());
+  return found != names_.end() && found->second.uses_object;
+}
+
+bool ClassLookups::has_source(PyTypeObject* owner, PyObject* name) const {
+  auto found = sources_.find(owner);
+  return found != sources_.end() && found->second.contains(interned(name).get());
+}
+
+PyObject* look_up(PyTypeObject* type, PyObject* name) {
+  record(name, ClassLookups::Use::Object);
+  return _PyType_Lookup(type, name);
+}
+
+PyObject* look_up_attribute(PyTypeObject* type, PyObject* name) {
+  record(name, ClassLookups::Use::Presence);
+  return _PyType_Lookup(type, name);
+}
+
+PyObject* look_up_own(PyTypeObject* type, PyObject* name) {
+  record(name, ClassLookups::Use::Presence);
+  if (type->tp_dict) return PyDict_GetItemWithError(type->tp_dict, name);
+  // Static built-in classes may have no `tp_dict`.
+  Ref dict = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
+  Ref found = dict ? Ref::steal(PyObject_GetItem(dict.get(), name)) : Ref();
+  PyErr_Clear();
+  return found.get();
+}
+
+}  // namespace stator::capture

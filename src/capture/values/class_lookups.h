@@ -1,0 +1,68 @@
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "capture/pycompat/ref.h"
+
+/// Lookups on classes during a capture. The interpreter looks names up by the functions below and in no other way
+/// (`tools/check_lookups.py`), so that the guards know every name that a capture relied on.
+namespace stator::capture {
+
+/// The names that one capture attempt looked up on classes, whether something was found or not.
+///
+/// A name counts for every class that the attempt guards, not only for the class that was asked: a lookup that some C
+/// function repeats on another class is covered as well. Names that begin with two underscores count always.
+class ClassLookups {
+ public:
+  /// While it exists, the lookups of this thread are recorded. Scopes nest: code that a capture calls may capture too.
+  class Scope {
+   public:
+    explicit Scope(ClassLookups& lookups);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    ClassLookups* outer_;
+  };
+
+  /// What a lookup relies on if it finds an object that is no descriptor.
+  enum class Use : uint8_t {
+    Presence,  // that it is there: a source of its own guards the object, where the program reads it
+    Object,    // the object itself
+  };
+  void add(PyObject* name, Use use);
+  /// The program reads this name of the class's own dict, and a source guards what it finds.
+  void add_source(PyTypeObject* owner, PyObject* name);
+  /// All names of this class matter: it was looked through.
+  void add_all(PyTypeObject* type) { looked_through_.insert(type); }
+
+  /// The name, or an equal one, was looked up.
+  bool contains(PyObject* name) const;
+  bool uses_object(PyObject* name) const;
+  bool has_source(PyTypeObject* owner, PyObject* name) const;
+  bool is_looked_through(PyTypeObject* type) const { return looked_through_.contains(type); }
+
+ private:
+  struct Name {
+    Ref held;
+    bool uses_object = false;
+  };
+  std::unordered_map<PyObject*, Name> names_;  // interned
+  std::unordered_map<PyTypeObject*, std::unordered_set<PyObject*>> sources_;
+  std::unordered_set<PyTypeObject*> looked_through_;
+};
+
+/// The interned string that equals this one.
+Ref interned(PyObject* name);
+
+/// What CPython's lookup along the MRO finds; borrowed, null if there is nothing. The caller uses the object itself.
+PyObject* look_up(PyTypeObject* type, PyObject* name);
+/// The same for the attribute of an instance or class. The caller passes a found object that is no descriptor to
+/// `Interpreter::bind_descriptor`, or only asks whether it is one.
+PyObject* look_up_attribute(PyTypeObject* type, PyObject* name);
+/// What the class itself has under this name, without its bases; as `look_up_attribute`.
+PyObject* look_up_own(PyTypeObject* type, PyObject* name);
+
+}  // namespace stator::capture
