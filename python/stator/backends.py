@@ -1,13 +1,18 @@
 """The registry of backends, and the object that a `compile` call passes to the extension for one.
 
 A backend is a callable `(gm, example_inputs) -> callable`, as for torch.compile, or one of the native backends that C++
-code registered (src/core/backend/registry.h). The native ones get no GraphModule.
+code registered (src/core/backend/registry.h). The native ones get no GraphModule. A name is one of those, one that was
+registered here, an entry point, or one that torch knows; only for the last is `torch._dynamo` imported.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import torch
 
 from . import _C, debug
 from .ambient import Ambient
@@ -23,6 +28,10 @@ _native_keys: dict[str, str] = {}
 _registry: dict[str, tuple[CompilerFn, frozenset[str]]] = {}
 # Backends that were used since the last reset: reset() calls their `reset()`.
 _used: list[Any] = []
+# Backends of torch with the settings of a `compile` call. Equal ones are one object, so that they share entries.
+_torch_targets: list[Any] = []
+# Native names that torch knows as well. Torch's backends of these names accept any mode and options.
+_LENIENT = frozenset({"eager"})
 
 
 class Backend:
@@ -74,13 +83,13 @@ class _BackendCall:
         before = Ambient()
         try:
             compiled = self.target(gm, example_inputs, **self.keywords)
-        except SkipFrame:
-            raise
-        except Exception as error:
+        except BaseException as error:
+            before.put_back(error)
+            if isinstance(error, SkipFrame) or not isinstance(error, Exception):
+                raise
             traceback = error.__traceback__.tb_next if error.__traceback__ else None
             raise BackendCompilerFailed(self.name, _graph_name(gm), error).with_traceback(traceback) from error
-        finally:
-            changes = before.put_back()
+        changes = before.put_back()
         if changes:
             raise StateChanged(self.name, _graph_name(gm), changes)
         if not callable(compiled):
@@ -97,12 +106,13 @@ def _native_names() -> frozenset[str]:
 
 def _native_backend(name: str, keywords: dict[str, Any]) -> tuple[object, str]:
     if "mode" in keywords:
-        raise InvalidOption(f"the {name!r} backend has no mode", hint="do not pass a mode")
+        hint = 'modes are those of torch\'s compilers: pass backend="inductor" as well, or no mode'
+        raise InvalidOption(f"the {name!r} backend has no mode", hint=hint)
     try:
         return _C.native_backend(name, keywords.get("options", {}))
     except ValueError as error:
         known = next(options for row, aliases, options in _C.native_backends() if name in (row, *aliases))
-        hint = f"its options are {', '.join(known)}" if known else "do not pass options"
+        hint = f"its options are {', '.join(known)}" if known else 'pass backend="inductor" as well, or no options'
         raise InvalidOption(str(error), hint=hint) from None
 
 
@@ -129,24 +139,31 @@ def register_backend(
 
 
 def list_backends(exclude_tags: Iterable[str] | None = ("debug", "experimental")) -> list[str]:
-    """Names that `compile(backend=...)` accepts, without backends that have one of the tags."""
+    """Names that `compile(backend=...)` accepts, without backends that have one of the tags. Imports torch._dynamo."""
     excluded = frozenset(exclude_tags or ())
-    return sorted(_native_names() | {name for name, (_, tags) in _registry.items() if not tags & excluded})
+    own = _native_names() | {name for name, (_, tags) in _registry.items() if not tags & excluded}
+    return sorted(own | _entry_point_names() | set(_torch_registry().list_backends(tuple(excluded))))
 
 
-def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None) -> Backend:
+def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None = None) -> Backend:
     """The backend of one `compile` call; raises if `backend` is not one."""
     keywords = _keywords(mode, options)
     if backend is None:
-        backend = DEFAULT
+        backend = default_backend()
     if isinstance(backend, str):
         if backend in _native_names():
+            if keywords and backend in _LENIENT:
+                warnings.warn(f"the backend {backend!r} ignores {' and '.join(keywords)}", stacklevel=4)
+                keywords = {}
             return Backend(backend, None, keywords)
-        return Backend(backend, _lookup(backend), keywords)
+        found = _lookup(backend)
+        if found is None:
+            return Backend(backend, _torch_target(backend, mode, options, dynamic), {})
+        return Backend(backend, found, keywords)
     if not callable(backend):
         raise InvalidBackend(
             f"backend must be a name or a callable (gm, example_inputs), not {type(backend).__name__}",
-            hint=f"known names: {', '.join(list_backends(()))}",
+            hint="stator.list_backends() returns the known names",
         )
     name = getattr(backend, "compiler_name", None)
     if name is None:
@@ -156,10 +173,19 @@ def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None) -> B
     return Backend(name, backend, keywords)
 
 
+def default_backend() -> Any:
+    """What `backend=None` means: the backend that `torch._dynamo.set_default_backend` set, or else our own default.
+    Torch's default, "inductor", is none that was set."""
+    registry = sys.modules.get("torch._dynamo.backends.registry")
+    chosen = getattr(registry, "_default_backend", "inductor")
+    return DEFAULT if chosen == "inductor" else chosen
+
+
 def reset() -> None:
     """Calls `reset()` once on every backend that was used since the last reset."""
     used = _used[:]
     _used.clear()
+    _torch_targets.clear()
     for backend in used:
         if callable(hook := getattr(backend, "reset", None)):
             hook()
@@ -180,15 +206,11 @@ def _keywords(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any
     return keywords
 
 
-def _lookup(name: str) -> CompilerFn:
+def _lookup(name: str) -> CompilerFn | None:
+    """The backend that was registered here under a name, or by an entry point; None: torch must know it."""
     if name not in _registry:
         _load_entry_point(name)
-    if name not in _registry:
-        raise InvalidBackend(
-            f"there is no backend {name!r}",
-            hint=f"stator.list_backends() returns the known names: {', '.join(list_backends(()))}; or pass a callable",
-        )
-    return _registry[name][0]
+    return _registry[name][0] if name in _registry else None
 
 
 def _load_entry_point(name: str) -> None:
@@ -199,3 +221,39 @@ def _load_entry_point(name: str) -> None:
         for entry in entry_points(group=group, name=name):
             register_backend(entry.load(), name=name)
             return
+
+
+def _entry_point_names() -> set[str]:
+    from importlib.metadata import entry_points
+
+    return {entry.name for group in _ENTRY_POINT_GROUPS for entry in entry_points(group=group)}
+
+
+def _torch_registry() -> Any:
+    import torch._dynamo.backends.registry as registry
+
+    return registry
+
+
+def _torch_target(name: str, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> CompilerFn:
+    """A backend that torch knows by name, with its mode and options, as torch.compile makes it."""
+    if name not in _torch_registry().list_backends(()):
+        raise InvalidBackend(
+            f"there is no backend {name!r}",
+            hint=f"stator.list_backends() returns the known names: {', '.join(list_backends(()))}; or pass a callable",
+        )
+    try:
+        if name != "inductor":
+            made: Any = torch._TorchCompileWrapper(name, mode, options, dynamic)
+        elif options and options.get("use_aoti"):
+            options = {key: value for key, value in options.items() if key != "use_aoti"}
+            made = torch._TorchCompileAOTInductorWrapper(mode, options, dynamic)
+        else:
+            made = torch._TorchCompileInductorWrapper(mode, options, dynamic)
+    except (RuntimeError, KeyError) as error:  # an option or a mode that the backend does not have
+        raise InvalidOption(f"the {name!r} backend rejects its settings: {error}") from error
+    for known in _torch_targets:
+        if type(known) is type(made) and known == made:
+            return known
+    _torch_targets.append(made)
+    return made

@@ -43,7 +43,7 @@ class Settings:
         for name in ("guard_filter_fn", "guard_export_fn", "guard_fail_fn"):
             if (given := getattr(self, name)) is not None and not callable(given):
                 raise InvalidOption(f"{name} must be a callable or None, not {given!r}")
-        backends.resolve(self.backend, self.mode, self.options)
+        backends.resolve(self.backend, self.mode, self.options, self.dynamic)
 
     @property
     def captures(self) -> bool:
@@ -92,11 +92,13 @@ copyreg.pickle(_C.CompiledFunction, lambda fn: fn.__qualname__)
 def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[..., Any]:
     """A `CompiledFunction` for a Python function, with the attributes that backends may require."""
     foreign = getattr(fn, "get_compiler_config", None)
-    if foreign is not None and not isinstance(foreign, _ConfigGetter):
+    # functools.wraps copies the attribute of what torch.compile returned.
+    is_copied = hasattr(fn, "_torchdynamo_orig_callable")
+    if foreign is not None and not isinstance(foreign, _ConfigGetter) and not is_copied:
         raise InvalidTarget(
             f"{fn.__qualname__} has an attribute get_compiler_config already", hint="compile the function below it"
         )
-    backend = backends.resolve(settings.backend, settings.mode, settings.options)
+    backend = backends.resolve(settings.backend, settings.mode, settings.options, settings.dynamic)
     strict = settings.error_on_graph_break is True
     callbacks = guards.callbacks(settings.guard_filter_fn, settings.guard_export_fn, settings.guard_fail_fn)
     # Entries with a break must not be used if a break is an error, nor entries that other callbacks filtered.
@@ -111,6 +113,18 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
     if backend.context is None:
         return compiled
     return _in_context(compiled, fn, backend.context)
+
+
+def with_backend(compiled: Any, backend: Any) -> Callable[..., Any]:
+    """The same compiled function with another backend, for a stance that names one for all. The extension calls it."""
+    settings: Settings = compiled._stator_settings
+    if settings.backend == backend:
+        return compiled
+    known = vars(compiled).get("_stator_other_backend")
+    if known is None or known[0] != backend:
+        made = compile_function(compiled.__wrapped__, replace(settings, backend=backend, mode=None, options=None))
+        known = compiled._stator_other_backend = (backend, made)
+    return known[1]
 
 
 class _ConfigGetter:
