@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.utils._mode_utils import no_dispatch
 
 from . import _C
 from .fx_export import export_graph
 from .fx_import import ImportedGraph, import_graph_module
 from .fx_module import ExportedGraphModule
+from .fx_targets import with_torch_targets
 
 __all__ = [
     "GraphModule",
@@ -22,6 +24,7 @@ __all__ = [
     "from_graph_module",
     "lazy_graph_module",
     "to_graph_module",
+    "with_torch_targets",
 ]
 
 GraphModule = ExportedGraphModule
@@ -104,7 +107,9 @@ class LazyGraphModule(ExportedGraphModule):
 
 def _materialize(lazy: torch.fx.GraphModule) -> torch.fx.GraphModule:
     native = lazy.__dict__["_native"]
-    made = export_graph(native)
+    # A backend may build it when the graph runs, under modes of its own. They must not see the constants.
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        made = export_graph(native)
     lazy.__dict__.clear()
     lazy.__dict__.update(made.__dict__)
     if native.aten is not None:

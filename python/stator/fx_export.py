@@ -11,7 +11,7 @@ import torch
 from torch.fx.node import has_side_effect
 
 from . import _C
-from .functions import run_checkpoint
+from .functions import Setting, run_checkpoint
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from .fx_states import StateNodes
@@ -32,6 +32,8 @@ class _Called(torch.nn.Module):  # type: ignore[misc]
 
     def extra_repr(self) -> str:
         return str(self.called)
+
+    _is_impure = True  # passes that remove unused nodes keep it
 
 
 class _Checkpointed(torch.nn.Module):  # type: ignore[misc]
@@ -141,7 +143,10 @@ class _Exporter:
         return module
 
     def call_python(self, tensors: Any, called: Any) -> torch.fx.Node:
-        """Python objects called by nodes become submodules of the graph module."""
+        """Python objects called by nodes become submodules of the graph module; changes of settings, calls."""
+        if isinstance(called, Setting):
+            has_side_effect(called.setter)
+            return self.graph.call_function(called.setter, (called.value,))
         attribute = f"python_{len(self.constants)}"
         self.constants[attribute] = _Called(called)
         return self.graph.call_module(attribute, self.operands(tensors))
