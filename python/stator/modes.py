@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -28,14 +30,28 @@ def remember_original(wrapper: Any, original: Any) -> None:
 
 
 def innermost(target: Any) -> Any:
-    """The user's own callable below any number of our wrappers."""
+    """The user's own callable below any number of wrappers of ours and of torch.compile."""
     while True:
         if isinstance(target, _C.CompiledFunction):
             target = target.__wrapped__
+        elif (compiled := _below_torch_compile(target)) is not None:
+            target = compiled
         elif (original := _original_of(target)) is not None:
             target = original
         else:
             return target
+
+
+def _below_torch_compile(target: Any) -> Any:
+    """What torch.compile was given, if `target` is what it returned; else None."""
+    if isinstance(target, torch.nn.Module):
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        return target._orig_mod if dynamo is not None and isinstance(target, dynamo.OptimizedModule) else None
+    attributes = vars(target) if isinstance(target, types.FunctionType) else {}
+    # A user's wrapper around it, or a disabled function, has some of the attributes as well.
+    if attributes.get("_torchdynamo_wrapper_id") != id(target) or attributes.get("_torchdynamo_disable"):
+        return None
+    return attributes.get("_torchdynamo_orig_callable")
 
 
 def _original_of(target: Any) -> Any:

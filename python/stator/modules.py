@@ -81,7 +81,11 @@ def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:
         return self(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = type(self).__name__
-    return wrapping.wrap(call)
+    made = wrapping.wrap(call)
+    own = type(self).__call__
+    if isinstance(made, _C.CompiledFunction) and isinstance(own, types.FunctionType):
+        made._stator_inlined = own
+    return made
 
 
 def _subclass(original: type, body: dict[str, Any]) -> type:
