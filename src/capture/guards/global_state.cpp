@@ -135,6 +135,7 @@ class Snapshot final : public GlobalState {
   bool is_same_but_modes() const {
     auto keys = c10::impl::tls_local_dispatch_key_set();
     auto& autograd = c10::AutogradState::get_tls_state();
+    const auto& hooks = at::SavedTensorDefaultHooks::get_tls_state();
     return keys.included_.raw_repr() == included_ && keys.excluded_.raw_repr() == excluded_ &&
            autograd.get_grad_mode() == autograd_.get_grad_mode() &&
            autograd.get_inference_mode() == autograd_.get_inference_mode() && break_policy() == break_policy_ &&
@@ -142,8 +143,8 @@ class Snapshot final : public GlobalState {
            at::autocast::get_autocast_dtype(at::kCPU) == autocast_cpu_ &&
            at::autocast::get_autocast_dtype(at::kCUDA) == autocast_cuda_ &&
            at::autocast::is_autocast_cache_enabled() == autocast_cache_ &&
-           c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
-           at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+           c10::impl::TorchDispatchModeTLS::stack_len() == 0 && hooks.stack.empty() &&
+           hooks.disabled_error_message == transforms_.hooks_disabled;
   }
 
   uint64_t included_, excluded_;
