@@ -1,8 +1,7 @@
 """Nodes of captured graphs that call torch's own Python side.
 
 The forward of a `torch.autograd.Function` is captured like any other code. A node then attaches the function's backward
-to the results: it calls torch with a forward that only returns what the graph has computed. A checkpointed part is a
-sub-graph, which torch runs now, and again when the backward pass needs its intermediates.
+to the results: it calls torch with a forward that only returns what the graph has computed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any
 
 import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
-from torch.utils.checkpoint import checkpoint
 
 from . import _C
 from .user import graph_break
@@ -179,17 +177,6 @@ class CopyWarning:
 
     def __str__(self) -> str:
         return f"warning of a copied tensor, line {self.place[1]}"
-
-
-def run_checkpoint(part: Any, arguments: Tensors, operands: Tensors, options: dict[str, Any]) -> Tensors:
-    """Runs a part of a graph by `torch.utils.checkpoint`, which saves `arguments` and checks them for changes; the
-    program's function closed over `operands`."""
-
-    def run(*given: torch.Tensor) -> Any:
-        return part(*given, *operands)
-
-    made: Tensors = checkpoint(run, *arguments, use_reentrant=False, **options)
-    return made
 
 
 _MOST_ELEMENTS = 1 << 16

@@ -9,15 +9,17 @@ from typing import Any
 
 import torch
 from torch.fx.node import has_side_effect
+from torch.utils.checkpoint import checkpoint
 
 from . import _C
-from .functions import Setting, run_checkpoint
+from .functions import Setting
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from .fx_states import StateNodes
 
 _PYTHON_NODE = "stator::call"
 _CHECKPOINT = "stator::checkpoint"
+_REENTRANT = "stator::reentrant_checkpoint"
 _CHECKPOINT_OPTIONS = ("preserve_rng_state", "early_stop", "determinism_check")
 
 
@@ -38,14 +40,25 @@ class _Called(torch.nn.Module):  # type: ignore[misc]
 
 class _Checkpointed(torch.nn.Module):  # type: ignore[misc]
     """A part that torch runs again for a backward pass. Its first `count` tensors are arguments of the program's
-    function."""
+    function, which closed over the others. Torch saves the arguments and checks them for changes. `first`: what a
+    reentrant checkpoint runs at first, without gradients."""
 
-    def __init__(self, part: torch.nn.Module, count: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self, part: torch.nn.Module, count: int, options: dict[str, Any], first: torch.nn.Module | None = None
+    ) -> None:
         super().__init__()
-        self.part, self.count, self.options = part, count, options
+        self.part, self.count, self.options, self.first = part, count, options, first
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return run_checkpoint(self.part, tensors[: self.count], tensors[self.count :], self.options)
+        def run(*given: torch.Tensor) -> Any:
+            part = self.part if self.first is None or torch.is_grad_enabled() else self.first
+            return part(*given, *tensors[self.count :])
+
+        use_reentrant = self.first is not None
+        made: tuple[torch.Tensor, ...] = checkpoint(
+            run, *tensors[: self.count], use_reentrant=use_reentrant, **self.options
+        )
+        return made
 
 
 def number_tensor(number: torch.Tensor | float) -> torch.Tensor:
@@ -117,8 +130,9 @@ class _Exporter:
             if name == _PYTHON_NODE:
                 self.define_results(self.call_python(args[0], args[1]), results, used)
                 continue
-            if name == _CHECKPOINT:
-                self.define_results(self.call_checkpoint(*args), results, used)
+            if name in (_CHECKPOINT, _REENTRANT):
+                call = self.call_checkpoint if name == _CHECKPOINT else self.call_reentrant
+                self.define_results(call(*args), results, used)
                 continue
             if name in _CONTROL:
                 self.define_results(self.call_control(name, args), results, used)
@@ -153,8 +167,19 @@ class _Exporter:
 
     def call_checkpoint(self, part: _C.Graph, arguments: Any, operands: Any, *options: Any) -> torch.fx.Node:
         given = {name: value for name, value in zip(_CHECKPOINT_OPTIONS, options, strict=True) if value is not None}
+        module = _Checkpointed(_Exporter(part, outer=self.shared).run(), len(arguments), given)
+        return self.add_checkpoint(module, arguments, operands)
+
+    def call_reentrant(
+        self, first: _C.Graph, again: _C.Graph, arguments: Any, operands: Any, preserve_rng_state: bool
+    ) -> torch.fx.Node:
+        parts = [_Exporter(part, outer=self.shared).run() for part in (again, first)]
+        options = {"preserve_rng_state": preserve_rng_state}
+        return self.add_checkpoint(_Checkpointed(parts[0], len(arguments), options, parts[1]), arguments, operands)
+
+    def add_checkpoint(self, module: _Checkpointed, arguments: Any, operands: Any) -> torch.fx.Node:
         attribute = f"checkpoint_{len(self.constants)}"
-        self.constants[attribute] = _Checkpointed(_Exporter(part, outer=self.shared).run(), len(arguments), given)
+        self.constants[attribute] = module
         return self.graph.call_module(attribute, self.operands([*arguments, *operands]))
 
     def call_control(self, name: str, args: Any) -> torch.fx.Node:

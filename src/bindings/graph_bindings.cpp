@@ -10,6 +10,7 @@
 #include "capture/tensors/tensor_object.h"
 #include "core/backend/backend.h"
 #include "core/backend/join_gradients.h"
+#include "core/backend/reference/reentrant_checkpoint.h"
 #include "core/graph/control_ops.h"
 #include "core/graph/text.h"
 
@@ -293,10 +294,13 @@ namespace {
 
 /// Autograd nodes made in C++ get the Python classes that torch's own nodes of the same operators have.
 bool name_autograd_nodes() {
-  static PyTypeObject cond, scan;
+  static PyTypeObject cond, scan, checkpoint;
   return register_autograd_node(typeid(backend::CondBackward), cond,
                                 "torch.autograd.function.CondAutogradOpBackward") &&
-         register_autograd_node(typeid(backend::ScanBackward), scan, "torch.autograd.function.ScanAutogradOpBackward");
+         register_autograd_node(typeid(backend::ScanBackward), scan,
+                                "torch.autograd.function.ScanAutogradOpBackward") &&
+         register_autograd_node(typeid(backend::CheckpointBackward), checkpoint,
+                                "torch.autograd.function.CheckpointFunctionBackward");
 }
 
 }  // namespace

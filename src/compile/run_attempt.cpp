@@ -119,6 +119,7 @@ AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt)
   AttemptResult result;
   AttemptOptions options = attempt.options;
   options.for_python_backend = static_cast<bool>(context.request.compiler);
+  options.for_compiled_autograd = config().compiled_autograd;
   result.interpreter = std::make_unique<Interpreter>(context.start, context.graph_name, options);
   Interpreter& in = *result.interpreter;
   ClassLookups::Scope recorded(in.guards.lookups());

@@ -1,85 +1,124 @@
 #include "capture/call/host_hooks.h"
 
+#include <ATen/SavedTensorHooks.h>
+
 #include "capture/call/gil.h"
 #include "capture/call/python_node.h"
 #include "capture/pycompat/ref.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/backend/host.h"
 
+/// Torch calls hooks of saved tensors as Python objects. These are functions in C: no Python code runs.
 namespace stator::capture {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-using Part = std::shared_ptr<const backend::Executable>;
+using Hooks = std::shared_ptr<backend::SavedTensorHooks>;
+using Stored = std::shared_ptr<void>;
 
-Ref tuple_of(const Tensors& tensors) {
-  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
-  if (!tuple) throw_python_error();
-  for (size_t i = 0; i < tensors.size(); ++i)
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), wrap_tensor(tensors[i]));
-  return tuple;
+/// A capsule that owns a copy of the pointer.
+template <class T>
+Ref capsule_of(const T& pointer) {
+  auto drop = [](PyObject* capsule) { delete static_cast<T*>(PyCapsule_GetPointer(capsule, nullptr)); };
+  Ref capsule = Ref::steal(PyCapsule_New(new T(pointer), nullptr, drop));
+  if (!capsule) throw_python_error();
+  return capsule;
+}
+template <class T>
+T held_by(PyObject* capsule) {
+  auto* pointer = static_cast<T*>(PyCapsule_GetPointer(capsule, nullptr));
+  if (!pointer) throw_python_error();
+  return *pointer;
 }
 
-Tensors tensors_of(PyObject* tuple) {
-  TORCH_CHECK_TYPE(PyTuple_Check(tuple), "a checkpointed part must give a tuple of tensors");
-  Tensors tensors;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(tuple, i);
-    TORCH_CHECK_TYPE(is_tensor_object(item), "a checkpointed part must take and give tensors");
-    tensors.push_back(tensor_of(item));
+Ref checkpoint_module_attribute(const char* name) {
+  Ref module = Ref::steal(PyImport_ImportModule("torch.utils.checkpoint"));
+  return module ? Ref::steal(PyObject_GetAttrString(module.get(), name)) : Ref();
+}
+
+void raise_stop() {
+  if (Ref type = checkpoint_module_attribute("_StopRecomputationError")) PyErr_SetNone(type.get());
+}
+
+void raise_error(const backend::CheckpointError& error) {
+  using Kind = backend::CheckpointError::Kind;
+  if (error.kind == Kind::Inconsistent) return PyErr_SetString(PyExc_AssertionError, error.what());
+  Ref type = checkpoint_module_attribute("CheckpointError");
+  Ref message = Ref::steal(PyUnicode_FromString(error.what()));
+  if (!type || !message) return;
+  if (error.kind == Kind::Differs) {
+    Ref hint = checkpoint_module_attribute("_debug_tip_msg");
+    if (hint) message = Ref::steal(PyUnicode_Concat(message.get(), hint.get()));
+    if (!hint || !message) return;
   }
-  return tensors;
+  PyErr_SetObject(type.get(), message.get());
 }
 
-/// Runs the part on a tuple of tensors; `self` is the capsule that owns it.
-PyObject* call_part(PyObject* self, PyObject* args) {
-  return handle_errors([&] {
-    const Part part = *static_cast<const Part*>(PyCapsule_GetPointer(self, nullptr));
-    Tensors inputs = tensors_of(args), outputs;
-    {
-      WithoutGil others_run;
-      outputs = part->run(std::move(inputs));
+/// Like `handle_errors`, with the exceptions of a checkpoint as torch's.
+template <class F>
+PyObject* handle_hook_errors(const F& body) {
+  return handle_errors([&]() -> PyObject* {
+    try {
+      return body();
+    } catch (const backend::StopRecomputation&) {
+      raise_stop();
+    } catch (const backend::CheckpointError& error) {
+      raise_error(error);
     }
-    return tuple_of(outputs).release();
+    return nullptr;
   });
 }
 
-PyMethodDef part_method = {"checkpointed_part", call_part, METH_VARARGS, nullptr};
-
-Ref callable_of(const Part& part) {
-  auto drop = [](PyObject* capsule) { delete static_cast<Part*>(PyCapsule_GetPointer(capsule, nullptr)); };
-  Ref capsule = Ref::steal(PyCapsule_New(new Part(part), nullptr, drop));
-  return Ref::steal(PyCFunction_New(&part_method, capsule.get()));
+PyObject* pack(PyObject* self, PyObject* tensor) {
+  return handle_hook_errors([&] {
+    TORCH_CHECK_TYPE(is_tensor_object(tensor), "a hook of saved tensors takes a tensor");
+    return capsule_of(held_by<Hooks>(self)->pack(tensor_of(tensor))).release();
+  });
 }
 
-template <class T>
-void set_option(const Ref& options, const char* name, const std::optional<T>& value) {
-  if (!value) return;
-  Ref object;
-  if constexpr (std::is_same_v<T, bool>)
-    object = Ref::borrow(*value ? Py_True : Py_False);
-  else
-    object = Ref::steal(PyUnicode_FromStringAndSize(value->data(), static_cast<Py_ssize_t>(value->size())));
-  if (!object || PyDict_SetItemString(options.get(), name, object.get()) < 0) throw_python_error();
+PyObject* unpack(PyObject* self, PyObject* stored) {
+  return handle_hook_errors([&] {
+    const Hooks hooks = held_by<Hooks>(self);
+    const Stored held = held_by<Stored>(stored);
+    at::Tensor tensor;
+    {
+      WithoutGil others_run;
+      tensor = hooks->unpack(held);
+    }
+    return wrap_tensor(std::move(tensor));
+  });
 }
 
-Tensors run_checkpoint(const Part& part, Tensors arguments, Tensors operands,
-                       const backend::CheckpointOptions& options) {
+PyMethodDef pack_method = {"pack_checkpointed", pack, METH_O, nullptr};
+PyMethodDef unpack_method = {"unpack_checkpointed", unpack, METH_O, nullptr};
+PyObject* get_group = nullptr;  // torch's function; null if this torch has no groups
+
+void push_hooks(Hooks hooks) {
   WithGil gil;
-  Ref module = Ref::steal(PyImport_ImportModule("stator.functions"));
-  Ref run = module ? Ref::steal(PyObject_GetAttrString(module.get(), "run_checkpoint")) : Ref();
-  Ref given = Ref::steal(PyDict_New()), call = callable_of(part);
-  if (!run || !given || !call) throw_python_error();
-  set_option(given, "preserve_rng_state", options.preserve_rng_state);
-  set_option(given, "early_stop", options.early_stop);
-  set_option(given, "determinism_check", options.determinism_check);
-  Ref argument_tuple = tuple_of(arguments), operand_tuple = tuple_of(operands);
-  arguments.clear();
-  operands.clear();
-  Ref made = Ref::steal(PyObject_CallFunctionObjArgs(run.get(), call.get(), argument_tuple.get(), operand_tuple.get(),
-                                                     given.get(), nullptr));
-  if (!made) throw_python_error();
-  return tensors_of(made.get());
+  Ref self = capsule_of(hooks);
+  Ref to_pack = Ref::steal(PyCFunction_New(&pack_method, self.get()));
+  Ref to_unpack = Ref::steal(PyCFunction_New(&unpack_method, self.get()));
+  if (!to_pack || !to_unpack) throw_python_error();
+  push_saved_tensor_hooks(to_pack.get(), to_unpack.get());
+}
+
+void pop_hooks() { at::SavedTensorDefaultHooks::pop_hooks(); }
+
+void forget_error() {
+  WithGil gil;
+  PyErr_Clear();
+}
+
+std::shared_ptr<void> current_group() {
+  if (!get_group) return nullptr;
+  WithGil gil;
+  Ref group = Ref::steal(PyObject_CallNoArgs(get_group));
+  if (!group) throw_python_error();
+  if (group.get() == Py_None) return nullptr;
+  return {group.release(), [](void* object) {
+            if (!Py_IsInitialized()) return;
+            WithGil gil;
+            Py_DECREF(static_cast<PyObject*>(object));
+          }};
 }
 
 void handle_signals() {
@@ -90,7 +129,10 @@ void handle_signals() {
 }  // namespace
 
 void install_host_hooks() {
-  backend::set_checkpoint_runner(run_checkpoint);
+  if (Ref torch_c = Ref::steal(PyImport_ImportModule("torch._C")))
+    get_group = PyObject_GetAttrString(torch_c.get(), "_get_graph_exec_group");
+  PyErr_Clear();
+  backend::set_checkpoint_host({push_hooks, pop_hooks, forget_error, current_group});
   backend::set_interrupt_check(handle_signals);
 }
 

@@ -1,6 +1,8 @@
 #include "capture/tensors/tensor_object.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_cpp_function.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -22,6 +24,12 @@ bool register_autograd_node(const std::type_info& node, PyTypeObject& type, cons
   if (!torch::autograd::_initFunctionPyTypeObject(type, name, nullptr, nullptr)) return false;
   torch::autograd::registerCppFunction(node, &type);
   return true;
+}
+
+void push_saved_tensor_hooks(PyObject* pack, PyObject* unpack) {
+  at::SavedTensorDefaultHooks::lazy_initialize();
+  at::SavedTensorDefaultHooks::push_hooks(c10::SafePyObject(Py_NewRef(pack), getPyInterpreter()),
+                                          c10::SafePyObject(Py_NewRef(unpack), getPyInterpreter()));
 }
 
 const c10::Storage& storage_of(PyObject* object) { return THPStorage_Unpack(object); }

@@ -25,6 +25,10 @@ PyObject* wrap_tensor(at::TensorBase&& tensor);
 /// as the process. False with a Python error set.
 bool register_autograd_node(const std::type_info& node, PyTypeObject& type, const char* name);
 
+/// Adds hooks for what autograd saves on this thread, as `torch.autograd.graph.saved_tensors_hooks` does. Throws where
+/// hooks are forbidden. at::SavedTensorDefaultHooks::pop_hooks removes them.
+void push_saved_tensor_hooks(PyObject* pack, PyObject* unpack);
+
 /// The storage inside an instance of torch.UntypedStorage.
 const c10::Storage& storage_of(PyObject* object);
 

@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <memory>
-#include <type_traits>
+
+#include "core/backend/autograd_nodes.h"
 
 namespace stator::backend {
 namespace {
@@ -15,17 +15,6 @@ namespace {
 using torch::autograd::variable_list;
 
 bool has_tangent(const at::Tensor& tensor) { return tensor._fw_grad(/*level=*/0).defined(); }
-
-/// Nodes are owned by intrusive pointers or, in releases of torch before 2.12, by shared ones.
-using NodeOwner = decltype(torch::autograd::Edge::function);
-template <class T>
-auto make_node() {
-  if constexpr (std::is_same_v<NodeOwner, std::shared_ptr<torch::autograd::Node>>) {
-    return std::shared_ptr<JoinBackward>(std::make_shared<T>());
-  } else {
-    return c10::intrusive_ptr<JoinBackward>(c10::make_intrusive<T>());
-  }
-}
 
 variable_list copies_of(const variable_list& tensors) {
   // Copies: what autograd has saved of `made` must not change when the results are written to.
@@ -59,7 +48,8 @@ std::vector<at::Tensor> join_gradients(graph::ControlOp op, const variable_list&
   all.insert(all.end(), operands.begin(), operands.end());
   auto requires_grad = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
   if (std::none_of(all.begin(), all.end(), requires_grad)) return results;
-  auto node = op == graph::ControlOp::Cond ? make_node<CondBackward>() : make_node<ScanBackward>();
+  auto node = op == graph::ControlOp::Cond ? make_autograd_node<CondBackward, JoinBackward>()
+                                           : make_autograd_node<ScanBackward, JoinBackward>();
   node->num_results = made.size();
   for (const at::Tensor& operand : operands)
     node->operands.push_back({operand.sym_sizes().vec(), operand.options().requires_grad(std::nullopt)});

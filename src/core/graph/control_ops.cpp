@@ -21,6 +21,10 @@ constexpr const char* kSchemas[] = {
     "str? determinism_check) -> Tensor[]",
     "checkpoint.writing(Any body, Tensor(a!)[] arguments, Tensor(b!)[] operands, bool? preserve_rng_state, "
     "bool? early_stop, str? determinism_check) -> Tensor[]",
+    "reentrant_checkpoint(Any first, Any again, Tensor[] arguments, Tensor[] operands, bool preserve_rng_state) -> "
+    "Tensor[]",
+    "reentrant_checkpoint.writing(Any first, Any again, Tensor[] arguments, Tensor(a!)[] operands, "
+    "bool preserve_rng_state) -> Tensor[]",
 };
 
 void refuse_call(const c10::OperatorHandle& op, torch::jit::Stack*) {

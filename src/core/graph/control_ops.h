@@ -15,6 +15,9 @@
 ///   stator::checkpoint(Any body, Tensor[] arguments, Tensor[] operands, bool? preserve_rng_state,
 ///                      bool? early_stop, str? determinism_check) -> Tensor[]
 ///   stator::checkpoint.writing(the same, with arguments and operands that `body` may write to)
+///   stator::reentrant_checkpoint(Any first, Any again, Tensor[] arguments, Tensor[] operands,
+///                                bool preserve_rng_state) -> Tensor[]
+///   stator::reentrant_checkpoint.writing(the same, with operands that the sub-graphs may write to)
 ///
 /// - `cond` runs `yes` or `no`. `while_loop` runs `body`, whose results are the next `carried`, as long as `test` gives
 ///   true. `map` runs `body` for each row (index along the first dimension) and stacks the results. `scan` does both:
@@ -23,10 +26,22 @@
 ///   contribute gets a gradient of zeros.
 /// - `checkpoint` runs `body` now, and again when a backward pass needs what autograd would have saved of it.
 ///   `arguments` must not be written to in between. Options that the program does not give are None.
-/// - Results share no memory with operands or with each other, but for those of `checkpoint`.
+/// - `reentrant_checkpoint` runs `first`, without gradients. To autograd it is one operation on `arguments`, whose
+///   backward runs `again`, the same body with gradients.
+/// - Results share no memory with operands or with each other, but for those of
+///   `checkpoint`.
 namespace stator::graph {
 
-enum class ControlOp : uint8_t { Cond, WhileLoop, Map, Scan, Checkpoint, WritingCheckpoint };
+enum class ControlOp : uint8_t {
+  Cond,
+  WhileLoop,
+  Map,
+  Scan,
+  Checkpoint,
+  WritingCheckpoint,
+  Reentrant,
+  WritingReentrant
+};
 
 /// Defines the operators. The functions below call it themselves.
 STATOR_API void install_control_ops();

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import stator
 
@@ -150,3 +151,19 @@ def test_compile_ids_name_the_pass(switched_on):
     inside = [name for name, ops in ids if name.startswith("!") and ops]
     assert inside and all(len(name.split("/")) == 3 for name in inside)
     assert ids[0][0] == "0/0"
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpoints(switched_on, K, use_reentrant):
+    def step(x):
+        y = checkpoint(lambda t: (t.sin() * t).exp(), x * 2, use_reentrant=use_reentrant) + 1
+        y.sum().backward()
+        return y
+
+    wanted = torch.arange(3.0).requires_grad_()
+    step(wanted)
+    for compiled in (stator.compile(step), stator.compile(step, backend=K)):
+        for _ in range(3):
+            x = torch.arange(3.0).requires_grad_()
+            compiled(x)
+            assert torch.equal(x.grad, wanted.grad)

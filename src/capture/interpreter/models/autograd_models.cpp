@@ -13,22 +13,6 @@
 namespace stator::capture {
 namespace {
 
-/// Turns grad mode off for the duration of a scope.
-class GradModeOff {
- public:
-  GradModeOff() : before_(Ref::steal(PyObject_CallNoArgs(known_object("torch.is_grad_enabled")))) { set(Py_False); }
-  ~GradModeOff() { set(before_.get()); }
-  GradModeOff(const GradModeOff&) = delete;
-  GradModeOff& operator=(const GradModeOff&) = delete;
-
- private:
-  static void set(PyObject* on) {
-    Ref done = Ref::steal(PyObject_CallOneArg(known_object("torch._C._set_grad_enabled"), on));
-    if (!done) PyErr_Clear();
-  }
-  Ref before_;
-};
-
 PyObject* name(const char* text) { return PyUnicode_InternFromString(text); }
 
 /// The values that a node gets, with each tensor replaced by a slot number. Each tensor is passed once.
@@ -229,7 +213,7 @@ Value* apply(Interpreter& in, CallArgs& args) {
   ObjectValue* context = new_context(in, inputs);
   Value* output = nullptr;
   {
-    GradModeOff off;
+    GradModeScope off(false);
     output = run_forward(in, function, context, inputs, with_setup);
   }
   if (output->kind != Kind::Tensor && !(output->kind == Kind::Tuple && in.type_of(output) == &PyTuple_Type))

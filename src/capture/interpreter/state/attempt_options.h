@@ -16,6 +16,8 @@ struct AttemptOptions {
   bool may_assume = false;
   /// The graph goes to a Python backend, which may compute first and write to its inputs later.
   bool for_python_backend = false;
+  /// Torch's compiled autograd captures backward passes; it knows torch's own autograd nodes only.
+  bool for_compiled_autograd = false;
   /// Integers in input tensors are read now, and guarded.
   bool reads_items = false;
   /// Steps that register a hook on a tensor which is written later: the hook is registered on a copy of the tensor.

@@ -62,8 +62,8 @@ class TorchTracer {
     std::shared_ptr<graph::Graph> graph;
     std::vector<Ref> inputs;
     Ref made;
-    bool writes = false;   // to memory of an input
-    bool aliases = false;  // an output shares memory with an input or another output
+    std::vector<PyObject*> written;  // the inputs to whose memory it writes
+    bool aliases = false;            // an output shares memory with an input or another output
   };
   Part cut(size_t first, const std::vector<PyObject*>& outputs);
   /// Makes the part's graph take these fakes in this order; they must include all that it uses.
@@ -77,6 +77,9 @@ class TorchTracer {
   /// Tuples of fakes: `made` as results of one operation on all of `operands` (see core/backend/join_gradients.h), and
   /// for each of `rows` the stack of `length` tensors like it. Null, with `failure()`, where that cannot be.
   Ref join_gradients(graph::ControlOp op, PyObject* made, const std::vector<PyObject*>& operands);
+  /// Makes the tuple of fakes the results of a reentrant checkpoint of `arguments`. False, with `failure()`, where that
+  /// cannot be.
+  bool attach_checkpoint(PyObject* made, const std::vector<PyObject*>& arguments);
   Ref stack_rows(const std::vector<PyObject*>& rows, int64_t length);
   // ---- numbers that depend on data, as torch's objects for symbolic numbers
   /// The only element of a fake. Null, with `failure()`, if it is not a plain number.

@@ -9,6 +9,7 @@
 #include "capture/interpreter/state/tracer.h"
 #include "capture/interpreter/state/tracer_impl.h"
 #include "core/backend/join_gradients.h"
+#include "core/backend/reference/reentrant_checkpoint.h"
 #include "core/graph/aliasing.h"
 #include "core/graph/control_ops.h"
 #include "core/graph/graph.h"
@@ -47,9 +48,9 @@ TorchTracer::Part TorchTracer::cut(size_t first, const std::vector<PyObject*>& o
     part.made = tuple_of(cut.made);
     const graph::Aliasing aliasing(*cut.graph);
     std::unordered_set<const void*> seen;
-    for (const at::Tensor& input : cut.inputs) {
-      part.writes = part.writes || aliasing.is_written(input);
-      seen.insert(graph::memory_of(input));
+    for (size_t i = 0; i < cut.inputs.size(); ++i) {
+      if (aliasing.is_written(cut.inputs[i])) part.written.push_back(part.inputs[i].get());
+      seen.insert(graph::memory_of(cut.inputs[i]));
     }
     part.aliases = cut.made.size() != outputs.size();
     for (const at::Tensor& made : cut.made) part.aliases |= !seen.insert(graph::memory_of(made)).second;
@@ -104,6 +105,14 @@ bool TorchTracer::add_control(graph::ControlOp op, const std::vector<ControlOper
 Ref TorchTracer::join_gradients(graph::ControlOp op, PyObject* made, const std::vector<PyObject*>& operands) {
   return run_on_fakes(
       [&] { return tuple_of(backend::join_gradients(op, tensors_of(made), tensors_of(operands))).release(); });
+}
+
+bool TorchTracer::attach_checkpoint(PyObject* made, const std::vector<PyObject*>& arguments) {
+  Ref done = run_on_fakes([&] {
+    backend::attach_checkpoint(tensors_of(made), tensors_of(arguments), {}, nullptr, std::nullopt);
+    return Py_NewRef(Py_None);
+  });
+  return static_cast<bool>(done);
 }
 
 Ref TorchTracer::stack_rows(const std::vector<PyObject*>& rows, int64_t length) {

@@ -4,8 +4,8 @@
 
 namespace stator::capture {
 
-/// The model of torch.utils.checkpoint.checkpoint, in the form that is not reentrant: the function becomes a sub-graph
-/// of a `stator::checkpoint` node.
+/// The model of torch.utils.checkpoint.checkpoint: the function becomes a sub-graph of a `stator::checkpoint` node. For
+/// the reentrant form it is interpreted twice, because torch runs it first without gradients and then with them.
 Value* checkpoint(Interpreter& in, CallArgs& args);
 
 }  // namespace stator::capture

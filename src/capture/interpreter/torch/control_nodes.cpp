@@ -42,7 +42,7 @@ Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::
   for (TensorValue* tensor : tensors) branch.outputs.push_back(in.fake_of(tensor));
   branch.part = in.torch.tracer.cut(first, branch.outputs);
   if (!branch.part.graph) in.torch.fail(what.c_str());
-  if (branch.part.writes) refuse_control("a branch of " + what + " that writes to its arguments");
+  if (!branch.part.written.empty()) refuse_control("a branch of " + what + " that writes to its arguments");
   if (branch.part.aliases) refuse_control("a branch of " + what + " whose results share memory");
   return branch;
 }
@@ -65,10 +65,7 @@ bool any_requires_grad(const std::vector<PyObject*>& fakes) {
   return std::any_of(fakes.begin(), fakes.end(), [](PyObject* fake) { return is_true_of(fake, "requires_grad"); });
 }
 
-bool needs_gradients(const std::vector<PyObject*>& fakes) {
-  Ref on = Ref::steal(PyObject_CallNoArgs(known_object("torch.is_grad_enabled")));
-  return on.get() == Py_True && any_requires_grad(fakes);
-}
+bool needs_gradients(const std::vector<PyObject*>& fakes) { return grad_mode() && any_requires_grad(fakes); }
 
 Ref joined_results(Interpreter& in, graph::ControlOp op, const Ref& made, const std::vector<PyObject*>& taken,
                    const char* what) {

@@ -1,9 +1,24 @@
 #include "capture/interpreter/torch/parts.h"
 
 #include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/overrides.h"
 
 namespace stator::capture {
+namespace {
+
+void set_grad_mode(bool on) {
+  Ref done = Ref::steal(PyObject_CallOneArg(known_object("torch._C._set_grad_enabled"), on ? Py_True : Py_False));
+  if (!done) PyErr_Clear();
+}
+
+}  // namespace
+
+bool grad_mode() { return Ref::steal(PyObject_CallNoArgs(known_object("torch.is_grad_enabled"))).get() == Py_True; }
+
+GradModeScope::GradModeScope(bool on) : before_(grad_mode()) { set_grad_mode(on); }
+
+GradModeScope::~GradModeScope() { set_grad_mode(before_); }
 
 Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::string& what) {
   struct Assumptions {

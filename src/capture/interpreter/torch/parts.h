@@ -8,6 +8,19 @@
 /// `torch.cond`, the body of a loop.
 namespace stator::capture {
 
+/// RAII: turns grad mode on or off.
+class GradModeScope {
+ public:
+  explicit GradModeScope(bool on);
+  ~GradModeScope();
+  GradModeScope(const GradModeScope&) = delete;
+  GradModeScope& operator=(const GradModeScope&) = delete;
+
+ private:
+  bool before_;
+};
+bool grad_mode();
+
 /// Interprets a call of the function. The part may run any number of times, so a change of something that existed
 /// before it is a break, and so is an exception.
 Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::string& what);

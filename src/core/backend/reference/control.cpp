@@ -6,6 +6,8 @@
 #include "core/backend/backend.h"
 #include "core/backend/host.h"
 #include "core/backend/join_gradients.h"
+#include "core/backend/reference/checkpoint.h"
+#include "core/backend/reference/reentrant_checkpoint.h"
 #include "core/base/check.h"
 #include "core/graph/control_ops.h"
 
@@ -16,7 +18,6 @@ using graph::ControlOp;
 using Tensors = std::vector<at::Tensor>;
 using Part = std::unique_ptr<Executable>;
 
-CheckpointRunner checkpoint_runner = nullptr;
 InterruptCheck interrupt_check = nullptr;
 
 void check_interrupt() {
@@ -129,29 +130,44 @@ class Checkpoint final : public ControlNode {
 
   Tensors run(torch::jit::Stack& args) const override {
     Tensors arguments = args[0].toTensorVector(), operands = args[1].toTensorVector();
-    const CheckpointOptions options{args[2].toOptional<bool>(), args[3].toOptional<bool>(),
-                                    args[4].toOptional<std::string>()};
+    const CheckpointOptions options{args[2].toOptional<bool>().value_or(true),
+                                    args[3].toOptional<bool>().value_or(true),
+                                    args[4].toOptional<std::string>() != "none"};
     args.clear();
-    if (checkpoint_runner) return checkpoint_runner(part_, std::move(arguments), std::move(operands), options);
-    append(arguments, operands);
-    return part_->run(std::move(arguments));
+    return run_checkpoint(part_, std::move(arguments), std::move(operands), options);
   }
 
  private:
   std::shared_ptr<const Executable> part_;
 };
 
+class Reentrant final : public ControlNode {
+ public:
+  explicit Reentrant(const graph::Node& node) : first_(compile_part(node, 0)), again_(compile_part(node, 1)) {}
+
+  Tensors run(torch::jit::Stack& args) const override {
+    Tensors arguments = args[0].toTensorVector(), operands = args[1].toTensorVector();
+    const bool preserve_rng_state = args[2].toBool();
+    args.clear();
+    return run_reentrant_checkpoint(*first_, again_, std::move(arguments), std::move(operands), preserve_rng_state);
+  }
+
+ private:
+  Part first_;
+  std::shared_ptr<const Executable> again_;
+};
+
 }  // namespace
 
 void set_interrupt_check(InterruptCheck check) { interrupt_check = check; }
-
-void set_checkpoint_runner(CheckpointRunner runner) { checkpoint_runner = runner; }
 
 std::unique_ptr<ControlNode> make_control_node(const graph::Node& node) {
   if (node.op == graph::control_op(ControlOp::Cond)) return std::make_unique<Cond>(node);
   if (node.op == graph::control_op(ControlOp::WhileLoop)) return std::make_unique<WhileLoop>(node);
   if (node.op == graph::control_op(ControlOp::Map) || node.op == graph::control_op(ControlOp::Scan))
     return std::make_unique<Rows>(node);
+  if (node.op == graph::control_op(ControlOp::Reentrant) || node.op == graph::control_op(ControlOp::WritingReentrant))
+    return std::make_unique<Reentrant>(node);
   return std::make_unique<Checkpoint>(node);
 }
 
