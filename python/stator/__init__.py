@@ -41,6 +41,7 @@ from .errors import (
     Unsupported,
 )
 from .guards import Guard, GuardFail
+from .logs import set_logs
 from .marks import (
     allow_in_graph,
     assume_constant_result,
@@ -139,6 +140,7 @@ __all__ = [
     "replay",
     "reset",
     "run",
+    "set_logs",
     "set_stance",
     "substitute_in_graph",
     "testing",

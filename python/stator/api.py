@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
@@ -11,11 +12,12 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from . import _C, backends, backward
+from . import _C, backends, backward, torch_compiler
 from .config import check_compatible, config
 from .errors import InvalidOption, InvalidTarget, StatorError
 from .guards import Export, Fail, Filter
 from .logs import log
+from .modes import innermost
 from .targets import Settings, compile_target
 
 T = TypeVar("T")
@@ -37,6 +39,9 @@ def compile(
     guard_filter_fn: Filter | None = None,
     guard_export_fn: Export | None = None,
     guard_fail_fn: Fail | None = None,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> T: ...
 
 
@@ -54,6 +59,9 @@ def compile(
     guard_filter_fn: Filter | None = None,
     guard_export_fn: Export | None = None,
     guard_fail_fn: Fail | None = None,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> Callable[[T], T]: ...
 
 
@@ -70,12 +78,15 @@ def compile(
     guard_filter_fn: Filter | None = None,
     guard_export_fn: Export | None = None,
     guard_fail_fn: Fail | None = None,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> Any:
     """Captures a function, method, class, nn.Module or other callable as graphs on its first call. Later calls check
     guards and run the graph. Code that cannot be captured runs as plain Python.
 
     fullgraph: the call must be captured in one graph; otherwise `stator.Unsupported` names the break.
-    dynamic: True makes sizes symbolic, False static, None static until one changes.
+    dynamic: sizes are static, each new one is captured once; True has no effect yet, and warns once.
     backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default backend.
     mode, options: passed to the backend if it accepts them.
     error_on_graph_break: True makes a break in this callable an error even if its caller allows breaks; False allows
@@ -84,7 +95,11 @@ def compile(
         for the facts that it leaves out.
     guard_export_fn: gets the guards of each capture that made a graph.
     guard_fail_fn: on a recompilation, gets a `stator.GuardFail` for each entry whose guards failed.
-    disable: returns `model` unchanged. The environment variable STATOR_DISABLE=1 does so for every call.
+    disable: returns `model` unchanged. The environment variable STATOR_DISABLE=1 does so for every call, and so do
+        torch's TORCH_COMPILE_DISABLE=1 and, if its module is imported, torch._dynamo.config.disable.
+    name: how messages call the function, in place of its own name.
+    recompile_limit: `config.recompile_limit` for this callable.
+    isolate_recompiles: entries of this callable are not shared with, nor counted for, others of the same code.
 
     Without `model` it returns a decorator.
     """
@@ -93,9 +108,11 @@ def compile(
     if not isinstance(disable, bool):
         raise InvalidOption(f"disable must be True or False, not {disable!r}")
     callbacks = (guard_filter_fn, guard_export_fn, guard_fail_fn)
-    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks)
+    own = (name, recompile_limit, isolate_recompiles)
+    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks, *own)
     log.forget()
-    if disable or os.environ.get("STATOR_DISABLE") == "1":
+    torch_compiler.add_backend(_ResetByTorch)
+    if disable or _is_disabled():
         return _Decorator(None) if model is None else _unchanged(model)
     return _Decorator(settings) if model is None else compile_target(model, settings)
 
@@ -131,6 +148,12 @@ class _Decorator:
         _C.leave_block()
 
 
+def _is_disabled() -> bool:
+    """Whether the environment, or torch's own setting, turns compilation off."""
+    variables = (os.environ.get(name) for name in ("STATOR_DISABLE", "TORCH_COMPILE_DISABLE"))
+    return "1" in variables or torch_compiler.setting("disable") is True
+
+
 def _unchanged(target: T) -> T:
     if not callable(target):
         raise InvalidTarget(f"{type(target).__name__} cannot be called: {target!r}", hint="pass a callable")
@@ -160,33 +183,57 @@ def reset() -> None:
     log.forget()
 
 
+class _ResetByTorch:
+    """`torch._dynamo.reset()` resets the backends that it knows; this one stands for Stator."""
+
+    @staticmethod
+    def reset() -> None:
+        reset()
+
+
+def _follow_torch_reset() -> None:
+    """Makes torch's own functions clear Stator's caches as well."""
+    of_torch = torch.compiler.reset
+
+    @functools.wraps(of_torch)
+    def both() -> None:
+        of_torch()
+        reset()
+
+    torch.compiler.reset = both
+
+
+_follow_torch_reset()
+
+
 def forget(target: Any) -> None:
-    """Clears the cache of one function, method, module or code object. For any other target it clears everything, with
-    a warning, because the target's code is unknown."""
-    code = target if isinstance(target, types.CodeType) else _code_of(target)
-    if code is not None:
+    """Clears the cache of one function, method, module (compiled, or the one it was compiled from) or code object. For
+    any other target it clears everything, with a warning, because the target's code is unknown."""
+    codes = [target] if isinstance(target, types.CodeType) else _codes_of(target)
+    for code in codes:
         _C.forget(code)
+    if codes:
         return
     warnings.warn(f"{target!r} has no code object: the entire cache is cleared", RuntimeWarning, stacklevel=2)
     reset()
 
 
-def _code_of(target: Any) -> types.CodeType | None:
-    from .modes import innermost
-
+def _codes_of(target: Any) -> list[types.CodeType]:
+    """The code objects that may have entries for calls of the target."""
+    functions = [target]
     if isinstance(target, torch.nn.Module):
-        call = vars(type(target)).get("__call__")
-        target = target.forward if call is None else call
+        from .modules import calls_of
+
+        target = innermost(target)
+        functions = [*calls_of(target), target.forward]
     elif not callable(target) and callable(getattr(target, "forward", None)):
-        target = target.forward
-    target = innermost(getattr(target, "__func__", target))
-    return getattr(target, "__code__", None)
+        functions = [target.forward]
+    plain = (innermost(getattr(function, "__func__", function)) for function in functions)
+    return [function.__code__ for function in plain if isinstance(getattr(function, "__code__", None), types.CodeType)]
 
 
 def cache_entries(target: Any) -> list[dict[str, Any]]:
     """The entries of a compiled function or module, a plain function or a code object, in the order of lookup."""
-    from .modes import innermost
-
     if isinstance(target, torch.nn.Module):
         call = vars(type(target)).get("__call__")
         return _C.cache_entries(innermost(call)) if call is not None else []

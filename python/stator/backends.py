@@ -87,8 +87,8 @@ class _BackendCall:
             before.put_back(error)
             if isinstance(error, SkipFrame) or not isinstance(error, Exception):
                 raise
-            traceback = error.__traceback__.tb_next if error.__traceback__ else None
-            raise BackendCompilerFailed(self.name, _graph_name(gm), error).with_traceback(traceback) from error
+            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this frame
+            raise BackendCompilerFailed(self.name, _graph_name(gm), error) from error
         changes = before.put_back()
         if changes:
             raise StateChanged(self.name, _graph_name(gm), changes)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from . import places
+
 
 class StatorError(RuntimeError):
     """Base of all errors of Stator. Errors of the user's program pass through unchanged."""
@@ -47,25 +49,40 @@ def _rebuild(kind: type[StatorError], args: tuple[Any, ...], state: dict[str, An
 class Unsupported(StatorError):
     """A call that must be captured in one graph (`fullgraph=True`) contains a graph break.
 
-    Made from the record of a graph break: `id`, `text`, `file`, `line`, `hint`, `stack`.
+    Made from the record of a graph break: `id`, `text`, `hint`, `stack`. The text begins with the user's own line;
+    `stack` has all lines down to the one that could not be captured, outermost first.
     """
 
     code = "unsupported"
 
     def __init__(self, reason: Mapping[str, Any] | str):
         self.reason: dict[str, Any] = dict(reason) if isinstance(reason, Mapping) else {"text": str(reason)}
-        where = None
-        if self.reason.get("file"):
-            where = f"{self.reason['file']}:{self.reason.get('line', 0)}"
-            if function := self.reason.get("function"):
-                where += f", in {function}"
+        self.stack = self.reason.get("stack") or []
+        index = places.user_index(self.stack)
+        line = self.stack[index] if self.stack else None
+        if line is None and self.reason.get("file"):
+            line = self.reason["file"], self.reason.get("line", 0), self.reason.get("function") or "?"
         super().__init__(
             self.reason.get("text") or "this cannot be captured",
             hint=self.reason.get("hint") or None,
             code=self.reason.get("id") or None,
-            where=where,
+            where=f"{line[0]}:{line[1]}, in {line[2]}" if line else None,
         )
-        self.stack = self.reason.get("stack") or []
+        self._source = places.source_of(line[0], line[1]) if line else ""
+        self._chain = [places.show(inner) for inner in self.stack[index + 1 :]]
+
+    def __str__(self) -> str:
+        lines = [f"{self.where or 'this call'}: not captured in one graph [{self.code}]"]
+        if self._source:
+            lines.append(f"    {self._source}")
+        lines.append(f"  why: {self.cause}")
+        if self._chain:
+            lines.append(f"  through: {' > '.join(self._chain)}")
+        if self.hint:
+            lines.append(f"  try: {self.hint}")
+        if self.record:
+            lines.append(f"  recorded in: {self.record}")
+        return "\n".join(lines)
 
 
 class InternalError(StatorError):

@@ -22,13 +22,15 @@ _TYPES = {
 
 
 class Guard(NamedTuple):
-    """A fact that a capture relied on: its source (`x.weight`, `self.layers[0]`), its kind, and the guarded value."""
+    """A fact that a capture relied on: its source (`x.weight`, `self.layers[0]`), its kind, and the guarded value.
+    `module`: the class of the module that the source is, or belongs to."""
 
     name: str
     guard_type: str
     value: Any
     is_global: bool
     text: str
+    module: type | None = None
 
     @property
     def has_value(self) -> bool:
@@ -37,6 +39,22 @@ class Guard(NamedTuple):
     @property
     def derived_guard_types(self) -> tuple[str, ...]:
         return ()
+
+    # `guard.orig_guard.source` is how filters of torch.compiler (skip_guard_on_...) ask about modules.
+
+    @property
+    def orig_guard(self) -> Guard:
+        return self
+
+    @property
+    def source(self) -> Guard:
+        return self
+
+    def is_unspecialized_nn_module(self) -> bool:
+        return self.module is not None
+
+    def is_unspecialized_builtin_nn_module(self) -> bool:
+        return self.module is not None and self.module.__module__.startswith(("torch.nn.", "torch.ao."))
 
 
 class GuardFail(NamedTuple):
@@ -50,7 +68,7 @@ Filter = Callable[[Sequence[Guard]], Sequence[bool]]
 Export = Callable[[Sequence[Guard]], Any]
 Fail = Callable[[GuardFail], Any]
 
-_Row = tuple[str, str, Any, bool, str]
+_Row = tuple[str, str, Any, bool, str, type | None]
 
 
 def _guards(rows: list[_Row]) -> list[Guard]:

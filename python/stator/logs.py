@@ -1,66 +1,174 @@
-"""Messages about captures to Python's logging, made only if a logger is enabled.
+"""Messages about captures: which graphs, guards, breaks and recompilations there were.
 
-logging.getLogger("stator.breaks").setLevel(logging.INFO)        # each graph break, once per place
-logging.getLogger("stator.recompiles").setLevel(logging.INFO)    # each recompilation, and the guard that failed
+    STATOR_LOGS=breaks,recompiles python train.py     # prints them to stderr
+    stator.set_logs("breaks,recompiles")              # the same from a program
+
+breaks: each graph break, once per place. recompiles: each recompilation, and the guard that failed. graphs: each graph.
+guards: the guards of each capture. all: these four.
+
+They are loggers of Python's logging ("stator.breaks" and so on), at level INFO; a program may configure them itself.
+Torch's names for them, in TORCH_LOGS or torch._logging.set_logs, have the same effect. A message is made only if it is
+wanted.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
+import warnings
 from typing import Any
 
-from . import _C
+import torch._logging._internal as torch_logging
 
-_breaks = logging.getLogger("stator.breaks")
-_recompiles = logging.getLogger("stator.recompiles")
+from . import _C, places
+from .errors import InvalidOption
+
+_LOGGERS = {name: logging.getLogger(f"stator.{name}") for name in ("breaks", "recompiles", "graphs", "guards")}
+
+# Torch's artifacts and logs, and what they show here.
+TORCH_NAMES = {
+    "graph_breaks": ("breaks",),
+    "recompiles": ("recompiles",),
+    "recompiles_verbose": ("recompiles",),
+    "graph": ("graphs",),
+    "graph_code": ("graphs",),
+    "guards": ("guards",),
+    "dynamo": ("breaks", "recompiles"),
+}
+
+
+class _Stderr(logging.StreamHandler[Any]):
+    """Writes to the current `sys.stderr`, even if the program replaces it."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+        self.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+
+    @property
+    def stream(self) -> Any:  # type: ignore[override]
+        return sys.stderr
+
+
+_handler = _Stderr()
+
+
+def set_logs(names: str = "") -> None:
+    """Prints these messages to stderr: a list with commas of breaks, recompiles, graphs, guards, or all. The logs that
+    are not named are off."""
+    _set_logs(_parsed(names, "set_logs"))
+
+
+def _parsed(names: str, where: str) -> set[str]:
+    wanted = {name.strip() for name in names.split(",")} - {""}
+    if "all" in wanted:
+        return set(_LOGGERS)
+    if unknown := wanted - set(_LOGGERS):
+        raise InvalidOption(
+            f"{where}: there is no log {', '.join(map(repr, sorted(unknown)))}",
+            hint=f"one of {', '.join(_LOGGERS)}, all",
+        )
+    return wanted
+
+
+def _set_logs(names: set[str]) -> None:
+    for name, logger in _LOGGERS.items():
+        logger.removeHandler(_handler)
+        logger.setLevel(logging.INFO if name in names else logging.NOTSET)
+        # The handler prints it: those of the program would print it again.
+        logger.propagate = name not in names
+        if name in names:
+            logger.addHandler(_handler)
+
+
+def _set_from_environment() -> None:
+    try:
+        _set_logs(_parsed(os.environ.get("STATOR_LOGS", ""), "STATOR_LOGS"))
+    except InvalidOption as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+
+
+def _asked_of_torch() -> set[str]:
+    """The logs that torch's own settings ask for."""
+    state = torch_logging.log_state
+    asked: set[str] = set()
+    for theirs in state.artifact_names & TORCH_NAMES.keys():
+        asked.update(TORCH_NAMES[theirs])
+    # `dynamo` stands for messages of level INFO, `+dynamo` (DEBUG) for all of them.
+    level: Any = state.log_qname_to_level.get("torch._dynamo")
+    if isinstance(level, int) and level <= logging.INFO:
+        asked.update(_LOGGERS if level <= logging.DEBUG else TORCH_NAMES["dynamo"])
+    return asked
 
 
 class _Log:
-    """Logs captures that broke and recompilations. A place is logged once, until the next `compile` or `reset`."""
+    """Logs captures. A break is logged once per place, until the next `compile` or `reset`."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, int, str]] = set()
 
     def wanted(self) -> bool:
-        return _breaks.isEnabledFor(logging.INFO) or _recompiles.isEnabledFor(logging.INFO)
+        return bool(self._wanted())
 
     def forget(self) -> None:
         self._told.clear()
 
+    def _wanted(self) -> set[str]:
+        return {name for name, logger in _LOGGERS.items() if logger.isEnabledFor(logging.INFO)} | _asked_of_torch()
+
+    def _say(self, name: str, text: str, *args: Any) -> None:
+        logger = _LOGGERS[name]
+        if logger.isEnabledFor(logging.INFO):
+            logger.info(text, *args)
+        else:  # torch's settings ask for it
+            _handler.handle(logger.makeRecord(logger.name, logging.INFO, "", 0, text, args, None))
+
     def __call__(self, record: dict[str, Any]) -> None:
-        if record["recompile_reason"]:
-            _recompiles.info(
-                "%s (%s:%d) is captured again [%s]: %s",
-                record["function"],
-                record["file"],
-                record["line"],
+        wanted = self._wanted()
+        function, place = record["function"], f"{record['file']}:{record['line']}"
+        if "recompiles" in wanted and record["recompile_reason"]:
+            self._say(
+                "recompiles",
+                "%s (%s) is captured again [%s]: %s",
+                function,
+                place,
                 record["compile_id"],
                 record["recompile_reason"],
             )
-        if reason := record["break_reason"]:
+        if "graphs" in wanted and record["graph"] is not None:
+            self._say("graphs", "%s (%s) [%s]:\n%s", function, place, record["compile_id"], record["graph"])
+        if "guards" in wanted and record["guards"]:
+            lines = "".join(f"\n  {guard}" for guard in record["guards"])
+            self._say("guards", "%s (%s) [%s]:%s", function, place, record["compile_id"], lines)
+        if "breaks" in wanted and (reason := record["break_reason"]):
             self._tell_break(record, reason)
 
     def _tell_break(self, record: dict[str, Any], reason: dict[str, Any]) -> None:
-        file, line = reason.get("file") or record["file"], reason.get("line") or record["line"]
-        place = (file, line, reason["id"])
-        if place in self._told or not _breaks.isEnabledFor(logging.INFO):
+        stack = reason["stack"] or [(record["file"], record["line"], record["function"])]
+        inner = stack[-1]
+        told = (inner[0], inner[1], reason["id"])
+        if told in self._told:
             return
-        self._told.add(place)
+        self._told.add(told)
         how = "" if record["resumes"] else "; the rest of the frame runs as plain Python"
-        stack = "".join(f"\n  {path}:{number}, in {function}" for path, number, function in reason["stack"])
-        function = reason.get("function") or record["function"]
-        _breaks.info(
-            "graph break in %s (%s:%d): %s [%s]%s%s\n  try: %s",
+        index = places.user_index(stack)
+        file, line, function = stack[index]
+        source = places.source_of(file, line)
+        self._say(
+            "breaks",
+            "graph break in %s (%s:%d): %s [%s]%s%s%s\n  try: %s",
             function,
             file,
             line,
             reason["text"],
             reason["id"],
             how,
-            stack,
+            f"\n    {source}" if source else "",
+            "".join(f"\n  {path}:{number}, in {name}" for path, number, name in stack[index + 1 :]),
             reason["hint"],
         )
 
 
 log = _Log()
+_set_from_environment()
 _C.set_capture_log(log)

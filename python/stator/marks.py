@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -43,7 +44,9 @@ def _mark(fn: Any, mark: set[int], other: set[int]) -> Any:
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Marks a callable, or each of a list: its operators are put into the graph, and graph breaks in it are ignored.
+    """Marks a callable, or each of a list: its operators are put into the graph, and graph breaks in it are ignored. A
+    Python backend sees one node that calls it, if it neither reads data, nor writes to its arguments, nor returns views
+    of them.
 
     `torch.compiler.allow_in_graph` has the same effect.
     """
@@ -117,36 +120,86 @@ def _check_signatures(original: Callable[..., Any], substitute: Callable[..., An
         raise TypeError(f"{substitute!r} takes {given}, but {original!r} takes {expected}")
 
 
-# Marks on tensors are attributes that torch defines; Stator's functions write the same ones.
+# Marks on tensors are attributes that torch defines; Stator's functions write the same ones, without importing
+# torch.compile's modules.
+
+_warned: set[str] = set()
 
 
-def mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int], **options: Any) -> None:
-    """Marks a size of the tensor as varying: a capture must hold for any size."""
-    _of_torch().mark_dynamic(tensor, index, **options)
+def warn_once(text: str) -> None:
+    """Warns, once per process and text."""
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def warn_of_marks() -> None:
+    warn_once(
+        "a dimension of a tensor is marked as dynamic, which has no effect yet: sizes are static, and each new size is "
+        "captured once"
+    )
+
+
+class DimRange(NamedTuple):
+    """The sizes that a marked dimension may have, as torch.compile reads them."""
+
+    dim: int
+    min: int | None
+    max: int | None
+
+
+def _indices(tensor: Any, index: int | Sequence[int]) -> list[int]:
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidTarget(f"{type(tensor).__name__} is not a tensor", hint="mark a tensor")
+    return [index] if isinstance(index, int) else list(index)
+
+
+def _mark_dimensions(tensor: Any, index: int | Sequence[int], attribute: str) -> None:
+    if not hasattr(tensor, attribute):
+        setattr(tensor, attribute, set())
+    getattr(tensor, attribute).update(_indices(tensor, index))
+    tensor._has_dynamo_dim_marking = True
+
+
+def mark_dynamic(
+    tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """Marks a size of the tensor as varying. It has no effect yet, and warns once."""
+    _mark_dimensions(tensor, index, "_dynamo_dynamic_indices")
+    marked: Any = tensor
+    if not hasattr(marked, "_dynamo_dynamic_range"):
+        marked._dynamo_dynamic_range, marked._dynamo_hint_overrides = set(), {}
+    marked._dynamo_dynamic_range.update(DimRange(dim, min, max) for dim in _indices(tensor, index))
+    warn_of_marks()
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
     """As `mark_dynamic`, but the program may still specialise the size."""
-    _of_torch().maybe_mark_dynamic(tensor, index)
+    _mark_dimensions(tensor, index, "_dynamo_weak_dynamic_indices")
+    warn_of_marks()
 
 
-def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int], **options: Any) -> None:
-    """Marks a size of the tensor as unbacked: nothing may be assumed about it."""
-    _of_torch().mark_unbacked(tensor, index, **options)
+def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
+    """Marks a size of the tensor as unbacked: nothing may be assumed about it. It has no effect yet, and warns once."""
+    _mark_dimensions(tensor, index, "_dynamo_unbacked_indices")
+    marked: Any = tensor
+    if not hasattr(marked, "_dynamo_hint_overrides"):
+        marked._dynamo_hint_overrides = {}
+    warn_of_marks()
 
 
 def mark_static(tensor: Any, index: int | Sequence[int] | None = None) -> None:
-    """Marks sizes of the tensor as static."""
-    _of_torch().mark_static(tensor, index)
+    """Marks sizes of the tensor, or all of a module class, as static, which they are."""
+    if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
+        marked: Any = tensor
+        marked._dynamo_marked_static = True
+        return
+    _mark_dimensions(tensor, range(tensor.dim()) if index is None else index, "_dynamo_static_indices")
 
 
 def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
-    """Marks the tensor's address as static."""
-    _of_torch().mark_static_address(tensor, guard=guard)
-
-
-def _of_torch() -> Any:
-    # Import late: it takes seconds.
-    from torch._dynamo import decorators
-
-    return decorators
+    """Marks the tensor's address as static, for backends that ask for it."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidTarget(f"{type(tensor).__name__} is not a tensor", hint="mark a tensor")
+    marked: Any = tensor
+    marked._dynamo_static_input_type = "guarded" if guard else "unguarded"

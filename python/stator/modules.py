@@ -8,6 +8,7 @@ captured program sees the original as `self`, so `type(self)` is the same as in 
 from __future__ import annotations
 
 import copy
+import inspect
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from . import _C
 from .errors import InvalidTarget
+from .modes import innermost
 
 if TYPE_CHECKING:
     from .targets import Settings
@@ -81,11 +83,32 @@ def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:
         return self(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = type(self).__name__
+    call.__code__ = _shown_as_forward(call.__code__, type(self))
     made = wrapping.wrap(call)
     own = type(self).__call__
     if isinstance(made, _C.CompiledFunction) and isinstance(own, types.FunctionType):
         made._stator_inlined = own
     return made
+
+
+def calls_of(module: torch.nn.Module) -> list[Any]:
+    """The `__call__`s of the wrappers of a module."""
+    below = (vars(cls) for cls in type.__subclasses__(type(module)))
+    return [body["__call__"] for body in below if body.get("_stator_original") is module and "__call__" in body]
+
+
+def _shown_as_forward(code: types.CodeType, cls: type) -> types.CodeType:
+    """The code with the name and the place of the class's `forward`, as messages and tracebacks show them."""
+    code = code.replace(co_qualname=f"{cls.__qualname__}.forward")
+    forward = getattr(inspect.unwrap(innermost(getattr(cls, "forward", None))), "__code__", None)
+    if not isinstance(forward, types.CodeType):
+        return code
+    # Every instruction is at the first line; its column is not known (entries of kind 13 in CPython's location table).
+    units = len(code.co_code) // 2
+    lines = b"".join(bytes((0x80 | 13 << 3 | min(8, units - start) - 1, 0)) for start in range(0, units, 8))
+    return code.replace(
+        co_filename=forward.co_filename, co_firstlineno=forward.co_firstlineno, co_linetable=lines
+    )
 
 
 def _subclass(original: type, body: dict[str, Any]) -> type:

@@ -2,7 +2,7 @@
 
     with stator.record_failures("failures"):
         stator.compile(step, fullgraph=True)(x)     # raises, and names the file that holds the call
-    stator.replay("failures/step_Unsupported_12.rec")
+    stator.replay("failures/step_Unsupported_12_5f0c21ab.rec")
 
 A record holds the function (its code, the globals it names, its closure and defaults) and the arguments of the call.
 Objects that can be imported are stored by name. Reading a record unpickles it: open only records that you trust.
@@ -11,6 +11,7 @@ Objects that can be imported are stored by name. Reading a record unpickles it: 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import io
 import json
@@ -34,8 +35,9 @@ _MAGIC = b"stator record 1\n"
 
 @contextlib.contextmanager
 def record_failures(directory: str | Path) -> Iterator[None]:
-    """While the block runs, a call whose capture fails is written to `<function>_<error>_<line>.rec` in `directory`,
-    and the error names the file. An existing file is kept. The error itself is not changed."""
+    """While the block runs, a call whose capture fails is written to `<function>_<error>_<line>_<digest>.rec` in
+    `directory`, and the error names the file. The digest is one of the function's file, its full name and the error's
+    text: functions of one name get files of their own. An existing file is kept. The error itself is not changed."""
     recorder = _Recorder(Path(directory))
     before = _C.set_failure_recorder(recorder)
     try:
@@ -64,7 +66,10 @@ class _Recorder:
         if getattr(error, "record", None) is not None:
             return  # already recorded, by a compiled function that this one called
         code = function.__code__
-        path = self._directory / f"{code.co_name.strip('<>')}_{type(error).__name__}_{code.co_firstlineno}.rec"
+        what = "\n".join((code.co_filename, code.co_qualname, str(error)))
+        digest = hashlib.sha1(what.encode(), usedforsecurity=False).hexdigest()[:8]
+        name = f"{code.co_name.strip('<>')}_{type(error).__name__}_{code.co_firstlineno}_{digest}.rec"
+        path = self._directory / name
         try:
             if path.exists():
                 _log.warning("%s exists already and is not written again", path)

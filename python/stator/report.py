@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-import linecache
+import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _C
+from . import _C, places
 from .api import compile, reset
 from .modes import innermost
+
+# What fits on one screen: graphs, breaks, and kinds of operators of one graph.
+_MOST_GRAPHS, _MOST_BREAKS, _MOST_KINDS = 8, 6, 12
 
 
 @dataclass
 class Break:
-    """A graph break: the line of the user's program where a capture ended."""
+    """A graph break. `file` and `line`: the user's own line; `stack`: all lines from the outermost captured frame to
+    the one that could not be captured; `count`: how many captures ended there."""
 
     id: str
     text: str
     file: str
     line: int
     hint: str = ""
-    stack: list[Any] = field(default_factory=list)
+    stack: list[places.Line] = field(default_factory=list)
+    count: int = 1
+
+    @property
+    def chain(self) -> list[places.Line]:
+        """The lines of libraries between the user's line and the one that could not be captured."""
+        return self.stack[places.user_index(self.stack) + 1 :] if self.stack else []
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """Equal for breaks of one kind at one line."""
+        return self.id, tuple(self.stack[-1]) if self.stack else (self.file, self.line)
 
     def __str__(self) -> str:
-        lines = [f"{self.file}:{self.line}: {self.text} [{self.id}]"]
-        if source := linecache.getline(self.file, self.line).strip():
+        index = places.user_index(self.stack)
+        where = places.show(self.stack[index]) if self.stack else f"{places.short_path(self.file)}:{self.line}"
+        lines = [where + (f"  ({self.count} captures)" if self.count > 1 else "")]
+        if source := places.source_of(self.file, self.line):
             lines.append(f"    {source}")
+        lines.append(f"  {self.text} [{self.id}]")
+        if self.chain:
+            lines.append(f"  through: {' > '.join(map(places.show, self.chain))}")
         if self.hint:
-            lines.append(f"    try: {self.hint}")
+            lines.append(f"  try: {self.hint}")
         return "\n".join(lines)
 
 
@@ -49,7 +70,8 @@ class Capture:
     recompile_reason: str | None = None
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Capture:
+    def from_record(cls, record: dict[str, Any], callers: list[places.Line]) -> Capture:
+        """`callers`: the lines of the program that led to the captured frame, if the capture began inside the call."""
         reason = record.get("break_reason")
         return cls(
             compile_id=record.get("compile_id") or "",
@@ -60,38 +82,71 @@ class Capture:
             ops=record.get("ops") or 0,
             guards=list(record.get("guards") or ()),
             phases=dict(record.get("phases") or {}),
-            broke=_break_of(reason) if reason else None,
+            broke=_break_of(reason, callers) if reason else None,
             recompile_reason=record.get("recompile_reason"),
         )
 
-    def __str__(self) -> str:
-        phases = ", ".join(f"{name} {ms:.2f} ms" for name, ms in self.phases.items())
-        lines = [f"[{self.compile_id}] {self.function}  {self.file}:{self.line}"]
+    @property
+    def operators(self) -> dict[str, int]:
+        """How often the graph has each operator, the most frequent first."""
         if self.graph is None:
-            lines.append("  ran as plain Python")
+            return {}
+        return dict(Counter(node[0].removeprefix("aten::") for node in self.graph.nodes()).most_common())
+
+    @property
+    def lines(self) -> tuple[int, int] | None:
+        """The first and the last line of the function that have operators in the graph."""
+        locations = self.graph.locations() if self.graph is not None else []
+        found = [line for file, name, line, *_ in locations if (file, name) == (self.file, self.function)]
+        found = [line for line in found if line != self.line]
+        return (min(found), max(found)) if found else None
+
+    def __str__(self) -> str:
+        lines = [f"{self.function}  {places.short_path(self.file)}:{self.line}"]
+        if self.lines is not None:
+            first, last = self.lines
+            lines[0] += f", line {first}" if first == last else f", lines {first}-{last}"
+        if self.graph is None:
+            lines.append("  no operators")
         else:
-            lines.append(f"  {_count(self.ops, 'op')}, {_count(len(self.guards), 'guard')}")
-        if phases:
-            lines.append(f"  {phases}")
+            kinds = [name if n == 1 else f"{name} {n}" for name, n in self.operators.items()]
+            if len(kinds) > _MOST_KINDS:
+                kinds[_MOST_KINDS:] = [f"{len(kinds) - _MOST_KINDS} more kinds"]
+            lines.append(f"  {_count(self.ops, 'op')}: {', '.join(kinds)}")
         if self.recompile_reason:
             lines.append(f"  captured again because {self.recompile_reason}")
         return "\n".join(lines)
 
+    def details(self) -> str:
+        """Everything about the capture: times, break, graph with its locations, guards."""
+        phases = ", ".join(f"{name} {ms:.2f} ms" for name, ms in self.phases.items())
+        lines = [f"[{self.compile_id}] {self}", *([f"  {phases}"] if phases else [])]
+        if self.broke is not None:
+            lines.append(_indent(f"break: {self.broke}"))
+        if self.graph is not None:
+            lines.append(_indent(str(self.graph)))
+        if self.guards:
+            lines += [f"  {_count(len(self.guards), 'guard')}:", *(f"    {guard}" for guard in self.guards)]
+        return "\n".join(lines)
 
-def _break_of(reason: dict[str, Any]) -> Break:
+
+def _break_of(reason: dict[str, Any], callers: list[places.Line]) -> Break:
+    stack = list(reason.get("stack") or ())
+    stack = callers + stack
+    file, line = stack[places.user_index(stack)][:2] if stack else ("", 0)
     return Break(
         id=reason.get("id") or "",
         text=reason.get("text") or "",
-        file=reason.get("file") or "",
-        line=reason.get("line") or 0,
+        file=file,
+        line=line,
         hint=reason.get("hint") or "",
-        stack=list(reason.get("stack") or ()),
+        stack=stack,
     )
 
 
 @dataclass
 class ExplainOutput:
-    """The report of one call. Prints as text; its parts are attributes."""
+    """The report of one call. Prints as a summary; `details()` has everything; its parts are attributes."""
 
     name: str
     captures: list[Capture]
@@ -107,7 +162,14 @@ class ExplainOutput:
 
     @property
     def break_reasons(self) -> list[Break]:
-        return [capture.broke for capture in self.captures if capture.broke is not None]
+        """Each break once, however many captures ended there."""
+        found: dict[tuple[Any, ...], Break] = {}
+        for capture in self.captures:
+            if capture.broke is None:
+                continue
+            known = found.setdefault(capture.broke.place, capture.broke)
+            known.count = 1 if known is capture.broke else known.count + 1
+        return list(found.values())
 
     @property
     def graph_break_count(self) -> int:
@@ -134,7 +196,7 @@ class ExplainOutput:
                 total[name] = total.get(name, 0.0) + ms
         return total
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         total = self.compile_times.get("total")
         counts = [
             _count(self.graph_count, "graph"),
@@ -142,16 +204,29 @@ class ExplainOutput:
             _count(self.graph_break_count, "break"),
             _count(len(self.guards), "guard"),
         ]
-        lines = [f"{self.name}: {', '.join(counts)}" + (f", {total:.2f} ms" if total is not None else "")]
-        for capture in self.captures:
-            lines += ["", str(capture)]
-            if capture.broke is not None:
-                lines.append(_indent(f"break: {capture.broke}"))
-            if capture.graph is not None:
-                lines.append(_indent(str(capture.graph)))
-            if capture.guards:
-                lines += ["  guards:", *(f"    {guard}" for guard in capture.guards)]
+        return f"{self.name}: {', '.join(counts)}" + (f", {total:.2f} ms" if total is not None else "")
+
+    def __str__(self) -> str:
+        lines = [self._summary()]
+        with_graph = [capture for capture in self.captures if capture.graph is not None]
+        lines += _listed("graph", with_graph, _MOST_GRAPHS)
+        lines += _listed("break", self.break_reasons, _MOST_BREAKS)
+        if self.captures:
+            lines += ["", "details() has the graphs with their lines, and the guards."]
         return "\n".join(lines)
+
+    def details(self) -> str:
+        """The summary, and everything about each capture: times, break, graph with its locations, guards."""
+        return "\n\n".join([self._summary(), *(capture.details() for capture in self.captures)])
+
+
+def _listed(what: str, items: list[Any], most: int) -> list[str]:
+    lines = []
+    for number, item in enumerate(items[:most], start=1):
+        lines += ["", f"{what} {number}: {item}"]
+    if len(items) > most:
+        lines += ["", f"and {_count(len(items) - most, f'more {what}')}"]
+    return lines
 
 
 def _count(number: int, noun: str) -> str:
@@ -165,14 +240,17 @@ def _indent(text: str) -> str:
 def explain(fn: Any, *old_args: Any, backend: Any = None, **old_kwargs: Any) -> Any:
     """`explain(fn)(*args, **kwargs)` runs `fn` once, compiled, and returns an `ExplainOutput`.
 
-    The cache is cleared before and after, so that the report does not depend on earlier calls.
+    Printed, it fits on a screen: each graph with its function and operators, each break with the line of the program
+    and what to do. The cache is cleared before and after, so that the report does not depend on earlier calls.
     """
 
     def explained(*args: Any, **kwargs: Any) -> ExplainOutput:
         captures: list[Capture] = []
         compiled = compile(innermost(fn), backend=backend)
         reset()
-        before = _C.set_capture_listener(lambda record: captures.append(Capture.from_record(record)))
+        before = _C.set_capture_listener(
+            lambda record: captures.append(Capture.from_record(record, _callers(record, explained.__code__)))
+        )
         try:
             result = compiled(*args, **kwargs)
         finally:
@@ -184,6 +262,22 @@ def explain(fn: Any, *old_args: Any, backend: Any = None, **old_kwargs: Any) -> 
         warnings.warn("explain(fn, *args) is deprecated; write explain(fn)(*args)", FutureWarning, stacklevel=2)
         return explained(*old_args, **old_kwargs)
     return explained
+
+
+def _callers(record: dict[str, Any], outermost: Any) -> list[places.Line]:
+    """The lines of the frames that run between the call that is explained and the captured frame. A capture that begins
+    after a break, or in a function that a break called, does not report them itself."""
+    lines: list[places.Line] = []
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code is not outermost:
+        code = frame.f_code
+        lines.insert(0, (code.co_filename, frame.f_lineno, code.co_qualname))
+        frame = frame.f_back  # type: ignore[assignment]
+    stack = (record.get("break_reason") or {}).get("stack") or ()
+    # The captured frame itself may run already.
+    if lines and stack and (lines[-1][0], lines[-1][2]) == (stack[0][0], stack[0][2]):
+        lines.pop()
+    return lines if frame is not None else []
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

@@ -29,13 +29,17 @@ class set_stance:
 
     default: calls are captured and run from the cache. eager_then_compile: the first call of a function is plain
     Python. force_eager: all calls are plain Python. eager_on_recompile: calls that miss the cache are plain Python.
-    fail_on_recompile: calls that miss the cache raise `RecompileForbidden`. If the stance is "default", a stance set by
-    `torch.compiler.set_stance` is used.
+    fail_on_recompile: calls that miss the cache raise `RecompileForbidden`. aot_eager_then_compile: as
+    eager_then_compile. If the stance is "default", a stance set by `torch.compiler.set_stance` is used.
+
+    skip_guard_eval_unsafe: accepted, as torch's function does; guards are checked all the same.
     """
 
-    def __init__(self, stance: str = "default"):
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False):
         if stance not in STANCES:
             raise InvalidOption(f"there is no stance {stance!r}", hint=f"one of {', '.join(STANCES)}")
+        if not isinstance(skip_guard_eval_unsafe, bool):
+            raise InvalidOption(f"skip_guard_eval_unsafe must be True or False, not {skip_guard_eval_unsafe!r}")
         self.stance = stance
         self._before = [_C.set_stance(stance)]
         self._is_set = True  # set by the constructor; no block has been entered yet

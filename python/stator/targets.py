@@ -13,6 +13,7 @@ import torch
 
 from . import _C, backends, guards
 from .errors import InvalidOption, InvalidTarget
+from .marks import warn_once
 from .modes import innermost, remember_original
 
 
@@ -29,6 +30,9 @@ class Settings:
     guard_filter_fn: guards.Filter | None = None
     guard_export_fn: guards.Export | None = None
     guard_fail_fn: guards.Fail | None = None
+    name: str | None = None
+    recompile_limit: int | None = None
+    isolate_recompiles: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.fullgraph, bool):
@@ -36,8 +40,17 @@ class Settings:
         if not (self.dynamic is None or isinstance(self.dynamic, bool)):
             raise InvalidOption(
                 f"dynamic must be True, False or None, not {self.dynamic!r}",
-                hint="True: sizes symbolic; False: static; None: static until a size changes",
+                hint="sizes are static; True has no effect yet",
             )
+        if self.dynamic:
+            warn_once("dynamic=True has no effect yet: sizes are static, and each new size is captured once")
+        if not (self.name is None or isinstance(self.name, str)):
+            raise InvalidOption(f"name must be a str or None, not {self.name!r}")
+        limit = self.recompile_limit
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise InvalidOption(f"recompile_limit must be a positive int or None, not {limit!r}")
+        if not isinstance(self.isolate_recompiles, bool):
+            raise InvalidOption(f"isolate_recompiles must be True or False, not {self.isolate_recompiles!r}")
         if not (self.error_on_graph_break is None or isinstance(self.error_on_graph_break, bool)):
             raise InvalidOption(f"error_on_graph_break must be True, False or None, not {self.error_on_graph_break!r}")
         for name in ("guard_filter_fn", "guard_export_fn", "guard_fail_fn"):
@@ -102,9 +115,19 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
     strict = settings.error_on_graph_break is True
     callbacks = guards.callbacks(settings.guard_filter_fn, settings.guard_export_fn, settings.guard_fail_fn)
     # Entries with a break must not be used if a break is an error, nor entries that other callbacks filtered.
-    cache_key = object() if strict or callbacks else backend.cache_key
+    cache_key = object() if strict or callbacks or settings.isolate_recompiles else backend.cache_key
+    if settings.name is not None:
+        fn = with_own_code(fn, settings.name)
     compiled = _C.CompiledFunction(
-        fn, backend.compiler, settings.fullgraph, settings.dynamic, backend.name, cache_key, strict, callbacks
+        fn,
+        backend.compiler,
+        settings.fullgraph,
+        settings.dynamic,
+        backend.name,
+        cache_key,
+        strict,
+        callbacks,
+        settings.recompile_limit or 0,
     )
     compiled._stator_settings = settings
     # Applies to the body when another compiled function inlines it.
@@ -164,7 +187,7 @@ def shim(target: Callable[..., Any]) -> types.FunctionType:
 
 def with_own_code(fn: Any, name: str | None = None) -> types.FunctionType:
     """A copy of a function with its own code object."""
-    code = fn.__code__.replace(co_name=name or fn.__name__)
+    code = fn.__code__.replace(co_name=name or fn.__name__, co_qualname=name or fn.__code__.co_qualname)
     copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     copy.__kwdefaults__ = fn.__kwdefaults__
     for attribute in ("__module__", "__qualname__", "__doc__", "__annotations__"):

@@ -80,6 +80,14 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
     callable = Ref::steal(PyObject_CallFunctionObjArgs(request.compiler.get(), module.get(), examples.get(), nullptr));
   }
   if (!callable) {
+    if (PyErr_ExceptionMatches(error_types().backend_failed.get())) {
+      // Its traceback has only frames of Stator: it gets those of the backend.
+      Ref error = take_error(), cause = Ref::steal(PyException_GetCause(error.get()));
+      Ref trace = Ref::steal(cause ? PyException_GetTraceback(cause.get()) : nullptr);
+      PyException_SetTraceback(error.get(), trace ? trace.get() : Py_None);
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+      return nullptr;
+    }
     if (is_own_error()) return nullptr;
     Ref inner = take_error();
     raise_failed(request, *graph, inner.get());

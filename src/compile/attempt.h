@@ -23,7 +23,7 @@ struct CaptureRules {
 /// Where the plan has to end although nothing breaks there, and the reason that is reported.
 struct PlanEnd {
   uint64_t step = 0;  // 0: at the frame's end
-  capture::BreakId why = capture::BreakId::fuel;
+  capture::BreakId why = capture::BreakId::break_after;
 };
 
 /// Why an attempt is made.

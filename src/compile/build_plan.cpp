@@ -43,7 +43,7 @@ std::unique_ptr<Plan> build_plan(Exploration& explored, const Entry& entry, bool
   plan->state_at_end = explored.result.state_at_end;
   plan->hides_modes = hides_modes;
   const std::optional<BreakReason>& broke = explored.broke;
-  plan->is_cut = broke && (broke->id == BreakId::fuel || broke->id == BreakId::split_before_fallible_op);
+  plan->is_cut = broke && (broke->id == BreakId::break_after || broke->id == BreakId::split_before_fallible_op);
   plan->prepare();
   plan->disown_watched(*entry.guards);
   return plan;

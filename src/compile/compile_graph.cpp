@@ -2,6 +2,7 @@
 
 #include "capture/call/runners.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/facts.h"
 #include "compile/errors.h"
 #include "compile/graph_facts.h"
 #include "core/backend/registry.h"
@@ -32,6 +33,19 @@ std::optional<std::vector<Ref>> example_inputs(const AttemptResult& result) {
   return inputs;
 }
 
+/// Warns, once per process, if a dimension of an input is marked as dynamic. False with a Python error set if the
+/// program's filters make the warning an error.
+bool warn_of_marks(const AttemptResult& result) {
+  static PyObject* const mark = PyUnicode_InternFromString("_has_dynamo_dim_marking");
+  for (const TensorValue* input : result.interpreter->torch.inputs) {
+    PyObject* dict = nullptr;
+    if (stator_instance_dict(input->real.get(), &dict) != kStatorDictObject || !stator_dict_get_str(dict, mark)) continue;
+    PyObject* warn = known_object("stator.marks.warn_of_marks");
+    return !warn || Ref::steal(PyObject_CallNoArgs(warn));
+  }
+  return true;
+}
+
 std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, const AttemptResult& result) {
   std::optional<std::vector<Ref>> inputs = example_inputs(result);
   if (!inputs) return nullptr;
@@ -60,6 +74,7 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
   const AttemptResult& result = explored.result;
   entry.ops = op_count(*result.graph);
   if (entry.ops > 0) {
+    if (!warn_of_marks(result)) return false;
     entry.graph = result.graph;
     const bool is_python = static_cast<bool>(context.request.compiler);
     if (is_python) no_collection.reset();

@@ -27,8 +27,14 @@ PyObject* call_plain(CompiledFunction* self, PyObject* const* args, size_t nargs
   return PyObject_Vectorcall(self->fn, args, nargsf, names);
 }
 
+/// Whether the call must not use the entry, because a break is an error. Another request may have made it, for which the
+/// break is none: a capture for this one tells whether the program itself raises there.
+bool is_refused(const CompiledFunction* self, const Entry& entry) {
+  return entry.broke && (self->request->fullgraph || entry.broke->is_error);
+}
+
 PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const* args, size_t nargsf, PyObject* names) {
-  if (entry.broke && (self->request->fullgraph || entry.broke->is_error)) {
+  if (is_refused(self, entry)) {
     // The program itself raises its exception. If it does not, there is still no graph.
     if (entry.raises && !Ref::steal(call_plain(self, args, nargsf, names))) return nullptr;
     raise_unsupported(*entry.broke);
@@ -131,14 +137,16 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   std::optional<RunMode> mode = mode_now();
   if (!mode) return nullptr;
   const bool is_unusual = config().has_unusual_calls();
-  if (mode == RunMode::Off || (is_unusual && config().disable)) return call_plain(self, args, nargsf, names);
+  if (mode == RunMode::Off || (is_unusual && config().disable) || stator_is_debugged(PyThreadState_Get()))
+    return call_plain(self, args, nargsf, names);
   if (is_unusual && wants_backward()) return call_with_backward(object, args, nargsf, names);
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
   if (!is_ready(self)) *self->cache = code_cache(code);
   RawCall raw(args, PyVectorcall_NARGS(nargsf), names);
   const bool has_oracle = is_unusual && config().oracle;
   if (!has_oracle)
-    if (std::shared_ptr<Entry> found = find_known(self, raw)) return run_entry(self, *found, args, nargsf, names);
+    if (std::shared_ptr<Entry> found = find_known(self, raw); found && !is_refused(self, *found))
+      return run_entry(self, *found, args, nargsf, names);
   std::shared_ptr<CodeCache> cache = *self->cache;
   if (!cache->decoded) cache->decoded = pycompat::decode(code);
   BoundArguments bound;
@@ -149,7 +157,8 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   GuardInput input{bound.data(), self->fn, &raw};
   const Place place{self->fn, cache->decoded, 0, bound.data(), 0};
   if (has_oracle && !FrameCompiler(*self->request).confirm_words(*cache, place, input)) return nullptr;
-  if (std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input)) {
+  std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input);
+  if (found && !is_refused(self, *found)) {
     if (has_oracle && !FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
     return run_entry(self, *found, args, nargsf, names);
   }
@@ -181,9 +190,9 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
   }
   std::optional<RunMode> mode = mode_now();
   if (!mode) return nullptr;
-  if (mode != RunMode::Off && is_ready(self)) {
+  if (mode != RunMode::Off && is_ready(self) && !stator_is_debugged(PyThreadState_Get())) {
     RawCall raw(row, positional, names, given);
-    if (std::shared_ptr<Entry> entry = find_known(self, raw))
+    if (std::shared_ptr<Entry> entry = find_known(self, raw); entry && !is_refused(self, *entry))
       return run_entry(self, *entry, row, positional, entry->guards->call_names());
   }
   return call_with_row(self, instance, args, kwargs);

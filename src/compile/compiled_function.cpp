@@ -37,11 +37,14 @@ void copy_attributes(CompiledFunction* self, PyObject* fn) {
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {
-      "fn", "compiler", "fullgraph", "dynamic", "name", "cache_key", "error_on_graph_break", "guards", nullptr};
+      "fn",        "compiler",             "fullgraph", "dynamic",         "name",
+      "cache_key", "error_on_graph_break", "guards",    "recompile_limit", nullptr};
   PyObject *fn, *compiler, *dynamic, *name, *cache_key, *guards = Py_None;
   int fullgraph, break_is_error = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO|pO", const_cast<char**>(keywords), &PyFunction_Type, &fn,
-                                   &compiler, &fullgraph, &dynamic, &name, &cache_key, &break_is_error, &guards))
+  long long recompile_limit = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO|pOL", const_cast<char**>(keywords), &PyFunction_Type, &fn,
+                                   &compiler, &fullgraph, &dynamic, &name, &cache_key, &break_is_error, &guards,
+                                   &recompile_limit))
     return nullptr;
   std::shared_ptr<const GuardCallbacks> callbacks;
   if (guards != Py_None && !(callbacks = callbacks_of(guards))) return nullptr;
@@ -57,7 +60,8 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                                      text_of(name),
                                      fullgraph != 0,
                                      break_is_error != 0,
-                                     std::move(callbacks)};
+                                     std::move(callbacks),
+                                     recompile_limit};
   self->cache = new std::shared_ptr<CodeCache>;
   copy_attributes(self, fn);
   return reinterpret_cast<PyObject*>(self);

@@ -24,7 +24,7 @@ PlanEnd plan_end_of(const Start& start) {
   if (instructions == 0) return {};
   // The first instruction of a frame is captured in any case: there is no real frame yet to execute it in.
   if (start.offset == 0) instructions = std::max<int64_t>(instructions, 1);
-  return {static_cast<uint64_t>(std::max<int64_t>(instructions, 0)) + 1, BreakId::fuel};
+  return {static_cast<uint64_t>(std::max<int64_t>(instructions, 0)) + 1, BreakId::break_after};
 }
 
 /// Whether `captures.restarts` counts the attempt: it repeats an earlier one to avoid a break, or to stop before it.

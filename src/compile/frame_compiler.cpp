@@ -20,6 +20,7 @@
 #include "compile/recompile_limits.h"
 #include "compile/reports.h"
 #include "compile/stance.h"
+#include "compile/torch_compiler.h"
 #include "core/observe/counters.h"
 
 namespace stator {
@@ -39,11 +40,14 @@ void after_failure(CodeCache& cache) {
     observe::count("frames.ok");
     return;
   }
-  if (!config().suppress_errors) return;
+  if (!suppresses_errors()) return;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
-  Ref shown = Ref::steal(value ? PyObject_Str(value) : nullptr);
+  // The cause alone: the hint of such an error is to set what is set here.
+  Ref cause = Ref::steal(value ? PyObject_GetAttrString(value, "cause") : nullptr);
+  PyErr_Clear();
+  Ref shown = Ref::steal(value ? PyObject_Str(cause ? cause.get() : value) : nullptr);
   std::string message = name_of(cache.code()) + " runs as plain Python: " + text_of(shown.get());
   Py_XDECREF(type);
   Py_XDECREF(value);
@@ -133,16 +137,23 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   CaptureLock lock;
   NoWatch no_watch;
   // Another thread may have captured the same while this one waited for the lock.
-  if (std::shared_ptr<Entry> found = cache.find(place.offset, request_.cache_key.get(), input)) return found;
+  std::shared_ptr<Entry> found = cache.find(place.offset, request_.cache_key.get(), input);
+  if (found && !is_refusal(*found)) return found;
   if (cache.skipped) return nullptr;
   observe::count("cache.misses");
   std::string reason;
-  if (!report_misses(cache, place, reason) || is_at_limit(cache, place, request_, reason)) return nullptr;
+  if (!found && !report_misses(cache, place, reason)) return nullptr;
+  if (is_at_limit(cache, place, request_, reason)) return nullptr;
 
   Entry upcoming;
   identify(upcoming, cache);
   DebugFolder folder(cache.code(), upcoming.id(), reason);
   observe::count("frames.total");
+  CompileNotice notice(upcoming.id());
+  if (!notice.ok()) {
+    folder.close();
+    return nullptr;
+  }
   Start start{place.function,
               place.offset,
               place.values,
@@ -150,6 +161,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
               &cache.varying[place.offset],
               request_.break_is_error || torch_forbids_breaks()};
   std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
+  if (!notice.end(entry.get())) return nullptr;
   if (!entry) {
     folder.close();
     after_failure(cache);

@@ -4,18 +4,28 @@
 
 #include "capture/guards/describe.h"
 #include "capture/guards/filter.h"
+#include "capture/interpreter/state/known_types.h"
 
 namespace stator {
 using namespace capture;
 
 namespace {
 
+/// The class of the innermost torch.nn.Module on the path to a source, the object at the source included; null: none.
+PyTypeObject* module_on_path(const Source& source) {
+  for (const Source* at = &source; at; at = at->parent)
+    if (at->object && PyObject_TypeCheck(at->object.get(), module_class())) return Py_TYPE(at->object.get());
+  return nullptr;
+}
+
 Ref row_of(const Source& source, const Fact& fact) {
   PyObject* value = source.object ? source.object.get() : Py_None;
   PyObject* global = is_global(source) ? Py_True : Py_False;
   const char* kind = name_of(fact.kind);
-  return Ref::steal(
-      Py_BuildValue("(ssOOs)", source.describe().c_str(), kind, value, global, describe_fact(source, fact).c_str()));
+  PyTypeObject* module = module_on_path(source);
+  return Ref::steal(Py_BuildValue("(ssOOsO)", source.describe().c_str(), kind, value, global,
+                                  describe_fact(source, fact).c_str(),
+                                  module ? reinterpret_cast<PyObject*>(module) : Py_None));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct CompileRequest {
   bool fullgraph = false;                        // a graph break anywhere is an error
   bool break_is_error = false;                   // a graph break in the body of the function itself is an error
   std::shared_ptr<const GuardCallbacks> guards;  // null: none
+  int64_t recompile_limit = 0;                   // 0: that of the settings
 };
 
 /// Captures a frame from one place on, in four steps: explore, build guards, build plan, compile graph. The entry's

@@ -90,7 +90,7 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
 }
 
 bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
-  PyObject* wanted = entry.broke || !recompile_reason.empty() ? log_is_wanted() : Py_False;
+  PyObject* wanted = log_is_wanted();
   if (!wanted) return false;
   const bool is_logged = wanted == Py_True;
   if (!listener() && !is_logged) return true;

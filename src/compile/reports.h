@@ -10,7 +10,7 @@ namespace stator {
 /// Sets what is called after each capture with its record (a dict); null: nothing. Returns the listener before, or
 /// null.
 Ref set_capture_listener(Ref listener);
-/// Sets what is called with the records of captures that broke, and of recompiles, if its `wanted()` is true.
+/// Sets what is called with the record of each capture if its `wanted()` is true.
 void set_capture_log(Ref log);
 /// Calls both. Errors that they raise are reported as unraisable. False with a Python error set if a signal handler
 /// raised, which is for the program.

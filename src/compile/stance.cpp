@@ -22,9 +22,8 @@ constexpr StanceRow kStances[] = {
     {"force_eager", RunMode::Off},
     {"eager_on_recompile", RunMode::RunOnly},
     {"fail_on_recompile", RunMode::FailOnMiss},
+    {"aot_eager_then_compile", RunMode::Compile},
 };
-// A stance that only torch has, for its compiler's choice of dynamic sizes. Here it is the default.
-constexpr const char* kTorchDefault = "aot_eager_then_compile";
 
 Stance own = Stance::Default;
 
@@ -73,9 +72,7 @@ struct TorchStance {
     PyObject* stance = dict ? stator_dict_get_str(dict, variable) : nullptr;
     Ref name = stance ? Ref::steal(PyObject_GetAttrString(stance, "stance")) : Ref();
     PyErr_Clear();
-    const bool is_default =
-        name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name.get(), kTorchDefault) == 0;
-    if (name && !is_default) {
+    if (name) {
       std::optional<Stance> found = stance_of(name.get());
       if (!found) return {};
       known = *found;
@@ -120,7 +117,9 @@ std::optional<RunMode> mode_now() {
 }
 
 bool is_first_call(CodeCache& cache) {
-  return stance_now() == Stance::EagerThenCompile && !std::exchange(cache.was_called, true) && cache.entries().empty();
+  const std::optional<Stance> stance = stance_now();
+  const bool is_plain = stance == Stance::EagerThenCompile || stance == Stance::AotEagerThenCompile;
+  return is_plain && !std::exchange(cache.was_called, true) && cache.entries().empty();
 }
 
 void refuse_capture(CodeCache& cache, const Place& place, PyObject* cache_key) {

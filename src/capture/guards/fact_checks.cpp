@@ -34,14 +34,7 @@ int check_tensor(Check& c, CheckRun& run) {
 }
 
 int check_length(Check& c, CheckRun& run) {
-  PyObject* seen = run.slots[c.slot];
-  Py_ssize_t length = PyDict_Check(seen)     ? PyDict_GET_SIZE(seen)
-                      : PyTuple_Check(seen)  ? PyTuple_GET_SIZE(seen)
-                      : PyList_Check(seen)   ? PyList_GET_SIZE(seen)
-                      : PyAnySet_Check(seen) ? PySet_GET_SIZE(seen)
-                      : is_deque(seen)       ? PyObject_Size(seen)
-                                             : -1;
-  return length == static_cast<Py_ssize_t>(c.number);
+  return plain_length(run.slots[c.slot]) == static_cast<Py_ssize_t>(c.number);
 }
 
 /// For an OrderedDict, which keeps the order of its keys apart from the dict's own table.

@@ -26,8 +26,7 @@ std::string saw_tensor(const Fact& fact, PyObject* object) {
 }
 std::string describe_length(const Fact& fact) { return "has length " + std::to_string(fact.number); }
 std::string saw_length(const Fact&, PyObject* object) {
-  Py_ssize_t length =
-      object && (PyDict_Check(object) || PyTuple_Check(object) || PyList_Check(object)) ? PyObject_Size(object) : -1;
+  Py_ssize_t length = object ? plain_length(object) : -1;
   return length < 0 ? saw_type({}, object) : "length " + std::to_string(length);
 }
 std::string describe_keys(const Fact& fact) { return "has keys " + describe_elements(fact.object.get()); }

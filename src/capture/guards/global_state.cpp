@@ -9,6 +9,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <sstream>
 
@@ -144,7 +145,7 @@ class Snapshot final : public GlobalState {
            at::autocast::get_autocast_dtype(at::kCUDA) == autocast_cuda_ &&
            at::autocast::is_autocast_cache_enabled() == autocast_cache_ &&
            c10::impl::TorchDispatchModeTLS::stack_len() == 0 && hooks.stack.empty() &&
-           hooks.disabled_error_message == transforms_.hooks_disabled;
+           hooks.disabled_error_message == transforms_.hooks_disabled && !torch::autograd::AnomalyMode::is_enabled();
   }
 
   uint64_t included_, excluded_;
@@ -168,6 +169,8 @@ const char* GlobalState::unsupported_mode() {
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return "a torch-dispatch mode is active";
   // The hooks are called for each tensor that an operator saves; a graph may save others, in another order.
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return "saved-tensor hooks are active";
+  // It names the Python line that called an operator.
+  if (torch::autograd::AnomalyMode::is_enabled()) return "anomaly detection is on";
   auto included = c10::impl::tls_local_dispatch_key_set().included_;
   if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return "a functorch transform is active";
   if (included.has(c10::DispatchKey::Tracer)) return "torch.jit.trace is active";

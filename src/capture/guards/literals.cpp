@@ -101,6 +101,11 @@ bool is_shown_by_c(PyObject* object, int depth) {
     Ref elements = Ref::steal(PySequence_List(object));
     return elements && is_shown_by_c(elements.get(), depth);
   }
+  if (PySlice_Check(object)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return is_shown_by_c(slice->start, depth + 1) && is_shown_by_c(slice->stop, depth + 1) &&
+           is_shown_by_c(slice->step, depth + 1);
+  }
   if (Ref value = enum_value(object)) return is_shown_by_c(value.get(), depth + 1);
   bool is_sequence = PyList_CheckExact(object) || (PyTuple_Check(object) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE));
   for (Py_ssize_t i = 0; is_sequence && i < PySequence_Fast_GET_SIZE(object); ++i)

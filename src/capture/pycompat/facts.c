@@ -222,6 +222,17 @@ bool stator_is_tracing(PyThreadState* tstate) {
 #endif
 }
 
+bool stator_is_debugged(const PyThreadState* tstate) {
+  if (tstate->c_tracefunc) return true;
+#if PY_VERSION_HEX >= 0x030C0000
+  // A tool without events for the whole process may have events for single code objects.
+  PyObject* const* names = tstate->interp->monitoring_tool_names;
+  for (int tool = 0; tool < PY_MONITORING_SYS_PROFILE_ID; ++tool)
+    if (names[tool] && tool != PY_MONITORING_PROFILER_ID) return true;
+#endif
+  return false;
+}
+
 bool stator_code_is_monitored(PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030C0000
   if (!code->_co_monitoring) return false;

@@ -151,6 +151,10 @@ const StatorWord* stator_abc_counter_place(void);
 /// True while a trace or profile function is set in this thread, or a monitoring tool (3.12 on) is active.
 bool stator_is_tracing(PyThreadState* tstate);
 
+/// True while a trace function is set in this thread (a debugger, coverage), or a monitoring tool other than a profiler
+/// is registered (3.12 on). Cheap: asked in each call.
+bool stator_is_debugged(const PyThreadState* tstate);
+
 /// True if a monitoring tool has local events for this code object (3.12 on).
 bool stator_code_is_monitored(PyCodeObject* code);
 

@@ -68,6 +68,7 @@ struct Node {
   c10::SmallVector<Result, 1> results;  // one per schema return, in order
   uint32_t state = 0;                   // index into Graph::states
   uint32_t location = 0;                // index into Graph::locations
+  uint32_t range = 0;                   // index into Graph::ranges
   /// What the node defines, by consecutive ids: its results, then values that it writes to and does not return. None
   /// where no metadata is known.
   DefinitionId first_definition = 0;
@@ -84,6 +85,13 @@ struct Location {
   /// class. Empty for other functions.
   std::string module_path = {};
   std::string module_class = {};
+};
+
+/// A block of the program that names itself to the profiler, and the block around it (0: none). The text form of a
+/// graph leaves these out.
+struct Range {
+  std::string name;
+  uint32_t outer = 0;
 };
 
 struct ValueInfo {
@@ -104,6 +112,7 @@ class STATOR_API Graph {
   std::vector<Node> nodes;
   std::vector<ExecState> states;       // states[0] is the state at entry
   std::vector<Location> locations{1};  // locations[0] is "unknown"
+  std::vector<Range> ranges{1};        // ranges[0] is "none"
   /// The same trace seen below autograd, where that was recorded: same inputs and outputs, for use without autograd.
   std::shared_ptr<Graph> below;
 

@@ -20,10 +20,12 @@ class STATOR_API ProfiledRange {
   ProfiledRange(const ProfiledRange&) = delete;
   ProfiledRange& operator=(const ProfiledRange&) = delete;
 
+  /// Whether a profiler records this thread.
+  static bool is_recorded();
+
  private:
   struct Range;
 
-  static bool is_recorded();
   void open(std::string name);
   void close();
 

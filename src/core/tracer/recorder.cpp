@@ -95,6 +95,7 @@ graph::Node& Recorder::add_node(const c10::OperatorHandle& op, std::vector<Argum
   node.args = std::move(args);
   node.state = place_.state;
   node.location = place_.location;
+  node.range = place_.range;
   return node;
 }
 

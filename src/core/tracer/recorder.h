@@ -16,10 +16,11 @@
 
 namespace stator::tracer {
 
-/// The state and location of a node.
+/// The state, location and profiler range of a node.
 struct Place {
   uint32_t state = 0;
   uint32_t location = 0;
+  uint32_t range = 0;
 };
 
 /// The reason to refuse an operator that gets a data-dependent number where it expects a tensor.

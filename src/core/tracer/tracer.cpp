@@ -95,6 +95,7 @@ struct Tracer::Impl {
   std::vector<size_t> below_starts;      // per node of the list above: index of its first node in the list below
   fake::FakeMode fakes;
   uint32_t location = 0;
+  uint32_t range = 0;
   uint32_t state = 0;
   uint32_t region = 0;
   bool symbols = false;
@@ -105,7 +106,7 @@ struct Tracer::Impl {
 
   Place current_place() {
     if (!is_current(above.graph().states[state])) enter_state();
-    return {state, location};
+    return {state, location, range};
   }
 
   c10::SymNode item(const at::Tensor& fake);
@@ -155,7 +156,7 @@ void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet 
   const size_t start = below->mark();
   auto args = above.arguments(op, *stack);
   try {
-    below->set_place({0, location});
+    below->set_place({0, location, range});
     answer(op, keys, stack, below.get());
     refuse_unknown_tangent(op, *stack);
     above.set_place(current_place());
@@ -234,7 +235,7 @@ at::Tensor Tracer::add_constant(const at::Tensor& data) {
   impl_->above.add_constant(data, fake);
   if (impl_->below) {
     impl_->below_starts.push_back(impl_->below->mark());
-    impl_->below->set_place({0, impl_->location});
+    impl_->below->set_place({0, impl_->location, impl_->range});
     impl_->below->add_constant(data, fake);
   }
   return fake;
@@ -318,6 +319,14 @@ void Tracer::autocast_ended() {
 
 void Tracer::set_location(uint32_t location) { impl_->location = location; }
 
+void Tracer::open_range(std::string name) {
+  auto& ranges = impl_->above.graph().ranges;
+  ranges.push_back({std::move(name), impl_->range});
+  impl_->range = static_cast<uint32_t>(ranges.size() - 1);
+}
+
+void Tracer::close_range() { impl_->range = impl_->above.graph().ranges[impl_->range].outer; }
+
 graph::Graph& Tracer::graph() { return impl_->above.graph(); }
 
 std::shared_ptr<graph::Graph> Tracer::share_graph() { return impl_->above.share_graph(); }
@@ -332,6 +341,7 @@ std::shared_ptr<graph::Graph> Tracer::finish(c10::ArrayRef<at::Tensor> outputs) 
   if (!impl_->below) return graph;
   graph->below = impl_->below->share_graph();
   graph->below->locations = graph->locations;
+  graph->below->ranges = graph->ranges;
   for (const auto& output : outputs) {
     auto id = impl_->below->output(output);
     STATOR_CHECK(id != kNoValue, "an output that no operator below autograd made");

@@ -64,6 +64,9 @@ class STATOR_API Tracer {
   c10::SymNode named(const c10::SymNodeImpl* node);
   /// Sets the program's location for the nodes recorded from now on. Cheap.
   void set_location(uint32_t location);
+  /// A block of the program that names itself to the profiler begins, or the innermost one ends.
+  void open_range(std::string name);
+  void close_range();
 
   graph::Graph& graph();
   /// The same graph; it may outlive the tracer.

@@ -78,7 +78,7 @@ TEST(FirstAttempt, GoesToTheEndAndAssumesWhatTheRulesAllow) {
 }
 
 TEST(FirstAttempt, StopsWhereThePlanHasToEnd) {
-  Attempt first = first_attempt(native_rules(), {7, BreakId::fuel});
+  Attempt first = first_attempt(native_rules(), {7, BreakId::break_after});
   EXPECT_EQ(first.options.stop_before, 7u);
   expect_end(next_attempt(first, stopped()), Keep::All);
 }
@@ -247,7 +247,7 @@ TEST(NextAttempt, SplitsNeitherForAPythonBackendNorInOneGraphNorUnderBreakAfter)
   outcome.split = PlanEnd{5, BreakId::split_before_fallible_op};
   expect_end(next_attempt(first_attempt({}, {}), outcome), Keep::All);
   expect_end(next_attempt(first_attempt(fullgraph_rules(), {}), outcome), Keep::All);
-  expect_end(next_attempt(first_attempt(native_rules(), {9, BreakId::fuel}), outcome), Keep::All);
+  expect_end(next_attempt(first_attempt(native_rules(), {9, BreakId::break_after}), outcome), Keep::All);
 }
 
 TEST(NextAttempt, PutsAHookOnACopy) {

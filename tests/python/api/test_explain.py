@@ -1,9 +1,12 @@
 """`stator.explain`: the report of a call."""
 
+import io
+
 import pytest
 import torch
 
 import stator
+from stator import places
 from tests.python.helpers import captures
 
 
@@ -36,10 +39,75 @@ def test_text(x):
     report = stator.explain(two_ops)(x)
     text = str(report)
     assert text.startswith("two_ops: 1 graph, 2 ops, 0 breaks, ")
-    assert "sin" in text and "cos" in text
-    assert __file__ in text
+    first = two_ops.__code__.co_firstlineno
+    assert f"graph 1: two_ops  {places.short_path(__file__)}:{first}, line {first + 1}\n  2 ops: sin, cos" in text
+    assert not any(guard in text for guard in report.guards)
+    details = report.details()
+    assert details.startswith(text.splitlines()[0]) and "aten::sin" in details
     for guard in report.guards:
-        assert guard in text
+        assert guard in details
+
+
+def test_a_large_model_fits_on_a_screen():
+    block = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0)
+    report = stator.explain(torch.nn.TransformerEncoder(block, 4, enable_nested_tensor=False))(torch.ones(2, 3, 16))
+    text = str(report)
+    assert len(text) < 800 and len(text.splitlines()) <= 8 and len(report.details()) > 20 * len(text)
+    assert "graph 1: TransformerEncoder.forward  torch/nn/modules/transformer.py:" in text
+    assert "linear" in text
+
+
+def test_many_graphs_and_breaks_fit_on_a_screen():
+    many = make_breaks(30)
+    report = stator.explain(many)(torch.ones(3))
+    assert report.graph_count == 31 and report.graph_break_count == 30
+    assert len(str(report).splitlines()) < 60 and "and 23 more graphs" in str(report)
+    assert "and 24 more breaks" in str(report)
+
+
+def make_breaks(count):
+    """A function with so many breaks, each in a line of its own."""
+    lines = "".join(f"    x = x + {n}\n    stator.graph_break()\n" for n in range(count))
+    scope = {"stator": stator}
+    exec(f"def many(x):\n{lines}    return x + 1\n", scope)
+    return scope["many"]
+
+
+class Scored(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.layer(x)
+        for _ in range(3):
+            y = y + 1
+            y.sum().backward(retain_graph=True)
+        return y
+
+
+def test_a_break_is_counted_once_and_shown_at_the_users_line():
+    report = stator.explain(Scored())(torch.ones(2, 3))
+    (broke,) = report.break_reasons
+    assert report.graph_break_count == 1 and broke.id == "backward" and broke.count >= 1
+    assert (broke.file, broke.line) == (__file__, Scored.forward.__code__.co_firstlineno + 4)
+    text = str(report)
+    assert "    y.sum().backward(retain_graph=True)\n" in text and "Scored.forward" in text
+    assert "_ignore_self" not in text and "call" not in {capture.function for capture in report.captures}
+
+
+def test_the_chain_into_a_library_is_shown():
+    def reads(x):
+        y = x + 1
+        torch.save(y, io.BytesIO())
+        return y * 2
+
+    report = stator.explain(reads)(torch.ones(2))
+    assert report.break_reasons
+    for broke in report.break_reasons:
+        assert broke.line == reads.__code__.co_firstlineno + 2 and broke.file == __file__
+    text = str(report)
+    assert "    torch.save(y, io.BytesIO())\n" in text and "  through: torch/serialization.py:" in text
 
 
 def test_break_names_line_and_hint(x):

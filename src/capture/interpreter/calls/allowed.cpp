@@ -42,6 +42,15 @@ static std::vector<PyObject*> items_of(PyObject* tuple) {
   return items;
 }
 
+Value* try_as_node(Interpreter& in, FunctionValue* function, const CallArgs& args) {
+  try {
+    return call_as_node(in, function, args);
+  } catch (const Break&) {
+    in.end.node_failed = false;
+    return nullptr;
+  }
+}
+
 Value* call_as_node(Interpreter& in, FunctionValue* function, const CallArgs& args) {
   const std::string what = name_of(function->function.get());
   in.end.node_failed = true;

@@ -160,10 +160,13 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args, CallMo
                  reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
       function->guarded = true;
     }
-    const std::vector<PyCodeObject*>& nodes = options.as_nodes;
-    if (std::find(nodes.begin(), nodes.end(), function->code) != nodes.end() &&
-        marks.is_allowed(function->function.get()))
-      return call_as_node(*this, function, args);
+    if (marks.is_allowed(function->function.get())) {
+      const std::vector<PyCodeObject*>& nodes = options.as_nodes;
+      if (std::find(nodes.begin(), nodes.end(), function->code) != nodes.end())
+        return call_as_node(*this, function, args);
+      if (options.for_python_backend)
+        if (Value* made = try_as_node(*this, function, args)) return made;
+    }
     open_closure(function);
   }
   if (KnownCode known = known_code(function->code)) return known(*this, function, args);

@@ -239,7 +239,13 @@ Value* apply(Interpreter& in, CallArgs& args) {
   return replaced(in, output, results.get());
 }
 
+/// One break at the program's own call, not one for each step of torch's Python code below it.
+Value* run_backward(Interpreter&, CallArgs&) { throw Break{BreakId::backward, ""}; }
+
 constexpr ModelRow kRows[] = {
+    {"torch.Tensor.backward", run_backward, 0, ModelRow::kAny, "*", true},
+    {"torch.autograd.backward", run_backward, 0, ModelRow::kAny, "*", true},
+    {"torch.autograd.grad", run_backward, 0, ModelRow::kAny, "*", true},
     {"torch.Tensor.register_hook", register_hook, 2, 2, "", true},
     {"torch.Tensor.register_post_accumulate_grad_hook", register_post_accumulate_hook, 2, 2, "", true},
     {"torch._C.TensorBase.retain_grad", retain_grad, 1, 1},

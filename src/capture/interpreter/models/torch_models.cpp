@@ -56,7 +56,7 @@ Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor
   if (!real) throw Break{BreakId::torch_error, take_error_text()};
   in.torch.locate();
   Ref fake = in.torch.tracer.add_constant(real.get());
-  if (!fake) throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
+  if (!fake) throw Break{BreakId::no_shape_function, in.torch.tracer.failure()};
   return in.wrap_result(fake.get());
 }
 
@@ -144,6 +144,22 @@ Value* graph_break(Interpreter& in, CallArgs& args) {
     if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
   const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
   throw Break{BreakId::user, text};
+}
+
+/// Torch's skip_frame, and step_unsupported, which it asks to capture what precedes it: CPython runs the entire frame.
+Value* skip_frame(Interpreter& in, CallArgs& args) {
+  if (is_within_allowed(in)) return in.none();
+  in.end.note_hopeless(in.frames);
+  Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
+  const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
+  throw Break{BreakId::user, *text ? text : "the program asked to skip the frame"};
+}
+
+/// What a function marked by `torch.compiler.nested_compile_region` calls: the function itself.
+Value* marked_region(Interpreter& in, CallArgs& args) {
+  Value* function = args.positional[0];
+  args.positional.erase(args.positional.begin());
+  return in.call(function, std::move(args));
 }
 
 /// Torch's own error_on_graph_break blocks. The policy to restore at their end is stored beside their own attribute.
@@ -274,14 +290,18 @@ Value* group_tensors(Interpreter& in, CallArgs& args) {
   return groups;
 }
 
-/// record_function.__enter__. A profiler range inside a plan is skipped, because the operators of a graph have no such
-/// boundary. If the plan ends inside the range, the plan opens a real one.
+/// record_function.__enter__. The nodes of the block name the range, and a run opens it if a profiler records. If the plan
+/// ends inside the range, the plan opens a real one.
 Value* record_enter(Interpreter& in, CallArgs& args) {
   static PyObject* const record = PyUnicode_InternFromString("record");
   auto* made = in.arena.make<OpaqueValue>("a range of the profiler");
   made->callable = Ref::borrow(known_object("stator.functions.opened_range"));
   for (const char* name : {"name", "args"})
     made->arguments.push_back(in.get_attr(args.positional[0], Ref::steal(PyUnicode_InternFromString(name)).get()));
+  PyObject* name = made->arguments[0]->kind == Kind::Constant ? in.constant_of(made->arguments[0]) : nullptr;
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  PyErr_Clear();
+  in.torch.tracer.open_range(text ? text : "");
   in.set_attr(args.positional[0], record, made);
   return args.positional[0];
 }
@@ -293,6 +313,7 @@ Value* record_exit(Interpreter& in, CallArgs& args) {
   if (in.is_same(range, in.none())) in.raise(PyExc_AssertionError, "Expected record to be set");
   if (auto* opened = as<OpaqueValue>(range)) {
     // The block keeps the range, which is closed.
+    in.torch.tracer.close_range();
     opened->callable = Ref::borrow(known_object("stator.functions.ended_range"));
   } else {
     auto* ended = in.arena.make<OpaqueValue>("nothing");
@@ -364,7 +385,7 @@ Value* set_setting(Interpreter& in, CallArgs& args) {
   if (!done) throw Break{BreakId::raises, take_error_text()};
   in.torch.locate();
   if (!in.torch.tracer.add_call(node.get(), {}, nothing.get(), CallNode::Random))
-    throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
+    throw Break{BreakId::no_shape_function, in.torch.tracer.failure()};
   return in.none();
 }
 
@@ -403,6 +424,9 @@ constexpr ModelRow kRows[] = {
     {"stator.is_compiling", is_true, 0, ModelRow::kAny, "*"},
     {"stator.graph_break", graph_break, 0, ModelRow::kAny, "*"},
     {"torch._dynamo.decorators.graph_break", graph_break, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.skip_frame", skip_frame, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.step_unsupported", skip_frame, 0, ModelRow::kAny, "*"},
+    {"torch._higher_order_ops.invoke_subgraph.invoke_subgraph_placeholder", marked_region, 1, ModelRow::kAny, "*"},
     {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__enter__", break_block_enter, 1, 1},
     {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__exit__", break_block_exit, 4, 4},
     {"torch.compiler.is_exporting", is_false, 0, ModelRow::kAny, "*"},

@@ -211,7 +211,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
   if (TorchTracer::is_tensor(object)) {
     if (TensorValue* known = objects.find_fake(object)) return known;
     if (type != TorchTracer::tensor_type() || !torch.tracer.knows(object))
-      throw Break{BreakId::torch_refused, "a tensor was made without an operator"};
+      throw Break{BreakId::no_shape_function, "a tensor was made without an operator"};
     auto* tensor = arena.make<TensorValue>(Ref::borrow(object), type);
     if (TorchTracer::is_wrapped(object)) tensor->wrapped_at = frames.resumable_step();
     objects.add_fake(object, tensor);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "capture/interpreter/state/known_types.h"
@@ -77,8 +78,11 @@ bool Marks::contains(const Sets& sets, PyObject* callable) {
 }
 
 bool Marks::is_disallowed(PyObject* callable) const {
-  // Torch's `graph_break` is marked too, and has its own break reason.
-  return contains(disallowed_, callable) && callable != known_object("torch._dynamo.decorators.graph_break");
+  if (!contains(disallowed_, callable)) return false;
+  // Torch's `graph_break` and the like are marked too, and have models.
+  for (const char* modelled : {"graph_break", "skip_frame", "step_unsupported"})
+    if (callable == known_object((std::string("torch._dynamo.decorators.") + modelled).c_str())) return false;
+  return true;
 }
 
 Ref Marks::substitute_of(PyObject* callable) const {

@@ -64,7 +64,7 @@ void TorchSession::refresh_transform_state() {
 
 void TorchSession::fail(const char* what) const {
   std::string text = std::string(what) + ": " + tracer.failure();
-  throw Break{tracer.was_refused() ? BreakId::torch_refused : BreakId::torch_error, text};
+  throw Break{tracer.was_refused() ? BreakId::no_shape_function : BreakId::torch_error, text};
 }
 
 }  // namespace stator::capture

@@ -182,6 +182,9 @@ uint32_t TorchTracer::add_location(PyObject* file, PyObject* function, int line,
 
 void TorchTracer::use_location(uint32_t location) { impl_->tracer.set_location(location); }
 
+void TorchTracer::open_range(const std::string& name) { impl_->tracer.open_range(name); }
+void TorchTracer::close_range() { impl_->tracer.close_range(); }
+
 size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
 
 void TorchTracer::record_below() { impl_->tracer.record_below(); }

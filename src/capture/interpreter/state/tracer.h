@@ -138,6 +138,9 @@ class TorchTracer {
                         std::pair<std::string, std::string> module);
   /// Location of the nodes recorded from here on.
   void use_location(uint32_t location);
+  /// A `record_function` block of the program begins, or the innermost one ends.
+  void open_range(const std::string& name);
+  void close_range();
   size_t node_count() const;
 
   /// The graph with these fakes as outputs. Inputs that nothing uses are dropped; `kept` gets the old index of each

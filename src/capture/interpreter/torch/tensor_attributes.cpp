@@ -13,6 +13,7 @@ namespace {
 struct RefusedRow {
   const char* name;
   const char* why;
+  BreakId id = BreakId::tensor_internals;
 };
 // Attributes for which a fake gives another answer than the real tensor.
 constexpr RefusedRow kRefused[] = {
@@ -31,8 +32,7 @@ constexpr RefusedRow kRefused[] = {
     {"untyped_storage", "storage"},
     {"storage", "storage"},
     {"_typed_storage", "storage"},
-    {"tolist", "data leaves torch"},
-    {"backward", "runs autograd"},
+    {"tolist", "reads the data", BreakId::data_exit},
     {"set_", "storage"},
     {"resize_", "storage"},
     {"resize_as_", "storage"},
@@ -41,38 +41,38 @@ constexpr RefusedRow kRefused[] = {
     {"pin_memory", "storage"},
     {"is_pinned", "storage"},
     {"new", "an old constructor"},
-    {"apply_", "a Python function over data"},
-    {"map_", "a Python function over data"},
-    {"map2_", "a Python function over data"},
-    {"__array__", "data leaves torch"},
-    {"__dlpack__", "data leaves torch"},
-    {"__cuda_array_interface__", "data leaves torch"},
-    {"__reduce_ex__", "pickling"},
-    {"__deepcopy__", "copying"},
+    {"apply_", "a Python function over data", BreakId::data_exit},
+    {"map_", "a Python function over data", BreakId::data_exit},
+    {"map2_", "a Python function over data", BreakId::data_exit},
+    {"__array__", "reads the data", BreakId::data_exit},
+    {"__dlpack__", "reads the data", BreakId::data_exit},
+    {"__cuda_array_interface__", "reads the data", BreakId::data_exit},
+    {"__reduce_ex__", "pickling", BreakId::data_exit},
+    {"__deepcopy__", "copying", BreakId::data_exit},
     {"__setstate__", "pickling"},
     {"names", "named tensors"},
     {"volatile", "an old attribute"},
-    {"__format__", "text"},
-    {"__repr__", "text"},
-    {"__str__", "text"},
+    {"__format__", "text", BreakId::data_exit},
+    {"__repr__", "text", BreakId::data_exit},
+    {"__str__", "text", BreakId::data_exit},
     {"__hash__", "the address of a tensor"},
     {"__dict__", "the attributes of a tensor"},
 };
 
-const char* refusal(PyObject* name) {
+const RefusedRow* refusal(PyObject* name) {
   for (const RefusedRow& row : kRefused)
-    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return row.why;
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
   return nullptr;
 }
 
-[[noreturn]] void refuse(const char* name, const char* why) {
-  throw Break{BreakId::data_exit, std::string("Tensor.") + name + ": " + why};
+[[noreturn]] void refuse(const char* name, const char* why, BreakId id = BreakId::tensor_internals) {
+  throw Break{id, std::string("Tensor.") + name + ": " + why};
 }
 
 /// Calls an operator by its name: the binding of this attribute bypasses the dispatcher, and would not be recorded.
 Value* recorded(Interpreter& in, const char* name, const std::vector<Value*>& arguments) {
   PyObject* operation = known_operator(name);
-  if (!operation) throw Break{BreakId::torch_refused, name};
+  if (!operation) throw Break{BreakId::no_shape_function, name};
   CallArgs args;
   args.positional = arguments;
   return in.call_torch(operation, args);
@@ -230,7 +230,7 @@ Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
     return in.apply(std::span(&self, 1), name_text(name).c_str(),
                     [&](PyObject* const* x) { return PyObject_GetAttr(x[0], name); });
   }
-  if (const char* why = refusal(name)) refuse(PyUnicode_AsUTF8(name), why);
+  if (const RefusedRow* row = refusal(name)) refuse(row->name, row->why, row->id);
   if (!on_class) return own_attribute(in, tensor, name);
   if (const PropertyRow* row = property(name); row && row->read) return row->read(in, tensor);
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");

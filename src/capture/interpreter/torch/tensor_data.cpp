@@ -124,7 +124,7 @@ void warn_of_copy(Interpreter& in) {
   if (!node) throw Break{BreakId::unknown_call, take_error_text()};
   in.torch.locate();
   if (!in.torch.tracer.add_call(node.get(), {}, nothing.get(), CallNode::Random))
-    throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
+    throw Break{BreakId::no_shape_function, in.torch.tracer.failure()};
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Ref tensor_key(Interpreter& in, Value* key) {
     Ref made = Ref::steal(PyObject_CallOneArg(known_object("torch.tensor"), literal.get()));
     if (!made) throw Break{BreakId::torch_error, take_error_text()};
     Ref fake = in.torch.tracer.add_constant(made.get());
-    if (!fake) throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
+    if (!fake) throw Break{BreakId::no_shape_function, in.torch.tracer.failure()};
     return fake;
   }
   if (key->kind == Kind::Tuple) {
@@ -46,7 +46,7 @@ Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
     throw Break{BreakId::torch_error, take_error_text()};
   in.torch.locate();
   Ref constant = in.torch.tracer.add_constant(made.get());
-  if (!constant) throw Break{BreakId::torch_refused, in.torch.tracer.failure()};
+  if (!constant) throw Break{BreakId::no_shape_function, in.torch.tracer.failure()};
   return constant;
 }
 

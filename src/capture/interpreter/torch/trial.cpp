@@ -66,7 +66,7 @@ Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const c
     return in.torch_result([&] { return call(objects.data()); }, what);
   } catch (const Break& broke) {
     const bool is_error = broke.id == BreakId::torch_error;
-    if ((!is_error && broke.id != BreakId::torch_refused) || what == kOperator || in.frames.in_transform() ||
+    if ((!is_error && broke.id != BreakId::no_shape_function) || what == kOperator || in.frames.in_transform() ||
         in.torch.tracer.wants_number_as_tensor())
       throw;
     const std::string failure = in.torch.tracer.failure();

@@ -62,7 +62,10 @@ class ReferenceExecutable::Builder {
       program_.inputs_.push_back({false, holds_number(id), dead ? kDropped : hold(id)});
     }
     program_.steps_.reserve(graph_.nodes.size());
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) add_step(n);
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      add_step(n);
+      program_.has_ranges_ = program_.has_ranges_ || graph_.nodes[n].range != 0;
+    }
     program_.num_registers_ = held_.size();
     add_outputs();
   }

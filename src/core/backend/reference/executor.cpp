@@ -3,8 +3,11 @@
 #include <ATen/core/List.h>
 #include <c10/util/SmallVector.h>
 
+#include <optional>
+
 #include "core/backend/reference/autograd_skip.h"
 #include "core/graph/exec_state.h"
+#include "core/observe/profile.h"
 #include "core/shapes/number_ops.h"
 
 namespace stator::backend {
@@ -34,6 +37,41 @@ std::optional<FailedOp> failed_op(const graph::Graph& graph) {
   const auto& node = graph.nodes[last_failed.node];
   return FailedOp{last_failed.node, node.op.operator_name(), graph.call_chain(node.location)};
 }
+
+/// The program's ranges of the profiler that are open in a run.
+class OpenRanges {
+ public:
+  explicit OpenRanges(const graph::Graph& graph) : graph_(graph) {}
+  ~OpenRanges() { close(0); }
+  OpenRanges(const OpenRanges&) = delete;
+  OpenRanges& operator=(const OpenRanges&) = delete;
+
+  /// Closes and opens ranges so that `range`, and those around it, are open.
+  void enter(uint32_t range) {
+    if (range == (open_.empty() ? 0 : open_.back().index)) return;
+    std::vector<uint32_t> chain;
+    for (uint32_t at = range; at != 0; at = graph_.ranges[at].outer) chain.insert(chain.begin(), at);
+    size_t shared = 0;
+    while (shared < open_.size() && shared < chain.size() && open_[shared].index == chain[shared]) ++shared;
+    close(shared);
+    for (; shared < chain.size(); ++shared) {
+      auto name = [&] { return graph_.ranges[chain[shared]].name; };
+      open_.push_back({chain[shared], std::make_unique<observe::ProfiledRange>(name)});
+    }
+  }
+
+ private:
+  struct Open {
+    uint32_t index;
+    std::unique_ptr<observe::ProfiledRange> range;
+  };
+  void close(size_t keep) {
+    while (open_.size() > keep) open_.pop_back();
+  }
+
+  const graph::Graph& graph_;
+  std::vector<Open> open_;
+};
 
 /// One run's registers. Local to the call, so that runs on different threads share nothing.
 class ReferenceExecutable::Run {
@@ -173,6 +211,8 @@ std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs)
                 inputs.size());
     auto need = may_skip_autograd_ ? autograd_need(inputs) : AutogradNeed::Always;
     graph::StateSwitcher state;
+    std::optional<OpenRanges> ranges;
+    if (has_ranges_ && observe::ProfiledRange::is_recorded()) ranges.emplace(*graph_);
     Run run(*this);
     run.take_inputs(inputs);
     for (const auto& step : steps_) {
@@ -182,6 +222,7 @@ std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs)
         bool skip = need == AutogradNeed::Never || (need == AutogradNeed::InGradMode && !wanted.grad_mode);
         state.enter(wanted, skip);
       }
+      if (ranges) ranges->enter(graph_->nodes[index].range);
       run.step(step);
     }
     return run.outputs();

@@ -68,6 +68,7 @@ class ReferenceExecutable final : public Executable {
   size_t stack_size_ = 0;
   size_t num_registers_ = 0;  // the maximum number of values alive at once
   bool may_skip_autograd_;
+  bool has_ranges_ = false;  // some node is in a range of the profiler
 };
 
 }  // namespace stator::backend

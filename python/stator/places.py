@@ -1,0 +1,65 @@
+"""Lines of a program: which one is the user's own, and how lines are shown."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import site
+import sysconfig
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+# (file, line, function), as the extension reports the frames of a stack.
+Line = tuple[str, int, str]
+
+
+_OWN = tuple(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__))
+
+
+@functools.cache
+def _packages() -> tuple[str, ...]:
+    """The folders of installed packages."""
+    paths = sysconfig.get_paths()
+    folders = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
+    return tuple(folder + os.sep for folder in sorted(folders))
+
+
+@functools.cache
+def _distance(file: str) -> int:
+    """0: the user's own file; 1: an installed package; 2: torch, the standard library or Stator."""
+    if file.startswith((*_OWN, "<frozen")):
+        return 2
+    if file.startswith(_packages()):  # asked first: it is often a folder in that of the standard library
+        return 1
+    return 2 if file.startswith(sysconfig.get_paths()["stdlib"] + os.sep) else 0
+
+
+def user_index(stack: Sequence[Sequence[Any]]) -> int:
+    """The index of the user's own line in a stack (outermost first): the innermost line of the user's files; if there
+    is none, of an installed package; if there is none, the innermost line."""
+    if not stack:
+        return -1
+    nearest = min(_distance(line[0]) for line in stack)
+    if nearest == 2:
+        return len(stack) - 1
+    return max(index for index, line in enumerate(stack) if _distance(line[0]) == nearest)
+
+
+def short_path(file: str) -> str:
+    """A file below the current folder relative to it, one of a package without the folder of packages."""
+    for folder in (*_packages(), os.getcwd() + os.sep):
+        if file.startswith(folder):
+            return file[len(folder) :]
+    return file
+
+
+def source_of(file: str, line: int) -> str:
+    """The text of a line; empty if the source is not there."""
+    return linecache.getline(file, line).strip()
+
+
+def show(line: Sequence[Any]) -> str:
+    return f"{short_path(line[0])}:{line[1]}, in {line[2]}"

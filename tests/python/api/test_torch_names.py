@@ -1,0 +1,582 @@
+"""Torch's own names: each row of the table in docs/torch-names.md."""
+
+import contextlib
+import logging
+import pathlib
+import re
+import sys
+import warnings
+
+import pytest
+import torch
+import torch._dynamo
+from torch._dynamo import callback
+
+import stator
+from stator import marks
+from tests.python.helpers import Counting, captures, run_program
+
+DOCS = pathlib.Path(__file__).parents[3] / "docs" / "torch-names.md"
+CHECKS = {}
+x = torch.ones(3)
+
+
+def row(name):
+    """The check of the row for this name."""
+
+    def add(check):
+        assert name not in CHECKS
+        CHECKS[name] = check
+        return check
+
+    return add
+
+
+def rows():
+    table = DOCS.read_text().split("<!-- names: begin -->")[1].split("<!-- names: end -->")[0]
+    return re.findall(r"^\| `([^`]*)` \|", table, flags=re.MULTILINE)
+
+
+def test_each_row_has_a_check():
+    assert sorted(rows()) == sorted(CHECKS)
+
+
+@pytest.mark.parametrize("name", rows())
+def test_row(name):
+    stator.reset()
+    torch._dynamo.reset()
+    CHECKS[name]()
+
+
+def functions_captured(run):
+    """The names of the functions in which `run()` captured a graph."""
+    found = []
+    before = stator._C.set_capture_listener(lambda record: found.append(record["function"]))
+    try:
+        run()
+    finally:
+        stator._C.set_capture_listener(before)
+    return {name.rsplit(".", 1)[-1] for name in found}
+
+
+# ---- marks on functions
+
+
+def below(a):
+    return a * 3
+
+
+def marked_program(mark):
+    """A program that calls a marked function, which calls another; what the marked one saw."""
+    seen = []
+
+    def body(a):
+        seen.append(torch.compiler.is_compiling() or stator.is_compiling())
+        return below(a) + 1
+
+    marked = mark(body)
+
+    def program(a):
+        return marked(a * 2) - 1
+
+    return program, seen
+
+
+def captured_in(mark):
+    program, seen = marked_program(mark)
+    compiled = stator.compile(program)
+    found = functions_captured(lambda: [compiled(x) for _ in range(3)])
+    assert torch.equal(compiled(x), (x * 2) * 3 + 1 - 1) and not any(seen) and len(seen) == 4
+    return found
+
+
+@row("torch.compiler.disable")
+def disable():
+    assert captured_in(torch.compiler.disable) == {"program"}
+    with pytest.raises(stator.Unsupported, match="marked as disabled"):
+        stator.compile(marked_program(torch.compiler.disable)[0], fullgraph=True)(x)
+
+    @torch.compiler.disable
+    class Whole(torch.nn.Module):
+        def forward(self, a):
+            return below(a)
+
+    whole = Whole()
+    compiled = stator.compile(lambda a: whole(a + 1) + 1)
+    assert functions_captured(lambda: [compiled(x) for _ in range(3)]) == {"<lambda>"}
+
+
+@row("torch.compiler.disable(recursive=False)")
+def disable_one():
+    assert captured_in(lambda fn: torch.compiler.disable(fn, recursive=False)) == {"program", "below"}
+
+
+@row("torch._dynamo.decorators.skip")
+def skip():
+    assert captured_in(torch._dynamo.decorators.skip) == {"program", "below"}
+
+
+def frame_program(leave):
+    def program(a):
+        a = a * 2
+        leave()
+        return a + 1
+
+    return program
+
+
+def runs_plain(leave):
+    compiled = stator.compile(frame_program(leave))
+    assert torch.equal(compiled(x), x * 2 + 1) and torch.equal(compiled(x), x * 2 + 1) and captures() == 0
+
+
+@row("torch._dynamo.skip_frame")
+def skip_frame():
+    runs_plain(torch._dynamo.skip_frame)
+
+
+@row("torch._dynamo.step_unsupported")
+def step_unsupported():
+    runs_plain(torch._dynamo.decorators.step_unsupported)
+
+
+@row("torch._dynamo.graph_break")
+def graph_break():
+    compiled = stator.compile(frame_program(torch._dynamo.graph_break))
+    assert torch.equal(compiled(x), x * 2 + 1) and captures() == 2 and stator.counters["breaks"] == {"user": 1}
+
+
+@row("torch._dynamo.forbid_in_graph")
+def forbid_in_graph():
+    compiled = stator.compile(marked_program(torch._dynamo.forbid_in_graph)[0])
+    assert torch.equal(compiled(x), x * 6) and stator.counters["breaks"]["disabled"] == 1
+
+
+@row("torch._dynamo.disallow_in_graph")
+def disallow_in_graph():
+    torch._dynamo.disallow_in_graph(torch.erfinv)
+    try:
+        assert torch.equal(stator.compile(lambda a: torch.erfinv(a * 0) * 2)(x), x * 0)
+    finally:
+        torch._dynamo.allow_in_graph(torch.erfinv)
+    assert stator.counters["breaks"]["disabled"] == 1
+
+
+def targets_of(mark, backend):
+    def body(a):
+        return a.sin() + 1
+
+    marked = mark(body)
+    compiled = stator.compile(lambda a: marked(a) * 2, backend=backend, fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(compiled(x), (x.sin() + 1) * 2)
+    (gm,) = backend.graphs
+    return [str(gm.get_submodule(node.target)) for node in gm.graph.nodes if node.op == "call_module"]
+
+
+@row("torch.compiler.allow_in_graph")
+def allow_in_graph():
+    (call,) = targets_of(torch.compiler.allow_in_graph, Counting())
+    assert "body" in call
+    helper = torch.compiler.allow_in_graph(lambda a: a.sin() + 1)
+    report = stator.explain(lambda a: helper(a) * 2)(x)
+    assert set(report.captures[0].operators) == {"sin", "add", "mul"}
+
+
+@row("torch._dynamo.nonstrict_trace")
+def nonstrict_trace():
+    (call,) = targets_of(torch._dynamo.nonstrict_trace, Counting())
+    assert "body" in call
+
+
+@row("torch.compiler.assume_constant_result")
+def assume_constant_result():
+    calls = []
+
+    @torch.compiler.assume_constant_result
+    def value():
+        calls.append(1)
+        return 3
+
+    compiled = stator.compile(lambda a: a * value(), fullgraph=True)
+    assert torch.equal(compiled(x), x * 3) and torch.equal(compiled(x), x * 3) and len(calls) == 1
+
+
+@row("torch.compiler.substitute_in_graph")
+def substitute_in_graph():
+    def original(a):
+        raise AssertionError("called")
+
+    @torch.compiler.substitute_in_graph(original)
+    def substitute(a):
+        return a + 5
+
+    assert torch.equal(stator.compile(lambda a: original(a), fullgraph=True)(x), x + 5)
+
+
+@row("torch.compiler.nested_compile_region")
+def nested_compile_region():
+    region = torch.compiler.nested_compile_region(lambda a, *, k=1: a.sin() * k)
+    compiled = stator.compile(lambda a: region(a, k=2) + region(a), fullgraph=True)
+    assert torch.equal(compiled(x), x.sin() * 2 + x.sin()) and captures() == 1
+
+
+@row("torch.compiler.is_compiling")
+def is_compiling():
+    def program(a):
+        return a + 1 if torch.compiler.is_compiling() else a - 1
+
+    assert torch.equal(stator.compile(program)(x), x + 1) and torch.equal(program(x), x - 1)
+
+
+# ---- the compiler's state
+
+
+@row("torch.compiler.reset")
+def reset():
+    compiled = stator.compile(below)
+    for clear in (torch.compiler.reset, torch._dynamo.reset):
+        stator.compile(below)
+        compiled(x)
+        assert stator.cache_entries(compiled)
+        clear()
+        assert not stator.cache_entries(compiled)
+
+
+@row("torch.compiler.set_stance")
+def set_stance():
+    compiled = stator.compile(below)
+    with torch.compiler.set_stance("force_eager"):
+        assert torch.equal(compiled(x), x * 3) and captures() == 0
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(stator.RecompileForbidden):
+        compiled(x)
+    compiled(x)
+    assert captures() == 1
+
+
+@row('torch.compiler.set_stance("aot_eager_then_compile")')
+def aot_eager_then_compile():
+    for stance in (torch.compiler.set_stance, stator.set_stance):
+        stator.reset()
+        with stance("aot_eager_then_compile"):
+            compiled = stator.compile(below)
+            assert torch.equal(compiled(x), x * 3) and captures() == 0
+            assert torch.equal(compiled(x), x * 3) and captures() == 1
+
+
+@row("torch.compiler.set_stance(skip_guard_eval_unsafe=True)")
+def skip_guard_eval_unsafe():
+    compiled = stator.compile(lambda a, k: a * k)
+    compiled(x, 2), compiled(x, 3)
+    for stance in (torch.compiler.set_stance, stator.set_stance):
+        with stance(skip_guard_eval_unsafe=True):
+            assert torch.equal(compiled(x, 2), x * 2) and torch.equal(compiled(x, 5), x * 5)
+
+
+@row("torch._dynamo.error_on_graph_break")
+def error_on_graph_break():
+    def program(a):
+        with torch._dynamo.error_on_graph_break(True):
+            stator.graph_break()
+        return a + 1
+
+    with pytest.raises(stator.Unsupported):
+        stator.compile(program)(x)
+
+
+# ---- guards
+
+SCALE = 2.0
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Dropout(0.0)
+        self.factor = 3.0
+
+    def forward(self, a):
+        return self.layer(a) * self.factor * SCALE
+
+
+def kept(guard_filter):
+    """The guards that a filter keeps, and whether the program still gives the right answer."""
+    guards = []
+    model = Scaled()
+    compiled = stator.compile(model, guard_filter_fn=guard_filter, guard_export_fn=guards.extend)
+    assert torch.equal(compiled(x), model(x)) and torch.equal(compiled(x), model(x))
+    return [guard.text for guard in guards], model, compiled
+
+
+def mentions(guards, text):
+    return any(guard.startswith(text) for guard in guards)
+
+
+@row("torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe")
+def skip_builtin_modules():
+    guards, *_ = kept(torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe)
+    assert mentions(guards, "self.factor == ") and not mentions(guards, "self.layer.p == ")
+
+
+@row("torch.compiler.skip_guard_on_all_nn_modules_unsafe")
+def skip_all_modules():
+    guards, *_ = kept(torch.compiler.skip_guard_on_all_nn_modules_unsafe)
+    assert not mentions(guards, "self.factor == ") and mentions(guards, "SCALE == ")
+
+
+@row("torch.compiler.keep_tensor_guards_unsafe")
+def keep_tensor_guards():
+    guards, model, compiled = kept(torch.compiler.keep_tensor_guards_unsafe)
+    assert not mentions(guards, "self.factor == ") and not mentions(guards, "SCALE == ")
+    assert torch.equal(compiled(x.double()), model(x.double()))
+
+
+@row("torch.compiler.skip_guard_on_globals_unsafe")
+def skip_globals():
+    guards, *_ = kept(torch.compiler.skip_guard_on_globals_unsafe)
+    assert mentions(guards, "self.factor == ") and not mentions(guards, "SCALE == ")
+
+
+@row("torch.compiler.skip_all_guards_unsafe")
+def skip_all():
+    guards, model, compiled = kept(torch.compiler.skip_all_guards_unsafe)
+    model.factor = 7.0  # the user vouches that this does not happen
+    assert torch.equal(compiled(x), x * 6.0)
+
+
+# ---- settings
+
+
+def sizes_captured(compiled, calls=6):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in range(1, calls + 1):
+            compiled(torch.ones(n))
+    return captures()
+
+
+@row("torch._dynamo.config.recompile_limit")
+def recompile_limit():
+    with torch._dynamo.config.patch(recompile_limit=3):
+        assert sizes_captured(stator.compile(below)) == 3
+        stator.reset()
+        with stator.config.patch(recompile_limit=4):
+            assert sizes_captured(stator.compile(below)) == 4
+
+
+@row("torch._dynamo.config.accumulated_recompile_limit")
+def accumulated_recompile_limit():
+    with torch._dynamo.config.patch(accumulated_recompile_limit=2):
+        assert sizes_captured(stator.compile(below)) == 2
+
+
+@row("torch._dynamo.config.fail_on_recompile_limit_hit")
+def fail_on_recompile_limit_hit():
+    with torch._dynamo.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True):
+        with pytest.raises(stator.RecompileLimitExceeded):
+            sizes_captured(stator.compile(below))
+
+
+def broken(gm, example_inputs):
+    raise ValueError("boom")
+
+
+@row("torch._dynamo.config.suppress_errors")
+def suppress_errors():
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(RuntimeWarning, match="boom"):
+        assert torch.equal(stator.compile(below, backend=broken)(x), x * 3)
+
+
+@row("torch._dynamo.config.disable")
+def disable_setting():
+    with torch._dynamo.config.patch(disable=True):
+        assert stator.compile(below) is below
+    assert stator.compile(below) is not below
+
+
+@row("TORCH_COMPILE_DISABLE=1")
+def compile_disable():
+    program = """
+        import stator
+        def f(x): return x
+        print(stator.compile(f) is f)
+    """
+    assert run_program(program, TORCH_COMPILE_DISABLE="1") == "True" and run_program(program) == "False"
+
+
+@row("TORCH_LOGS")
+def torch_logs():
+    # tests/python/api/test_messages.py shows the variable in the environment.
+    stream = Lines()
+    with contextlib.redirect_stderr(stream):
+        torch._logging.set_logs(graph_breaks=True)
+        try:
+            stator.compile(frame_program(stator.graph_break))(x)
+        finally:
+            torch._logging.set_logs()
+    assert "[stator.breaks] graph break in frame_program" in "".join(stream.lines)
+    assert not logging.getLogger("stator.breaks").isEnabledFor(logging.INFO)
+
+
+class Lines:
+    def __init__(self):
+        self.lines = []
+
+    def write(self, text):
+        self.lines.append(text)
+
+    def flush(self):
+        pass
+
+
+# ---- callbacks and counters
+
+
+def called(register):
+    told = []
+    register(told.append)
+    try:
+        compiled = stator.compile(below)
+        compiled(x), compiled(x), compiled(torch.ones(4))
+    finally:
+        callback.callback_handler.clear()
+    return told
+
+
+@row("torch._dynamo.callback.on_compile_start")
+def on_compile_start():
+    told = called(callback.on_compile_start)
+    assert [args.compile_id for args in told] == ["0/0", "0/1"]
+
+
+@row("torch._dynamo.callback.on_compile_end")
+def on_compile_end():
+    told = called(callback.on_compile_end)
+    assert [args.compile_id for args in told] == ["0/0", "0/1"]
+
+
+@row("torch._dynamo.utils.counters")
+def counters():
+    counts = torch._dynamo.utils.counters
+    counts.clear()
+    stator.compile(frame_program(stator.graph_break))(x)
+    assert counts["frames"] == {"total": 2, "ok": 2}
+    assert counts["stats"] == {"calls_captured": 2, "unique_graphs": 2}
+    assert list(counts["graph_break"].values()) == [1]
+
+
+# ---- marks on tensors
+
+
+@contextlib.contextmanager
+def warns_once():
+    marks._warned.clear()
+    with pytest.warns(UserWarning, match="no effect yet") as caught:
+        yield
+    assert len(caught) == 1
+
+
+def dimension_mark(name):
+    for namespace in (torch._dynamo, stator):
+        stator.reset()
+        compiled = stator.compile(below)
+        with warns_once():
+            for n in (4, 5):
+                tensor = torch.ones(n)
+                getattr(namespace, name)(tensor, 0)
+                assert torch.equal(compiled(tensor), tensor * 3)
+        assert captures() == 2
+
+
+@row("torch._dynamo.mark_dynamic")
+def mark_dynamic():
+    dimension_mark("mark_dynamic")
+    program = """
+        import sys, torch, stator, warnings
+        warnings.simplefilter("ignore")
+        t = torch.ones(3)
+        stator.mark_dynamic(t, 0), stator.maybe_mark_dynamic(t, 0), stator.mark_unbacked(t, 0)
+        stator.mark_static(t, 0), stator.mark_static_address(t)
+        print("torch._dynamo" in sys.modules)
+    """
+    assert run_program(program) == "False"
+
+
+@row("torch._dynamo.maybe_mark_dynamic")
+def maybe_mark_dynamic():
+    dimension_mark("maybe_mark_dynamic")
+
+
+@row("torch._dynamo.mark_static")
+def mark_static():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for mark in (torch._dynamo.mark_static, stator.mark_static):
+            tensor = torch.ones(4)
+            mark(tensor, 0)
+            assert torch.equal(stator.compile(below)(tensor), tensor * 3)
+
+
+@row("torch._dynamo.mark_static_address")
+def mark_static_address():
+    for mark in (torch._dynamo.mark_static_address, stator.mark_static_address):
+        tensor, seen = torch.ones(4), []
+        mark(tensor)
+
+        def backend(gm, example_inputs, seen=seen):
+            seen.extend(example._dynamo_static_input_type for example in example_inputs)
+            return gm.forward
+
+        stator.compile(below, backend=backend)(tensor)
+        assert seen == ["unguarded"]
+
+
+# ---- arguments of compile
+
+
+@row("torch.compile(dynamic=True)")
+def dynamic():
+    with warns_once():
+        compiled = [stator.compile(below, dynamic=True) for _ in range(2)]
+    assert torch.equal(compiled[0](x), x * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stator.compile(below, dynamic=False), stator.compile(below, dynamic=None)
+
+
+@row("torch.compile(name=...)")
+def name():
+    with pytest.raises(stator.Unsupported, match="in my_step: "):
+        stator.compile(frame_program(stator.graph_break), name="my_step", fullgraph=True)(x)
+    with pytest.raises(stator.InvalidOption):
+        stator.compile(below, name=3)
+
+
+@row("torch.compile(recompile_limit=...)")
+def own_recompile_limit():
+    assert sizes_captured(stator.compile(below, recompile_limit=2)) == 2
+    with pytest.raises(stator.InvalidOption):
+        stator.compile(below, recompile_limit=0)
+
+
+@row("torch.compile(isolate_recompiles=True)")
+def isolate_recompiles():
+    one, other = (stator.compile(below, recompile_limit=3, isolate_recompiles=True) for _ in range(2))
+    assert sizes_captured(one) == 3 and sizes_captured(other) == 6
+    with pytest.raises(stator.InvalidOption):
+        stator.compile(below, isolate_recompiles=1)
+
+
+def test_nothing_is_imported():
+    program = """
+        import sys, torch, stator
+        def f(a):
+            a = a * 2
+            stator.graph_break()
+            return a + 1
+        compiled = stator.compile(f, name="g", recompile_limit=2, isolate_recompiles=True)
+        compiled(torch.ones(3)), compiled(torch.ones(4))
+        print([name for name in sys.modules if name.startswith("torch._dynamo")])
+    """
+    assert run_program(program) == "[]"
+    assert "torch._dynamo" in sys.modules
