@@ -46,7 +46,7 @@ class _Stderr(logging.StreamHandler[Any]):
         self.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
 
     @property
-    def stream(self) -> Any:  # type: ignore[override]
+    def stream(self) -> Any:
         return sys.stderr
 
 

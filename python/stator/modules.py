@@ -106,9 +106,7 @@ def _shown_as_forward(code: types.CodeType, cls: type) -> types.CodeType:
     # Every instruction is at the first line; its column is not known (entries of kind 13 in CPython's location table).
     units = len(code.co_code) // 2
     lines = b"".join(bytes((0x80 | 13 << 3 | min(8, units - start) - 1, 0)) for start in range(0, units, 8))
-    return code.replace(
-        co_filename=forward.co_filename, co_firstlineno=forward.co_firstlineno, co_linetable=lines
-    )
+    return code.replace(co_filename=forward.co_filename, co_firstlineno=forward.co_firstlineno, co_linetable=lines)
 
 
 def _subclass(original: type, body: dict[str, Any]) -> type:

@@ -1,5 +1,5 @@
-"""torch.compile's settings, compile callbacks and counters. Used only if the program has imported torch.compile's modules;
-nothing here imports them."""
+"""torch.compile's settings, compile callbacks and counters: used if the program has imported torch.compile's modules.
+Nothing here imports them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ bool warn_of_marks(const AttemptResult& result) {
   static PyObject* const mark = PyUnicode_InternFromString("_has_dynamo_dim_marking");
   for (const TensorValue* input : result.interpreter->torch.inputs) {
     PyObject* dict = nullptr;
-    if (stator_instance_dict(input->real.get(), &dict) != kStatorDictObject || !stator_dict_get_str(dict, mark)) continue;
+    if (stator_instance_dict(input->real.get(), &dict) != kStatorDictObject || !stator_dict_get_str(dict, mark))
+      continue;
     PyObject* warn = known_object("stator.marks.warn_of_marks");
     return !warn || Ref::steal(PyObject_CallNoArgs(warn));
   }

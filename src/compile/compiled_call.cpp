@@ -27,8 +27,8 @@ PyObject* call_plain(CompiledFunction* self, PyObject* const* args, size_t nargs
   return PyObject_Vectorcall(self->fn, args, nargsf, names);
 }
 
-/// Whether the call must not use the entry, because a break is an error. Another request may have made it, for which the
-/// break is none: a capture for this one tells whether the program itself raises there.
+/// Whether the call must not use the entry, because a break is an error. Another request may have made it, for which
+/// the break is none: a capture for this one tells whether the program itself raises there.
 bool is_refused(const CompiledFunction* self, const Entry& entry) {
   return entry.broke && (self->request->fullgraph || entry.broke->is_error);
 }

@@ -37,8 +37,8 @@ void copy_attributes(CompiledFunction* self, PyObject* fn) {
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {
-      "fn",        "compiler",             "fullgraph", "dynamic",         "name",
-      "cache_key", "error_on_graph_break", "guards",    "recompile_limit", nullptr};
+      "fn",     "compiler",        "fullgraph", "dynamic", "name", "cache_key", "error_on_graph_break",
+      "guards", "recompile_limit", nullptr};
   PyObject *fn, *compiler, *dynamic, *name, *cache_key, *guards = Py_None;
   int fullgraph, break_is_error = 0;
   long long recompile_limit = 0;

@@ -16,8 +16,8 @@ constexpr size_t kEntriesBehindBreak = 2;
 void report_limit(CodeCache& cache, const CompileRequest& request, bool is_error, const std::string& which,
                   int64_t limit, const std::string& consequence, const std::string& reason) {
   const char* forbids = request.fullgraph ? "fullgraph" : "stator.config.fail_on_recompile_limit_hit";
-  std::string message = name_of(cache.code()) + " was captured " + std::to_string(limit) +
-                        " times (stator.config." + which + "); " +
+  std::string message = name_of(cache.code()) + " was captured " + std::to_string(limit) + " times (stator.config." +
+                        which + "); " +
                         (is_error ? std::string(forbids) + " forbids to run it as plain Python" : consequence);
   if (!reason.empty()) message += "\n  what changed: " + reason;
   message += "\n  try: keep that the same from call to call, make a changing number a tensor, or raise the limit";

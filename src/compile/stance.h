@@ -10,7 +10,14 @@
 /// Stances: what compiled functions do in the whole process, on all threads. GIL held throughout.
 namespace stator {
 
-enum class Stance : uint8_t { Default, EagerThenCompile, ForceEager, EagerOnRecompile, FailOnRecompile, AotEagerThenCompile };
+enum class Stance : uint8_t {
+  Default,
+  EagerThenCompile,
+  ForceEager,
+  EagerOnRecompile,
+  FailOnRecompile,
+  AotEagerThenCompile
+};
 
 /// Sets Stator's own stance by its name, and returns the one before. -1 with a Python error set if the name is unknown.
 int set_stance(PyObject* name);

@@ -31,18 +31,15 @@ int64_t torch_setting(const char* name, int64_t otherwise) {
   return number;
 }
 
-int64_t setting(const char* name, int64_t own, int64_t usual) {
-  return own == usual ? torch_setting(name, own) : own;
-}
+int64_t setting(const char* name, int64_t own, int64_t usual) { return own == usual ? torch_setting(name, own) : own; }
 
 }  // namespace
 
 Limits limits_of(const CompileRequest& request) {
   static const Config usual;
   const Config& own = config();
-  return {request.recompile_limit > 0
-              ? request.recompile_limit
-              : setting("recompile_limit", own.recompile_limit, usual.recompile_limit),
+  return {request.recompile_limit > 0 ? request.recompile_limit
+                                      : setting("recompile_limit", own.recompile_limit, usual.recompile_limit),
           setting("accumulated_recompile_limit", own.accumulated_recompile_limit, usual.accumulated_recompile_limit),
           request.fullgraph || own.fail_on_recompile_limit_hit || torch_setting("fail_on_recompile_limit_hit", 0) != 0};
 }

@@ -4,7 +4,8 @@
 
 #include "compile/pipeline.h"
 
-/// What torch.compile's own modules say, and are told, if the program has imported them. They are not imported for this.
+/// What torch.compile's own modules say, and are told, if the program has imported them. They are not imported for
+/// this.
 namespace stator {
 
 /// The limits of captures, and what happens at them.

@@ -219,7 +219,12 @@ class TestLogs:
     def output(self, setup="", **environment):
         return run_program(self.PROGRAM.format(setup=setup), **environment)
 
-    ALL = ("[stator.breaks] graph break in step", "[stator.recompiles] step", "[stator.graphs] step", "[stator.guards] step")
+    ALL = (
+        "[stator.breaks] graph break in step",
+        "[stator.recompiles] step",
+        "[stator.graphs] step",
+        "[stator.guards] step",
+    )
 
     def shown(self, text):
         return [name for name in self.ALL if name in text]

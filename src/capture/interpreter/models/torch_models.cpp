@@ -290,8 +290,8 @@ Value* group_tensors(Interpreter& in, CallArgs& args) {
   return groups;
 }
 
-/// record_function.__enter__. The nodes of the block name the range, and a run opens it if a profiler records. If the plan
-/// ends inside the range, the plan opens a real one.
+/// record_function.__enter__. The nodes of the block name the range, and a run opens it if a profiler records. If the
+/// plan ends inside the range, the plan opens a real one.
 Value* record_enter(Interpreter& in, CallArgs& args) {
   static PyObject* const record = PyUnicode_InternFromString("record");
   auto* made = in.arena.make<OpaqueValue>("a range of the profiler");
