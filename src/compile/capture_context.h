@@ -17,7 +17,7 @@ class StateKeeper {
   StateKeeper(const StateKeeper&) = delete;
   StateKeeper& operator=(const StateKeeper&) = delete;
   std::shared_ptr<const capture::GlobalState> before() const { return before_; }
-  bool is_changed() const { return !before_->matches_but_modes(); }
+  bool is_changed() const { return !before_->matches_but_modes() || !before_->has_same_autocast_depth(); }
 
  private:
   std::shared_ptr<const capture::GlobalState> before_;

@@ -59,6 +59,12 @@ void set_attention_flags(uint32_t flags) {
   context.setSDPPriorityOrder(order);
 }
 
+/// How many `autocast` blocks are open. The number can only be read by changing it.
+int autocast_depth() {
+  at::autocast::increment_nesting();
+  return at::autocast::decrement_nesting();
+}
+
 class Snapshot final : public GlobalState {
  public:
   Snapshot() {
@@ -70,8 +76,7 @@ class Snapshot final : public GlobalState {
     autocast_cpu_ = at::autocast::get_autocast_dtype(at::kCPU);
     autocast_cuda_ = at::autocast::get_autocast_dtype(at::kCUDA);
     autocast_cache_ = at::autocast::is_autocast_cache_enabled();
-    autocast_nesting_ = at::autocast::increment_nesting() - 1;
-    at::autocast::decrement_nesting();
+    autocast_nesting_ = autocast_depth();
     function_modes_ = at::impl::PythonTorchFunctionTLS::stack_len();
     function_state_ = at::impl::PythonTorchFunctionTLS::get_disabled_state();
   }
@@ -111,6 +116,8 @@ class Snapshot final : public GlobalState {
 
   bool has_same_levels() const override { return TransformState::current() == transforms_; }
 
+  bool has_same_autocast_depth() const override { return autocast_depth() == autocast_nesting_; }
+
   bool can_be_restored() const override { return has_same_levels() && ((context_flags() ^ flags_) & ~kSettable) == 0; }
 
   void restore() const override {
@@ -127,9 +134,12 @@ class Snapshot final : public GlobalState {
     at::autocast::set_autocast_dtype(at::kCUDA, autocast_cuda_);
     at::autocast::set_autocast_cache_enabled(autocast_cache_);
     // The nesting depth can only be changed by one at a time.
-    int nesting = at::autocast::increment_nesting();
+    const int before = autocast_depth();
+    int nesting = before;
     while (nesting > autocast_nesting_) nesting = at::autocast::decrement_nesting();
     while (nesting < autocast_nesting_) nesting = at::autocast::increment_nesting();
+    // As the end of the outermost block does.
+    if (nesting == 0 && before > 0) at::autocast::clear_cache();
   }
 
  private:

@@ -18,6 +18,8 @@ class GlobalState {
   virtual std::string mismatch() const = 0;
   /// Whether the same levels of transforms (`torch.func`, forward-mode AD) are open as in the snapshot.
   virtual bool has_same_levels() const = 0;
+  /// Whether as many `autocast` blocks are open as in the snapshot.
+  virtual bool has_same_autocast_depth() const = 0;
   /// Whether `restore` can undo every difference between now and the snapshot.
   virtual bool can_be_restored() const = 0;
   /// Sets everything that can be set (grad and inference mode, autocast, default dtype, attention flags, levels of

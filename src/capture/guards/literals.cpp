@@ -193,11 +193,19 @@ int64_t abc_token() {
   return value;
 }
 
+/// Without the path of the module's file, which differs between machines.
+static std::string module_text(PyObject* module) {
+  const char* name = PyModule_GetName(module);
+  PyErr_Clear();
+  return std::string("<module '") + (name ? name : "?") + "'>";
+}
+
 std::string short_repr(PyObject* object) {
   constexpr size_t kLimit = 120;
   if (!object) return "nothing";
   LaterError kept;
   kept.take();
+  if (PyModule_Check(object)) return module_text(object);
   NoSignals no_signals;  // repr of a long text checks for signals, whose handlers are code of the program
   Ref text = is_shown_by_c(object, 0) ? Ref::steal(PyObject_Repr(object)) : Ref();
   const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;

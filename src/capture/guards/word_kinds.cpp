@@ -251,15 +251,24 @@ bool own_dict_words(int32_t slot, WordRecorder& to) {
   PyObject* dict;
   const StatorInstanceDict form = stator_instance_dict(owner, &dict);
   if (form == kStatorDictNone) return true;
-  if (form != kStatorDictObject || (Py_TYPE(owner)->tp_itemsize != 0 && !to.is_fixed(slot))) return false;
-  to.word(_PyObject_GetDictPtr(owner));
+  // A negative offset of the dict counts from the end of the object, whose size may differ.
+  if (Py_TYPE(owner)->tp_itemsize != 0 && !to.is_fixed(slot)) return false;
+  to.word(stator_dict_pointer_place(owner));
   return true;
 }
 
+/// Objects that are all placed stay distinct. The others are compared with the changed objects in each call.
 bool distinct_words(const Check& c, WordRecorder& to) {
   const auto& group = *reinterpret_cast<const DistinctSlots*>(c.number);
-  return std::all_of(group.slots.begin(), group.slots.end(),
-                     [&](int32_t slot) { return to.is_placed(slot) && (!group.by_dict || own_dict_words(slot, to)); });
+  DistinctSlots rest{{}, group.changed, group.by_dict};
+  for (size_t i = 0; i < group.slots.size(); ++i) {
+    const int32_t slot = group.slots[i];
+    const bool has_words = to.is_placed(slot) && (!group.by_dict || own_dict_words(slot, to));
+    if (!has_words && i < group.changed) return false;
+    if (!has_words || i < group.changed) rest.slots.push_back(slot);
+  }
+  if (rest.slots.size() > group.changed) to.compare_later(c, std::move(rest));
+  return true;
 }
 
 bool abc_token_words(const Check&, WordRecorder& to) {

@@ -107,6 +107,7 @@ void WordRecorder::record() {
   pass_.block_checks_.clear();
   pass_.loaded_.clear();
   pass_.rest_.clear();
+  pass_.groups_.clear();
   pass_.tensors_.clear();
   pass_.root_tensors_.clear();
   root_tensors_.clear();
@@ -167,6 +168,13 @@ void WordRecorder::word_of_check(const StatorWord* tag, const Check& check) {
 void WordRecorder::root(int32_t slot, int32_t index, PyObject* wanted) {
   pass_.roots_.push_back({slot, index, wanted});
   states_[slot].root = true;
+}
+
+void WordRecorder::compare_later(const Check& check, DistinctSlots group) {
+  auto owned = std::make_unique<const DistinctSlots>(std::move(group));
+  pass_.rest_.push_back(check);
+  pass_.rest_.back().number = reinterpret_cast<uint64_t>(owned.get());
+  pass_.groups_.push_back(std::move(owned));
 }
 
 void WordRecorder::tensor(int32_t slot, const TensorExpectation& expectation) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "capture/guards/check.h"
+#include "capture/guards/distinct.h"
 #include "capture/guards/raw_opening.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
@@ -105,6 +107,7 @@ class WordPass {
   std::vector<Ref> fresh_;         // see CheckRun
   std::vector<PyObject*> before_;  // scratch of rearm
   std::vector<Ref> literals_;      // compared by value
+  std::vector<std::unique_ptr<const DistinctSlots>> groups_;  // of checks in rest_
 };
 
 /// Records the words of a pass. The functions in word_kinds.cpp write through it.
@@ -138,6 +141,8 @@ class WordRecorder {
   void keep(PyObject* literal) { pass_.literals_.push_back(Ref::borrow(literal)); }
   void tensor(int32_t slot, const TensorExpectation& expectation);
   void root(int32_t slot, int32_t index, PyObject* wanted);
+  /// Adds a Distinct check of fewer slots to the checks that run after the words.
+  void compare_later(const Check& check, DistinctSlots group);
 
  private:
   struct State {

@@ -94,6 +94,9 @@ typedef enum {
 /// How `object` stores its attributes. Does not change it. `*dict` is set for kStatorDictObject, otherwise NULL.
 StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict);
 
+/// Address of the field that changes when the object gets a `__dict__` object, or another one. Not for kStatorDictNone.
+const StatorWord* stator_dict_pointer_place(PyObject* object);
+
 /// The attribute `name` (exact str) stored in the instance, in any of these forms; NULL if absent. Creates no dict.
 PyObject* stator_instance_value(PyObject* object, PyObject* name);
 

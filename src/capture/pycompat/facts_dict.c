@@ -83,6 +83,17 @@ StatorInstanceDict stator_instance_dict(PyObject* object, PyObject** dict) {
   return *dict ? kStatorDictObject : kStatorDictEmpty;
 }
 
+const StatorWord* stator_dict_pointer_place(PyObject* object) {
+  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return (const StatorWord*)_PyObject_GetDictPtr(object);
+#if PY_VERSION_HEX < 0x030C0000
+  return (const StatorWord*)_PyObject_ManagedDictPointer(object);
+#elif PY_VERSION_HEX < 0x030D0000
+  return (const StatorWord*)_PyObject_DictOrValuesPointer(object);
+#else
+  return (const StatorWord*)_PyObject_ManagedDictPointer(object);
+#endif
+}
+
 static PyDictKeysObject* shared_keys(PyObject* object) { return ((PyHeapTypeObject*)Py_TYPE(object))->ht_cached_keys; }
 
 // The number of stored values, and (below) the index of the `position`-th one.

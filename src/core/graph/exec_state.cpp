@@ -52,6 +52,10 @@ bool in_autocast_block() {
 
 void StateSwitcher::enter(const ExecState& state, bool below_autograd) {
   auto& autograd = c10::AutogradState::get_tls_state();
+  if (!state.autocast.empty()) {
+    enter_region(state.autocast_region);
+    may_hold_casts_ = true;
+  }
   if (!saved_) {
     if (!below_autograd && is_current(state)) return;
     saved_ = Saved{current_state(state.autocast_region),    autograd.get_fw_grad_mode(),
@@ -90,21 +94,22 @@ void StateSwitcher::switch_autocast(const ExecState& state) {
     at::autocast::set_autocast_enabled(device, true);
   }
   at::autocast::set_autocast_cache_enabled(state.autocast_cache);
-  if (region_ == state.autocast_region) return;
-  leave_region();
-  at::autocast::increment_nesting();
-  region_ = state.autocast_region;
 }
 
-void StateSwitcher::leave_region() noexcept {
-  if (!region_) return;
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  region_.reset();
+void StateSwitcher::enter_region(uint32_t region) noexcept {
+  if (region == region_) return;
+  at::autocast::clear_cache();
+  region_ = region;
+}
+
+void StateSwitcher::end(uint32_t region) noexcept {
+  enter_region(region);
+  may_hold_casts_ = false;
 }
 
 StateSwitcher::~StateSwitcher() {
+  if (may_hold_casts_ && (region_ != 0 || !in_autocast_block())) at::autocast::clear_cache();
   if (!saved_) return;
-  leave_region();
   for (auto [device, dtype] : saved_->dtypes) at::autocast::set_autocast_dtype(device, dtype);
   if (!saved_->dtypes.empty()) at::autocast::set_autocast_cache_enabled(saved_->cache);
   auto& autograd = c10::AutogradState::get_tls_state();

@@ -19,6 +19,8 @@ STATOR_API bool in_autocast_block();
 
 /// RAII: switches this thread between recorded states, and restores its own state in the destructor.
 /// No other code may change the thread's state meanwhile. Costs nothing until the first `enter` that differs.
+///
+/// Autocast's cache of casts is emptied where one region ends and the next begins. Region 0 is the one at entry.
 class STATOR_API StateSwitcher {
  public:
   StateSwitcher() = default;
@@ -28,6 +30,9 @@ class STATOR_API StateSwitcher {
 
   /// `below_autograd` also skips the autograd kernels; views and version counters are still kept.
   void enter(const ExecState& state, bool below_autograd = false);
+  /// To be called after the last node, with the region that is current there: its casts stay for the code that follows.
+  /// Without it (a node failed), the destructor drops casts that no open block of the program made.
+  void end(uint32_t region) noexcept;
 
  private:
   struct Saved {
@@ -39,10 +44,10 @@ class STATOR_API StateSwitcher {
     std::vector<std::pair<c10::DeviceType, c10::ScalarType>> dtypes;  // of devices whose autocast dtype was changed
   };
   void switch_autocast(const ExecState& state);
-  void leave_region() noexcept;
-
+  void enter_region(uint32_t region) noexcept;
   std::optional<Saved> saved_;
-  std::optional<uint32_t> region_;  // the autocast region for which one level of nesting is open
+  uint32_t region_ = 0;
+  bool may_hold_casts_ = false;  // since a state with autocast was entered, until `end`
 };
 
 }  // namespace stator::graph

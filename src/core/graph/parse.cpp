@@ -36,6 +36,7 @@ class Parser : LiteralParser {
     }
     in_.expect("{");
     while (in_.accept_word("state")) state();
+    if (in_.accept_word("region_at_end")) graph_->autocast_region_at_end = in_.index();
     while (in_.accept_word("location")) location();
     while (!in_.accept_word("return")) node();
     in_.expect("(");

@@ -338,6 +338,7 @@ std::shared_ptr<graph::Graph> Tracer::finish(c10::ArrayRef<at::Tensor> outputs) 
     TORCH_CHECK_VALUE(id != kNoValue, "output ", graph->outputs.size(), " was not made by this tracer");
     graph->outputs.push_back(id);
   }
+  graph->autocast_region_at_end = impl_->region;
   if (!impl_->below) return graph;
   graph->below = impl_->below->share_graph();
   graph->below->locations = graph->locations;

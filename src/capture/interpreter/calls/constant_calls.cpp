@@ -102,11 +102,23 @@ Value* resolve_transform(ConstantCall& c) {
   return result;
 }
 
+/// The outermost `autocast` block ends by emptying the cache of casts. If it was open before the capture, the program's
+/// own casts are in the cache: they must outlive the capture, and another block cannot be captured with them.
+Value* end_autocast(ConstantCall& c) {
+  if (TorchTracer::in_autocast_block())
+    throw Break{BreakId::unknown_call, "torch.clear_autocast_cache inside an autocast block"};
+  c.in.torch.tracer.autocast_ended();
+  if (!c.in.torch.starts_in_autocast) return call_literal(c.in, c.callable, c.args);
+  return c.in.none();
+}
+
 Value* resolve_ambient(ConstantCall& c) {
-  static PyObject* const end_of_autocast = known_object("torch.clear_autocast_cache");
-  Value* result = call_literal(c.in, c.callable, c.args);
-  if (c.callable == end_of_autocast) c.in.torch.tracer.autocast_ended();
-  return result;
+  static PyObject* const clear_cache = known_object("torch.clear_autocast_cache");
+  static PyObject* const begin = known_object("torch.autocast_increment_nesting");
+  if (c.callable == clear_cache) return end_autocast(c);
+  if (c.callable == begin && c.in.torch.starts_in_autocast && !TorchTracer::in_autocast_block())
+    throw Break{BreakId::unknown_call, "a second autocast block after one that was open before the capture"};
+  return call_literal(c.in, c.callable, c.args);
 }
 
 Value* resolve_kind(ConstantCall& c) {

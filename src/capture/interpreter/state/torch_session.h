@@ -29,6 +29,7 @@ class TorchSession {
   std::vector<TensorValue*> inputs;  // by graph input number
   std::vector<Value*> modes;         // torch-function modes that are active, outermost first
   std::vector<Value*> modes_at_start;
+  const bool starts_in_autocast = TorchTracer::in_autocast_block();
   Overriding overriding = Overriding::Enabled, overriding_at_start = Overriding::Enabled;
   OverrideQuery* override_query = nullptr;  // the question that is being put to a binding
   /// Truths of symbolic numbers that the graph verifies, by the text of the number.

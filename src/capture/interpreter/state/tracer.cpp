@@ -14,6 +14,7 @@
 #include "capture/interpreter/state/warnings_as_errors.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
+#include "core/graph/exec_state.h"
 #include "core/graph/graph.h"
 
 namespace stator::capture {
@@ -144,6 +145,8 @@ int64_t TorchTracer::length(PyObject* fake) {
   const at::Tensor& tensor = THPVariable_Unpack(fake);
   return tensor.dim() == 0 ? 0 : tensor.size(0);
 }
+
+bool TorchTracer::in_autocast_block() { return graph::in_autocast_block(); }
 
 void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }
 

@@ -127,6 +127,8 @@ class TorchTracer {
   static bool is_differentiable(PyObject* fake);
   /// The size of the first dimension; 0 if there is none.
   static int64_t length(PyObject* fake);
+  /// Whether some `autocast` block, enabled or not, is open on this thread.
+  static bool in_autocast_block();
   /// An `autocast` block of the program ended.
   void autocast_ended();
   /// A `torch.inference_mode` block of the program begins or ends; blocks end in reverse order.

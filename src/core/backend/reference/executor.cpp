@@ -225,6 +225,7 @@ std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs)
       if (ranges) ranges->enter(graph_->nodes[index].range);
       run.step(step);
     }
+    state.end(graph_->autocast_region_at_end);
     return run.outputs();
   } catch (...) {
     last_failed = {graph_, index};
