@@ -329,5 +329,67 @@ TEST_F(CheckArrayTest, WordsStandForAFullPassUntilSomethingChanges) {
   EXPECT_FALSE(array().run(call.input()));
 }
 
+class RowTest : public CheckArrayTest {
+ protected:
+  /// Guards `argument.value == 1` by structure: the instance in the argument belongs to the key of a row.
+  void guard_instances() {
+    python.run(
+        "class C:\n    def __init__(self):\n        self.value = 1\n        self.__dict__\nmade = [C() for _ in "
+        "range(300)]");
+    Source* instance = argument(0, "made[0]");
+    instance->instance = instance->recurring = true;
+    fact(instance, FactKind::TypeIs, "C");
+    Source* dict = child(instance, SourceKind::InstanceDict, nullptr, "made[0].__dict__");
+    value_ = child(dict, SourceKind::DictItem, "'value'", "1");
+    fact(value_, FactKind::Equals, "1");
+    value_->loaded = true;
+  }
+  uint64_t full_passes(std::initializer_list<const char*> expressions) {
+    const uint64_t before = guard_counts().in_full;
+    EXPECT_TRUE(array().run(input(expressions).input()));
+    return guard_counts().in_full - before;
+  }
+  Source* value_ = nullptr;
+};
+
+TEST_F(RowTest, EachInstanceHasItsWords) {
+  guard_instances();
+  for (int round = 0; round < 3; ++round)
+    for (const char* one : {"made[0]", "made[1]", "made[2]"}) EXPECT_TRUE(array().run(input({one}).input()));
+  for (const char* one : {"made[2]", "made[0]", "made[1]", "made[0]"}) EXPECT_EQ(full_passes({one}), 0u) << one;
+  python.run("made[1].value = 2");
+  EXPECT_TRUE(holds({"made[0]"}));
+  EXPECT_FALSE(holds({"made[1]"}));
+  python.run("made[1].value = 1; made[2].__class__ = type('D', (C,), {})");
+  EXPECT_TRUE(holds({"made[1]"}));
+  EXPECT_FALSE(holds({"made[2]"}));
+  python.run("made[0].__dict__ = {'value': 3}");
+  EXPECT_FALSE(holds({"made[0]"}));
+}
+
+TEST_F(RowTest, InstancesMayDie) {
+  guard_instances();
+  EXPECT_TRUE(holds({"made[0]"}));
+  python.run("made[0] = None");
+  EXPECT_FALSE(array().is_dead());
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(array().run(input({"C()"}).input()));
+    python.run("other = C(); other.value = 2");
+    EXPECT_FALSE(array().run(input({"other"}).input()));
+    python.run("del other");
+  }
+}
+
+TEST_F(RowTest, MoreInstancesThanRows) {
+  guard_instances();
+  for (int round = 0; round < 3; ++round)
+    for (int i = 0; i < 300; ++i) {
+      const std::string one = "made[" + std::to_string(i) + "]";
+      const Input call = input({one.c_str()});
+      EXPECT_TRUE(array().run(call.input()));
+      EXPECT_EQ(array().slot(value_->slot), python("1").get());
+    }
+}
+
 }  // namespace
 }  // namespace stator::capture

@@ -144,7 +144,7 @@ std::vector<std::string> CodeCache::unstable_sources(int32_t offset, PyObject* c
   const Entries* entries = at(offset);
   if (!entries) return {};
   for (auto& entry : *entries) {
-    if (entry->cache_key.get() != cache_key || !entry->fits(input.arguments) || !entry->guards->same_identities(input))
+    if (entry->cache_key.get() != cache_key || !entry->fits(input.arguments) || !entry->guards->is_about_same(input))
       continue;
     std::vector<CheckArray::Miss> misses;
     bool only_values = entry->guards->misses(input, misses);
@@ -178,7 +178,7 @@ size_t CodeCache::count_for(int32_t offset, PyObject* cache_key, const GuardInpu
   const Entries* entries = at(offset);
   size_t n = 0;
   if (!entries) return n;
-  for (auto& entry : *entries) n += entry->cache_key.get() == cache_key && entry->guards->same_identities(input);
+  for (auto& entry : *entries) n += entry->cache_key.get() == cache_key && entry->guards->is_about_same(input);
   return n;
 }
 

@@ -30,11 +30,12 @@ class CodeCache {
   void evict(PyObject* cache_key);
   /// Which guard of each entry fails: one line per entry.
   std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// Sources that became varying: most entries for the same identity-guarded objects fail on this input because of the
-  /// value at this source. Sources in `varying` are not returned again.
+  /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
+  /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
   size_t count(int32_t offset, PyObject* cache_key) const;
-  /// The number of entries whose identity guards on arguments hold for this call. The recompile limit applies to it.
+  /// The number of entries for the instances of this call (`CheckArray::is_about_same`). The recompile limit applies to
+  /// it, so that one instance does not use up the captures of others.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
   /// All of them, most recently used first.
   std::vector<std::shared_ptr<Entry>> entries() const;

@@ -22,7 +22,7 @@ Ref make_output(const Step& s, PlanRun& m) {
   // is.
   int uses = 0;
   for (const Ref& output : m.outputs) uses += output.get() == tensor;
-  for (int32_t input : m.inputs) uses += m.guards.slot(input) == tensor;
+  for (PyObject* input : m.inputs) uses += input == tensor;
   if (uses == 1) {
     static PyObject* const name = PyUnicode_InternFromString("__class__");
     return PyObject_SetAttr(tensor, name, s.object.get()) < 0 ? Ref() : Ref::borrow(tensor);

@@ -34,11 +34,20 @@ bool Plan::run_with_modes(const CheckArray& guards, Ref* made, PlanResult& resul
 }
 
 bool Plan::run_steps(const CheckArray& guards, Ref* made, PlanResult& given) const {
+  constexpr size_t kInline = 64;
+  PyObject* inline_row[kInline];
+  std::unique_ptr<PyObject*[]> heap_row;
+  PyObject** tensors = inline_row;
+  if (inputs.size() > kInline) {
+    heap_row = std::make_unique<PyObject*[]>(inputs.size());
+    tensors = heap_row.get();
+  }
   RefRow<8> outputs(graph ? graph->output_count() : 0);
-  PlanRun run{guards, inputs, {outputs.data(), outputs.size()}, made};
+  PlanRun run{guards, {tensors, inputs.size()}, {outputs.data(), outputs.size()}, made};
   // Take references to the slots' objects first: slots are borrowed, and other threads may run while the graph does.
   for (int32_t i : slots_) made[i] = Ref::borrow(guards.slot(steps[i].a));
-  if (graph && !run_graph(guards, {outputs.data(), outputs.size()}, given.operator_failed)) {
+  for (size_t i = 0; i < inputs.size(); ++i) tensors[i] = guards.slot(inputs[i]);
+  if (graph && !run_graph(guards, {tensors, inputs.size()}, {outputs.data(), outputs.size()}, given.operator_failed)) {
     guards.globals().restore();
     return false;
   }
@@ -51,23 +60,15 @@ bool Plan::run_steps(const CheckArray& guards, Ref* made, PlanResult& given) con
   return true;
 }
 
-bool Plan::run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& undone) const {
-  constexpr size_t kInline = 64;
-  PyObject* inline_row[kInline];
-  std::unique_ptr<PyObject*[]> heap_row;
-  PyObject** tensors = inline_row;
-  if (inputs.size() > kInline) {
-    heap_row = std::make_unique<PyObject*[]>(inputs.size());
-    tensors = heap_row.get();
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) tensors[i] = guards.slot(inputs[i]);
+bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std::span<Ref> outputs,
+                     bool& undone) const {
   std::vector<Ref> made;
   for (size_t i : array_inputs) {
     made.push_back(Ref::steal(PyObject_CallOneArg(from_array.get(), tensors[i])));
     if (!(tensors[i] = made.back().get())) return false;
   }
   if (has_subclasses) set_overriding(Overriding::SubclassesDisabled);
-  bool done = graph->run({tensors, inputs.size()}, outputs, undone);
+  bool done = graph->run(tensors, outputs, undone);
   if (has_subclasses) set_overriding(Overriding::Enabled);
   // The graph failed because a signal handler raised. Running the program again would lose that exception.
   if (undone && is_raised_by_signal()) undone = false;

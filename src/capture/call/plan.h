@@ -135,7 +135,7 @@ class Plan {
   bool run(const CheckArray& guards, PlanResult& result) const;
 
  private:
-  bool run_graph(const CheckArray& guards, std::span<Ref> outputs, bool& undone) const;
+  bool run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std::span<Ref> outputs, bool& undone) const;
   bool run_with_modes(const CheckArray& guards, Ref* made, PlanResult& result) const;
   bool run_steps(const CheckArray& guards, Ref* made, PlanResult& result) const;
 

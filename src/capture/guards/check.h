@@ -67,11 +67,12 @@ struct Check {
 
 /// What holds for a slot in every call.
 struct SlotInfo {
-  bool fixed = false;    // always the same object: guarded by identity, or pinned
-  bool pinned = false;   // never loaded: its source is pinned
-  bool leaf = true;      // no other slot is loaded from it
-  bool read = false;     // a plan may read it
-  bool related = false;  // compared with another slot
+  bool fixed = false;      // always the same object: guarded by identity, or pinned
+  bool pinned = false;     // never loaded: its source is pinned
+  bool leaf = true;        // no other slot is loaded from it
+  bool read = false;       // a plan may read it
+  bool related = false;    // compared with another slot
+  bool recurring = false;  // other slots are loaded from the instance there, which calls are likely to bring again
 };
 
 /// Whether instances of this class cannot get another `__class__`: only those of Python classes, and modules, can.

@@ -8,12 +8,12 @@ namespace stator::capture {
 
 bool CheckArray::run(const GuardInput& input) {
   if (*dead_ || !globals_->matches()) return false;
-  if (words_.is_armed()) {
-    switch (words_.run(input)) {
+  if (WordRows::Row* row = rows_.find(input)) {
+    switch (row->words->run(input)) {
       case WordPass::Answer::Holds:
-        ++uses_;
+        ++row->uses;
         ++guard_counts().by_words;
-        current_ = words_.slots();
+        current_ = row->words->slots();
         return true;
       case WordPass::Answer::Fails:
         return false;
@@ -22,16 +22,18 @@ bool CheckArray::run(const GuardInput& input) {
     }
   }
   if (!run_fully(input)) return false;
-  consider_words(input);
+  rows_.consider(checks_, slot_info_, slots_.data(), input);
   return true;
 }
 
 bool CheckArray::run(const RawCall& call, PyObject* function) {
-  if (*dead_ || !words_.is_armed() || !words_.begin(call) || !globals_->matches()) return false;
-  if (words_.finish(call, function) != WordPass::Answer::Holds) return false;
-  ++uses_;
+  WordRows::Row* row = *dead_ ? nullptr : rows_.find(call, function);
+  if (!row || !row->words->begin(call) || !globals_->matches()) return false;
+  if (row->words->finish(call, function) != WordPass::Answer::Holds) return false;
+  ++row->uses;
   ++guard_counts().by_words;
-  current_ = words_.slots();
+  current_ = row->words->slots();
+  call_names_ = row->words->call_names();
   return true;
 }
 
@@ -44,11 +46,14 @@ bool CheckArray::run_fully(const GuardInput& input) {
 }
 
 std::string CheckArray::compare_passes(const GuardInput& input) {
-  if (*dead_ || !words_.is_armed() || !globals_->matches()) return {};
+  if (*dead_ || !globals_->matches()) return {};
+  WordRows::Row* raw = input.raw ? rows_.find(*input.raw, input.function) : nullptr;
   const bool holds_raw =
-      input.raw && words_.begin(*input.raw) && words_.finish(*input.raw, input.function) == WordPass::Answer::Holds;
-  const WordPass::Answer answer = words_.run(input);
-  std::vector<PyObject*> by_words(words_.slots(), words_.slots() + slot_info_.size());
+      raw && raw->words->begin(*input.raw) && raw->words->finish(*input.raw, input.function) == WordPass::Answer::Holds;
+  WordRows::Row* row = rows_.find(input);
+  if (!row) return {};
+  const WordPass::Answer answer = row->words->run(input);
+  std::vector<PyObject*> by_words(row->words->slots(), row->words->slots() + slot_info_.size());
   const bool holds = run_fully(input);
   if (!holds && (holds_raw || answer == WordPass::Answer::Holds))
     return "the word pass holds and the full pass does not: " + miss(input).text;
@@ -59,30 +64,23 @@ std::string CheckArray::compare_passes(const GuardInput& input) {
   return {};
 }
 
-/// Recording words costs as much as a few full passes. If the last words were used rarely, wait longer before recording
-/// again.
-void CheckArray::consider_words(const GuardInput& input) {
-  constexpr uint32_t kWorthwhile = 8, kLongestPause = 64;
-  if (words_.is_armed()) {
-    words_.disarm();
-    last_pause_ = uses_ >= kWorthwhile ? 1 : std::min(2 * last_pause_, kLongestPause);
-    pause_ = last_pause_ - 1;
-  }
-  if (pause_ > 0) {
-    --pause_;
-    return;
-  }
-  words_.record(checks_, slot_info_, slots_.data(), input);
-  uses_ = 0;
+static PyObject* held_by_cell(PyObject* function, int32_t cell) {
+  PyObject* closure = function && PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function) : nullptr;
+  return closure && cell < PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, cell)) : nullptr;
 }
 
-bool CheckArray::same_identities(const GuardInput& input) const {
+bool CheckArray::is_about_same(const GuardInput& input) const {
   if (*dead_) return false;
   for (const Asserted& asserted : facts_)
     if (asserted.fact->kind == FactKind::Identity && asserted.source->kind == SourceKind::Argument &&
         input.arguments[asserted.source->index] != asserted.object)
       return false;
-  return true;
+  return std::all_of(instances_.begin(), instances_.end(), [&](const Instance& instance) {
+    PyObject* then = instance.weak ? PyWeakref_GET_OBJECT(instance.weak.get()) : Py_None;
+    PyObject* now =
+        instance.argument < 0 ? held_by_cell(input.function, instance.cell) : input.arguments[instance.argument];
+    return then == Py_None || then == now;
+  });
 }
 
 static std::string at_line(const UserLine& line) {

@@ -6,7 +6,7 @@
 
 #include "capture/guards/check.h"
 #include "capture/guards/global_state.h"
-#include "capture/guards/word_pass.h"
+#include "capture/guards/word_rows.h"
 
 /// The guards of one entry in the form that runs: the source tree flattened into an array of checks over an array of
 /// object slots.
@@ -24,7 +24,7 @@ class CheckArray {
   /// The same for a call whose arguments are not bound yet. False means only that the fast path does not apply.
   bool run(const RawCall& call, PyObject* function);
   /// After that returned true: the keyword names of the call as a tuple; null if there are none.
-  PyObject* call_names() const { return words_.call_names(); }
+  PyObject* call_names() const { return call_names_; }
   /// The object that the source of this slot gave in the last run that held; borrowed.
   PyObject* slot(int32_t index) const { return current_[index]; }
   bool is_dead() const { return *dead_; }
@@ -32,8 +32,10 @@ class CheckArray {
   bool watch(PyObject* object);
   /// The state of torch (grad mode, autocast, ...) that the guards require.
   const GlobalState& globals() const { return *globals_; }
-  /// Whether the arguments that are guarded by identity are the same objects.
-  bool same_identities(const GuardInput& input) const;
+  /// Whether the call is about the same instances as the captured one: those in the arguments and in variables of the
+  /// function's closure. An instance that died counts as the same: where each call brings a new one, the captures are
+  /// about the same.
+  bool is_about_same(const GuardInput& input) const;
 
   /// Which check fails first on this input.
   struct Miss {
@@ -55,8 +57,14 @@ class CheckArray {
  private:
   struct Builder;
 
+  /// Where the captured call had an instance, and which.
+  struct Instance {
+    int32_t argument;  // bound argument; -1: not in one
+    int32_t cell;      // cell of the function's closure
+    Ref weak;          // null: the instance cannot be referred to weakly
+  };
+
   bool run_fully(const GuardInput& input);
-  void consider_words(const GuardInput& input);
 
   std::unique_ptr<SourceTree> tree_;
   std::shared_ptr<const GlobalState> globals_;
@@ -65,10 +73,9 @@ class CheckArray {
   std::vector<PyObject*> slots_;  // of the full pass
   std::vector<Ref> fresh_;        // see CheckRun
   PyObject* const* current_ = nullptr;
-  WordPass words_;
-  uint32_t uses_ = 0;   // how often the recorded words held
-  uint32_t pause_ = 1;  // full passes until words are recorded again
-  uint32_t last_pause_ = 1;
+  PyObject* call_names_ = nullptr;
+  WordRows rows_;
+  std::vector<Instance> instances_;
   struct Asserted {
     Source* source;
     Fact* fact;

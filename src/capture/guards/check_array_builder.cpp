@@ -60,6 +60,9 @@ bool is_invariant(const Fact& fact) {
   return has_trait(fact.kind, kInvariant);
 }
 
+bool is_dict_entry(SourceKind kind) {
+  return kind == SourceKind::DictItem || kind == SourceKind::DictKey || kind == SourceKind::DictValue;
+}
 bool is_dict_content(const Fact& fact) { return has_trait(fact.kind, kDictContents); }
 bool is_relation(const Fact& fact) { return stage_of(fact.kind) == FactStage::Relation; }
 
@@ -71,6 +74,7 @@ struct CheckArray::Builder {
 
   std::unordered_set<const Source*> compared;
   std::unordered_set<PyObject*> watched;
+  std::vector<int32_t> key_arguments;
 
   explicit Builder(CheckArray& a) : array(a) {}
 
@@ -107,6 +111,19 @@ struct CheckArray::Builder {
       array.slot_info_[s->slot].leaf = false;
       number_slots(child);
     }
+    SlotInfo& made = array.slot_info_[s->slot];
+    made.recurring = s->recurring && !made.leaf && !made.fixed;
+    if (made.recurring && s->kind == SourceKind::Argument) key_arguments.push_back(s->index);
+    if (s->instance) note_instance(*s);
+  }
+
+  void note_instance(const Source& s) {
+    const Source* cell = s.kind == SourceKind::CellContents ? s.parent : nullptr;
+    const bool is_variable = cell && cell->kind == SourceKind::Cell && cell->parent->kind == SourceKind::Function;
+    if (s.kind != SourceKind::Argument && !is_variable) return;
+    Ref weak = Ref::steal(PyWeakref_NewRef(s.object.get(), nullptr));
+    if (!weak) PyErr_Clear();
+    array.instances_.push_back({is_variable ? -1 : s.index, is_variable ? cell->index : -1, std::move(weak)});
   }
 
   Check& add(CheckFn fn, CheckGroup group, Source* s) {
@@ -178,7 +195,7 @@ struct CheckArray::Builder {
       if (!is_invariant(fact) && !is_relation(fact) && !(tagged && is_dict_content(fact))) emit_fact(s, fact);
     if (tagged) emit_dict_block(s);
     for (Source* child : s->children) {
-      if (child->slot < 0 || (tagged && child->kind == SourceKind::DictItem)) continue;
+      if (child->slot < 0 || (tagged && is_dict_entry(child->kind))) continue;
       emit_invariant(child);
       emit_changeable(child);
     }
@@ -192,12 +209,12 @@ struct CheckArray::Builder {
     for (Fact& fact : s->facts)
       if (is_dict_content(fact)) emit_fact(s, fact);
     for (Source* child : s->children)
-      if (child->slot >= 0 && child->kind == SourceKind::DictItem) emit_invariant(child);
+      if (child->slot >= 0 && is_dict_entry(child->kind)) emit_invariant(child);
     size_t tail = array.checks_.size();
     add(store_dict_tag, CheckGroup::DictTail, s).count = static_cast<int32_t>(tail - head);
     array.checks_[head].count = static_cast<int32_t>(tail - head + 1);
     for (Source* child : s->children)
-      if (child->slot >= 0 && child->kind == SourceKind::DictItem) emit_changeable(child);
+      if (child->slot >= 0 && is_dict_entry(child->kind)) emit_changeable(child);
   }
 
   /// After everything is loaded.
@@ -276,6 +293,7 @@ CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const G
     for (Source* root : tree_->roots())
       if (rank(root) == wanted && build.is_needed(root)) roots.push_back(root);
   for (Source* root : roots) build.number_slots(root);
+  rows_.set_key_arguments(std::move(build.key_arguments));
   fresh_.resize(slots_.size());
   for (Source* root : roots) {
     build.emit_invariant(root);

@@ -8,6 +8,9 @@
 /// that the check array watches.
 namespace stator::capture {
 
+/// Stands in such a tuple for a key that has a source of its own (SourceKind::DictKey), where it is guarded.
+PyObject* any_element();
+
 class CheckArray;
 
 /// The tuple for these elements. It owns elements that cannot be watched.

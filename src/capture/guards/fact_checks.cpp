@@ -77,9 +77,16 @@ int check_elements(Check& c, CheckRun& run) {
   return 1;
 }
 
+/// `wanted`: null, the defaults at capture, or their number.
+bool has_as_many(PyObject* defaults, PyObject* wanted) {
+  if (!defaults || !wanted || defaults == wanted) return defaults == wanted;
+  return PyTuple_GET_SIZE(defaults) == (PyTuple_Check(wanted) ? PyTuple_GET_SIZE(wanted) : PyLong_AsSsize_t(wanted));
+}
+
 int check_code(Check& c, CheckRun& run) {
   PyObject* seen = run.slots[c.slot];
-  return PyFunction_Check(seen) && PyFunction_GET_CODE(seen) == c.object && PyFunction_GET_DEFAULTS(seen) == c.extra &&
+  return PyFunction_Check(seen) && PyFunction_GET_CODE(seen) == c.object &&
+         has_as_many(PyFunction_GET_DEFAULTS(seen), c.extra) &&
          reinterpret_cast<uint64_t>(PyFunction_GET_GLOBALS(seen)) == c.number;
 }
 

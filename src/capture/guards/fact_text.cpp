@@ -37,7 +37,7 @@ std::string saw_keys(const Fact&, PyObject* object) {
 }
 std::string describe_absent(const Fact& fact) { return "has no key " + expected_object(fact); }
 std::string describe_set(const Fact& fact) { return "has the elements " + describe_elements(fact.object.get()); }
-std::string describe_code(const Fact&) { return "has the same code and defaults"; }
+std::string describe_code(const Fact&) { return "has the same code"; }
 std::string describe_no_attribute(const Fact& fact) { return "has no own attribute " + expected_object(fact); }
 std::string describe_no_attributes(const Fact&) { return "has no own attributes"; }
 std::string describe_cell_empty(const Fact&) { return "is unbound"; }

@@ -33,6 +33,28 @@ int load_dict_item(Check& c, CheckRun& run) {
   return (run.slots[c.slot] = pycompat::dict_get_by_hash(dict, c.object, static_cast<Py_hash_t>(c.number))) ? 1 : 0;
 }
 
+/// Entry number `count` of the dict, in its order.
+int load_dict_entry(Check& c, CheckRun& run, bool wants_key) {
+  PyObject* dict = run.slots[c.from];
+  if (!PyDict_Check(dict)) return 0;
+  PyObject *key, *value;
+  // A position of PyDict_Next is the number of an entry if no entry before it was deleted: then none lies behind the
+  // position that equals the length.
+  Py_ssize_t position = PyDict_GET_SIZE(dict);
+  const bool is_dense = !PyDict_Next(dict, &position, &key, &value);
+  position = is_dense ? c.count : 0;
+  for (Py_ssize_t left = is_dense ? 0 : c.count;; --left) {
+    if (!PyDict_Next(dict, &position, &key, &value)) return 0;
+    if (left == 0) break;
+  }
+  run.slots[c.slot] = wants_key ? key : value;
+  return 1;
+}
+
+int load_dict_key(Check& c, CheckRun& run) { return load_dict_entry(c, run, true); }
+
+int load_dict_value(Check& c, CheckRun& run) { return load_dict_entry(c, run, false); }
+
 int load_attribute(Check& c, CheckRun& run) {
   PyObject* from = run.slots[c.from];
   if (c.count == kOwnAttribute) return (run.slots[c.slot] = stator_instance_value(from, c.object)) ? 1 : 0;

@@ -60,7 +60,7 @@ void RawOpening::record(const RawCall& call, const RawBinding& binding, Recorded
     else if (origin == RawBinding::kDefault)
       roots_.push_back({root.slot, -1, recorded.slots[root.slot]});
     else
-      roots_.push_back({root.slot, origin, root.wanted});
+      roots_.push_back({root.slot, origin, root.wanted, root.is_row});
   }
   open_ = true;
   for (const RootSlot* container : containers) open_ = open_ && unpack(call, binding, *container, recorded);

@@ -15,7 +15,8 @@ namespace stator::capture {
 /// A slot that holds an argument. `index`: into the bound arguments, or into those of a raw call; -1: always `wanted`.
 struct RootSlot {
   int32_t slot, index;
-  PyObject* wanted;  // null: any object
+  PyObject* wanted;     // null: any object
+  bool is_row = false;  // `wanted` belongs to the row only: the guards allow other objects (word_rows.h)
 };
 
 /// Where each parameter gets its value from in a call that fits the signature.

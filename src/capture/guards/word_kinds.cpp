@@ -28,8 +28,9 @@ bool placed(const Check& c, WordRecorder& to) {
 }
 
 bool argument_words(const Check& c, WordRecorder& to) {
-  to.root(c.slot, c.count, to.is_fixed(c.slot) ? to.at(c.slot) : nullptr);
-  if (to.is_fixed(c.slot)) to.set_placed(c.slot);
+  const bool is_placed = to.is_fixed(c.slot) || to.is_recurring(c.slot);
+  to.root(c.slot, c.count, is_placed ? to.at(c.slot) : nullptr, !to.is_fixed(c.slot));
+  if (is_placed) to.set_placed(c.slot);
   return true;
 }
 
@@ -156,6 +157,23 @@ bool late_words(const Check& c, WordRecorder& to) {
   return false;
 }
 
+bool is_open(const Check& c, WordRecorder& to) { return to.is_root(c.from) || to.is_opened(c.from); }
+
+/// What an iterator among the arguments gives next. If it is an instance that belongs to the row, words may describe
+/// it: the load runs before them.
+bool upcoming_words(const Check& c, WordRecorder& to) {
+  if (to.is_fixed(c.slot) || !to.is_recurring(c.slot) || !is_open(c, to)) return late_words(c, to);
+  to.open(c, to.at(c.slot));
+  return placed(c, to);
+}
+
+/// An iterator that one among the arguments draws from.
+bool inner_iterator_words(const Check& c, WordRecorder& to) {
+  if (!is_open(c, to)) return false;
+  to.open(c, nullptr);
+  return true;
+}
+
 // ---- facts
 
 bool identity_words(const Check& c, WordRecorder& to) { return to.is_placed(c.slot) && !to.is_late(c.slot); }
@@ -215,7 +233,10 @@ bool code_words(const Check& c, WordRecorder& to) {
   PyFunctionObject* function = function_at(to, c.slot);
   to.word(&function->func_code);
   to.word(&function->func_defaults);
-  to.set_holds_defaults(c.slot);  // the fact owns the tuple
+  if (function->func_defaults == c.extra)
+    to.set_holds_defaults(c.slot);  // the fact owns the tuple
+  else
+    to.word(&reinterpret_cast<PyVarObject*>(function->func_defaults)->ob_size);
   if (!to.is_fixed(c.slot)) to.word(&function->func_globals);
   return true;
 }

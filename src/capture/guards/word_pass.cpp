@@ -11,27 +11,41 @@ GuardCounts& guard_counts() { return counts; }
 
 WordPass::Answer WordPass::run(const GuardInput& input) {
   PyObject** slots = slots_.data();
+  bool is_row = input.function == function_;
   for (const RootSlot& root : roots_) {
     PyObject* seen = input.arguments[root.index];
-    if (!seen || (root.wanted && seen != root.wanted)) return Answer::Fails;
+    if (!seen) return Answer::Fails;
     slots[root.slot] = seen;
+    if (!root.wanted || seen == root.wanted) continue;
+    if (!root.is_row) return Answer::Fails;
+    is_row = false;
   }
   if (!root_tensors_.matches(slots)) return Answer::Fails;
-  if (input.function != function_) return Answer::Unsure;
-  if (Answer answer = run_words(); answer != Answer::Holds) return answer;
+  if (!is_row) return Answer::Unsure;
   CheckRun run{input, slots, fresh_.data()};
+  if (Answer answer = open(run); answer != Answer::Holds) return answer;
+  if (Answer answer = run_words(); answer != Answer::Holds) return answer;
   return run_checks(rest_.data(), rest_.data() + rest_.size(), run) ? Answer::Holds : Answer::Fails;
 }
 
 WordPass::Answer WordPass::finish(const RawCall& call, PyObject* function) {
   if (function != function_) return Answer::Unsure;
-  if (Answer answer = run_words(); answer != Answer::Holds) return answer;
   CheckRun run{{nullptr, function}, slots_.data(), fresh_.data()};
+  if (Answer answer = open(run); answer != Answer::Holds) return answer;
+  if (Answer answer = run_words(); answer != Answer::Holds) return answer;
   Check* end = rest_.data() + rest_.size();
   for (Check* check = rest_.data(); check < end;) {
     int step = check->bound_only ? 1 : check->fn(*check, run);
     if (step == 0) return Answer::Fails;
     check += step;
+  }
+  return Answer::Holds;
+}
+
+WordPass::Answer WordPass::open(CheckRun& run) {
+  for (Opening& opening : opening_) {
+    if (!opening.check.fn(opening.check, run)) return Answer::Fails;
+    if (opening.wanted && slots_[opening.check.slot] != opening.wanted) return Answer::Unsure;
   }
   return Answer::Holds;
 }
@@ -101,6 +115,7 @@ void WordRecorder::run(const GuardInput& input) {
 
 void WordRecorder::record() {
   pass_.roots_.clear();
+  pass_.opening_.clear();
   pass_.words_.clear();
   pass_.word_blocks_.clear();
   pass_.blocks_.clear();
@@ -165,8 +180,13 @@ void WordRecorder::word_of_check(const StatorWord* tag, const Check& check) {
   word(tag, static_cast<int32_t>(pass_.blocks_.size()) - 1);
 }
 
-void WordRecorder::root(int32_t slot, int32_t index, PyObject* wanted) {
-  pass_.roots_.push_back({slot, index, wanted});
+void WordRecorder::open(const Check& load, PyObject* wanted) {
+  pass_.opening_.push_back({load, wanted});
+  states_[load.slot].opened = true;
+}
+
+void WordRecorder::root(int32_t slot, int32_t index, PyObject* wanted, bool is_row) {
+  pass_.roots_.push_back({slot, index, wanted, is_row});
   states_[slot].root = true;
 }
 

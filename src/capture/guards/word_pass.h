@@ -12,16 +12,18 @@
 #include "capture/pycompat/facts.h"
 
 /// The word pass: the fast form of a check array. Most checks look at objects whose address is known, because they are
-/// reached from a pinned object, from the function, or from an argument that is guarded by identity. After a full pass
-/// held, each such check becomes a few words {address, wanted}. As long as the words are unchanged, the check gives the
-/// same answer and fills the same slot. One loop compares all words. Checks without words (of arguments, of attributes
-/// that are stored without a dict, of sets, of the order of an OrderedDict, ...) run after the loop.
+/// reached from a pinned object, from the function, or from an argument that is guarded by identity or belongs to the
+/// row (word_rows.h). After a full pass held, each such check becomes a few words {address, wanted}. As long as the
+/// words are unchanged, the check gives the same answer and fills the same slot. One loop compares all words. Checks
+/// without words (of arguments, of attributes that are stored without a dict, of sets, of the order of an OrderedDict,
+/// ...) run after the loop.
 ///
 /// Why every address may be read. A word pass owns none of the objects it looks at. The object that contains a word is
 /// alive when the word is read, for one of these reasons:
 ///  - It is *fixed*: a fact owns it; or the array watches it, and no watched object died; or it is pinned, and the
 ///  guards
 ///    that imply its identity are earlier words, or the function that is called.
+///  - It is an argument of the call, compared with that of the row; or an iterator among the arguments gives it next.
 ///  - Another live object refers to it by a field whose word comes earlier and still has the wanted value. No Python
 ///  code
 ///    runs during a pass, so that is still true.
@@ -56,6 +58,8 @@ class WordPass {
   };
 
   bool is_armed() const { return armed_; }
+  /// The function that was called when the words were recorded; to be compared only.
+  PyObject* function() const { return function_; }
   void disarm() { armed_ = false; }
   /// Requires that words are recorded (`is_armed`), the GIL, and that no watched object died.
   Answer run(const GuardInput& input);
@@ -65,6 +69,9 @@ class WordPass {
   Answer finish(const RawCall& call, PyObject* function);
   PyObject* call_names() const { return raw_.names(); }
   PyObject* const* slots() const { return slots_.data(); }
+
+  /// Roughly how much memory the words take.
+  size_t bytes() const { return words_.capacity() * sizeof(Word) + slots_.capacity() * sizeof(PyObject*); }
 
   /// Records the words. A full pass over `checks` must just have held for this input; `seen` are its slots.
   void record(std::span<const Check> checks, std::span<const SlotInfo> slots, PyObject* const* seen,
@@ -88,6 +95,13 @@ class WordPass {
     int32_t next;  // another block of the same dict, or -1
   };
 
+  /// An object that an iterator among the arguments gives; null: any object.
+  struct Opening {
+    Check check;
+    PyObject* wanted;
+  };
+
+  Answer open(CheckRun& run);
   Answer run_words();
   bool rearm(size_t word);
 
@@ -95,6 +109,7 @@ class WordPass {
   PyObject* function_ = nullptr;  // compared only
   std::vector<RootSlot> roots_;
   TensorRow root_tensors_;
+  std::vector<Opening> opening_;  // loads that run before the words
   RawOpening raw_;
   std::vector<Word> words_;
   std::vector<int32_t> word_blocks_;  // per word: index into blocks_, or -1
@@ -122,6 +137,10 @@ class WordRecorder {
   bool is_fixed(int32_t slot) const { return info_[slot].fixed; }
   /// The slot holds an argument of the call; it is filled before the words are compared.
   bool is_root(int32_t slot) const { return states_[slot].root; }
+  /// The slot is filled before the words are compared, by a load from one that is.
+  bool is_opened(int32_t slot) const { return states_[slot].opened; }
+  void open(const Check& load, PyObject* wanted);
+  bool is_recurring(int32_t slot) const { return info_[slot].recurring; }
   /// The words so far imply its class.
   bool is_typed(int32_t slot) const { return states_[slot].typed || info_[slot].fixed; }
   /// The words so far imply that the function there has the __defaults__ tuple that a fact owns.
@@ -140,13 +159,13 @@ class WordRecorder {
   void word_of_check(const StatorWord* tag, const Check& check);
   void keep(PyObject* literal) { pass_.literals_.push_back(Ref::borrow(literal)); }
   void tensor(int32_t slot, const TensorExpectation& expectation);
-  void root(int32_t slot, int32_t index, PyObject* wanted);
+  void root(int32_t slot, int32_t index, PyObject* wanted, bool is_row);
   /// Adds a Distinct check of fewer slots to the checks that run after the words.
   void compare_later(const Check& check, DistinctSlots group);
 
  private:
   struct State {
-    bool placed = false, typed = false, root = false, defaults = false, late = false;
+    bool placed = false, typed = false, root = false, opened = false, defaults = false, late = false;
     bool worded = false;  // a fact about the object has a word
   };
   void record();

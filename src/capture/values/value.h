@@ -170,7 +170,8 @@ struct ObjectValue final : Value {
   static constexpr Kind kKind = Kind::Object;
   PyTypeObject* type;
   Ref object;                     // external: the instance
-  bool identity_guarded = false;  // its identity is guarded, so attribute reads go through its __dict__
+  bool identity_guarded = false;  // see Interpreter::need_identity
+  bool through_dict = false;  // external: its attributes are read through its __dict__ object, which is made if need be
   struct Attribute {
     Ref name;
     Value* value;  // null: deleted by the program

@@ -26,10 +26,10 @@ Value* dict_attr(Interpreter& in, PyObject* dict, Source* dict_source, PyObject*
   return in.wrap(found, in.guards.sources().child(dict_source, SourceKind::DictItem, 0, name, found));
 }
 
-/// The same for an external instance. If its identity is guarded, its dict is read directly.
+/// The same for an external instance.
 Value* own_attribute(Interpreter& in, ObjectValue* object, PyObject* name) {
   PyObject* instance = object->object.get();
-  if (object->identity_guarded) {
+  if (object->through_dict) {
     PyObject** slot = _PyObject_GetDictPtr(instance);
     if (!slot) return nullptr;
     if (!*slot) {

@@ -139,25 +139,45 @@ void Interpreter::open_closure(FunctionValue* function) {
   }
 }
 
+/// Guards that a later call finds a function that does the same: this one, if only a global variable or a class leads
+/// to it, else any with the same code, and without the marks that change how a function is called.
+static void guard_called(Interpreter& in, FunctionValue* function) {
+  static PyObject* const marks[] = {PyUnicode_InternFromString("_torchdynamo_disable"),
+                                    PyUnicode_InternFromString("_dynamo_forbidden"),
+                                    PyUnicode_InternFromString("_dynamo_marked_constant")};
+  PyObject* object = function->function.get();
+  const Source* root = function->source;
+  while (root->parent) root = root->parent;
+  const SourceKind kind = function->source->kind;
+  bool by_identity = root->kind == SourceKind::Pinned && kind != SourceKind::CellContents && kind != SourceKind::Item;
+  for (PyObject* mark : marks) by_identity = by_identity || stator_instance_value(object, mark);
+  if (by_identity) {
+    in.guards.add(function->source, FactKind::Identity, object);
+  } else {
+    for (PyObject* mark : marks) in.guards.add(function->source, FactKind::NoAttribute, mark);
+  }
+  in.guards.add(function->source, FactKind::Code, PyFunction_GET_CODE(object),
+                reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
+}
+
 Value* Interpreter::call_function(FunctionValue* function, CallArgs args, CallMode mode) {
-  if (function->function) {
-    if (const ModelRow* row = model_of(function->function.get()); row && !(row->asks && is_overridden(*this, args)))
+  if (PyObject* object = function->function.get()) {
+    auto guard_identity = [&] { guards.add(function->source, FactKind::Identity, object); };
+    if (const ModelRow* row = model_of(object); row && !(row->asks && is_overridden(*this, args))) {
+      guard_identity();
       if (Value* result = call_model(*this, *row, args)) return result;
-    CallableKind kind = kind_of_callable(function->function.get());
-    if (kind == CallableKind::Torch) return call_torch(function->function.get(), args);
-    if (kind == CallableKind::Pure) return call_literal(*this, function->function.get(), args);
+    }
+    const CallableKind kind = kind_of_callable(object);
+    if (kind == CallableKind::Torch || kind == CallableKind::Pure) guard_identity();
+    if (kind == CallableKind::Torch) return call_torch(object, args);
+    if (kind == CallableKind::Pure) return call_literal(*this, object, args);
     if (!function->guarded) {
-      PyObject* object = function->function.get();
       if (PyObject* original = unless_disabled(object)) {
-        guards.add(function->source, FactKind::Identity, object);
+        guard_identity();
         return call(wrap(original, guards.sources().pinned(original, "an optimizer's function")), std::move(args));
       }
       if (is_marked_constant(object)) return call_marked_constant(*this, function, args);
-      bool by_identity = function->source->kind != SourceKind::Argument && function->source->kind != SourceKind::Item &&
-                         function->source->kind != SourceKind::CellContents;
-      if (by_identity) guards.add(function->source, FactKind::Identity, object);
-      guards.add(function->source, FactKind::Code, PyFunction_GET_CODE(object),
-                 reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
+      guard_called(*this, function);
       function->guarded = true;
     }
     if (marks.is_allowed(function->function.get())) {

@@ -136,8 +136,8 @@ Ref surrogate(Interpreter& in, Value* value) {
   if (PyObject* constant = in.constant_of(value)) return Ref::borrow(constant);
   if (PyObject* known = in.prototypes.surrogate(value)) return Ref::borrow(known);
   // It is the same object in every run, such as a library's marker of a missing value.
-  if (auto* object = as<ObjectValue>(value); object && object->object && object->identity_guarded)
-    return object->object;
+  if (auto* object = as<ObjectValue>(value); object && object->object && object->through_dict)
+    return Ref::borrow(in.need_identity(object));
   // The empty tuple is a single object.
   if (auto* tuple = as_sequence(value); tuple && tuple->type == &PyTuple_Type && tuple->items.empty())
     return Ref::steal(PyTuple_New(0));

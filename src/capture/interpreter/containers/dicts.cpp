@@ -1,10 +1,13 @@
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/protocol/mappings.h"
 
+#include "capture/guards/elements.h"
+#include "capture/guards/literals.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/merging.h"
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/names.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/reach.h"
 
 namespace stator::capture {
@@ -34,6 +37,21 @@ PyObject* global_name(Interpreter& in, DictValue* dict, Value* key) {
   return dict->is_globals && name && PyUnicode_CheckExact(name) ? name : nullptr;
 }
 
+/// Whether a later call finds the key by its position: keys that are hashed by identity, such as the parameters in the
+/// state of an optimizer, are other objects for other instances.
+bool is_found_by_place(PyObject* dict, PyObject* key) {
+  return !PyODict_Check(dict) && !PyTuple_Check(key) && !is_literal(key) && !is_guarded_by_identity(key);
+}
+
+Value* key_at(Interpreter& in, DictValue* dict, Py_ssize_t index, PyObject* key) {
+  refuse_own_hash(key);
+  Source* source =
+      in.guards.sources().child(dict->source, SourceKind::DictKey, static_cast<int32_t>(index), nullptr, key);
+  in.guards.add_type(source, Py_TYPE(key));
+  in.guards.add_class(Py_TYPE(key));
+  return in.wrap(key, source);
+}
+
 }  // namespace
 
 void Interpreter::realise(DictValue* dict) {
@@ -56,7 +74,9 @@ void Interpreter::realise(DictValue* dict) {
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
-    Value* known_key = external_element(*this, key);
+    const bool by_place = is_found_by_place(object, key);
+    Value* known_key = by_place ? key_at(*this, dict, i, key) : external_element(*this, key);
+    if (by_place) PyTuple_SetItem(keys.get(), i, Ref::borrow(any_element()).release());
     dict->index.emplace(key_hash(*this, known_key), dict->entries.size());
     dict->entries.push_back({known_key, nullptr});
   }
@@ -77,7 +97,11 @@ Value* Interpreter::entry_value(DictValue* dict, size_t index) {
     Ref key = external_key(*this, entry.key);
     PyObject* found = PyDict_GetItemWithError(dict->external.get(), key.get());
     if (!found) throw Break{BreakId::internal, "an external dict changed during capture"};
-    entry.value = wrap(found, guards.sources().child(dict->source, SourceKind::DictItem, 0, key.get(), found));
+    Source* source =
+        is_found_by_place(dict->external.get(), key.get())
+            ? guards.sources().child(dict->source, SourceKind::DictValue, static_cast<int32_t>(index), nullptr, found)
+            : guards.sources().child(dict->source, SourceKind::DictItem, 0, key.get(), found);
+    entry.value = wrap(found, source);
   }
   return entry.value;
 }

@@ -214,6 +214,11 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
   return same_or_equal(in, known, asked);
 }
 
+void refuse_own_hash(PyObject* key) {
+  if (!PyFunction_Check(key) && !TorchTracer::is_tensor(key) && Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash)
+    throw Break{BreakId::unknown_object, "a container whose keys have a __hash__ of their own"};
+}
+
 Value* external_element(Interpreter& in, PyObject* object) {
   if (PyTuple_CheckExact(object) && !is_literal(object)) {
     std::vector<Value*> items;
@@ -222,9 +227,7 @@ Value* external_element(Interpreter& in, PyObject* object) {
     return in.tuple(std::move(items));
   }
   if (is_literal(object) || is_guarded_by_identity(object)) return in.constant(object);
-  if (!PyFunction_Check(object) && !TorchTracer::is_tensor(object) &&
-      Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash)
-    throw Break{BreakId::unknown_object, "a container whose keys have a __hash__ of their own"};
+  refuse_own_hash(object);
   return in.wrap(object, in.guards.sources().pinned(object, "key"));
 }
 

@@ -21,6 +21,9 @@ bool is_identity_key(Interpreter& in, Value* key);
 /// The object of the key as an external container would hold it; null for objects that the program made.
 Ref external_key(Interpreter& in, Value* key);
 
+/// Breaks if the key's class hashes in its own way.
+void refuse_own_hash(PyObject* key);
+
 /// The value of a key or element of an external container, whose guard implies its identity or value.
 Value* external_element(Interpreter& in, PyObject* object);
 

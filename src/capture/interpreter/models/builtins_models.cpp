@@ -266,11 +266,11 @@ Value* model_locals(Interpreter& in, CallArgs&) {
 Value* model_vars_or_locals(Interpreter& in, CallArgs& args) {
   return args.positional.empty() ? model_locals(in, args) : model_vars(in, args);
 }
-/// id() of an object that is guarded by identity, or of a constant.
+/// id() of an instance that lives on, whose identity is then guarded, or of a constant.
 Value* model_id(Interpreter& in, CallArgs& args) {
   Value* value = args.positional[0];
   auto* object = as<ObjectValue>(value);
-  PyObject* known = object && object->identity_guarded ? object->object.get() : in.constant_of(value);
+  PyObject* known = object && object->through_dict ? in.need_identity(object) : in.constant_of(value);
   bool is_known = known && (object || PyType_Check(known) || PyModule_Check(known)) && !in.prototypes.find(known);
   if (!is_known) throw Break{BreakId::unknown_call, "id()"};
   return in.constant(Ref::steal(PyLong_FromVoidPtr(known)));

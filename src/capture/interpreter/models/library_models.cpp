@@ -66,6 +66,21 @@ Ref real_function(Interpreter& in, FunctionValue* function) {
   return made;
 }
 
+/// Guards the values of all defaults of an external function.
+static void guard_defaults(Interpreter& in, FunctionValue* function) {
+  auto guard = [&](SourceKind kind, int32_t index, PyObject* name, PyObject* held) {
+    Source* source = in.guards.sources().child(function->source, kind, index, name, held);
+    in.guards.add(source, is_literal(held) ? FactKind::Equals : FactKind::Identity, held);
+  };
+  PyObject* object = function->function.get();
+  if (PyObject* defaults = PyFunction_GET_DEFAULTS(object))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(defaults); ++i)
+      guard(SourceKind::Default, static_cast<int32_t>(i), nullptr, PyTuple_GET_ITEM(defaults, i));
+  PyObject *defaults = PyFunction_GET_KW_DEFAULTS(object), *name, *held;
+  for (Py_ssize_t position = 0; defaults && PyDict_Next(defaults, &position, &name, &held);)
+    guard(SourceKind::KwDefault, 0, name, held);
+}
+
 /// inspect.signature: depends only on the function's code and defaults, which are guarded.
 Value* signature(Interpreter& in, CallArgs& args) {
   Value* target = args.positional[0];
@@ -77,6 +92,7 @@ Value* signature(Interpreter& in, CallArgs& args) {
     in.guards.add(known->source, FactKind::Identity, known->function.get());
     in.guards.add(known->source, FactKind::Code, PyFunction_GET_CODE(known->function.get()),
                   reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(known->function.get())));
+    guard_defaults(in, known);
   }
   if (target->kind == Kind::Method) callable = Ref::steal(PyMethod_New(callable.get(), Py_None));
   Ref made = Ref::steal(PyObject_CallOneArg(known_object("inspect.signature"), callable.get()));

@@ -156,6 +156,12 @@ static Value* external_constant(Interpreter& in, PyObject* object, Source* sourc
   return from_source(known, source);
 }
 
+PyObject* Interpreter::need_identity(ObjectValue* instance) {
+  if (!instance->identity_guarded) guards.add(instance->source, FactKind::Identity, instance->object.get());
+  instance->identity_guarded = true;
+  return instance->object.get();
+}
+
 /// An instance and its `__dict__` have one state, whichever of them comes first; so have two instances that share it.
 static void open_own_dict(Interpreter& in, ObjectValue* instance) {
   PyObject *object = instance->object.get(), *own = nullptr;
@@ -177,11 +183,12 @@ static Value* external_instance(Interpreter& in, PyObject* object, Source* sourc
   PyTypeObject* type = Py_TYPE(object);
   auto* instance = from_source(in.arena.make<ObjectValue>(type), source);
   instance->object = Ref::borrow(object);
-  instance->identity_guarded = is_module_instance(object) || !is_per_call(*source);
-  if (source->kind == SourceKind::Attribute || type == &PyList_Type)
-    instance->identity_guarded = is_module_instance(object);
+  const bool by_place = source->kind != SourceKind::Attribute && type != &PyList_Type && !is_per_call(*source);
+  instance->through_dict = by_place || is_module_instance(object);
   in.guards.add_type(source, type);
-  if (instance->identity_guarded) in.guards.add(source, FactKind::Identity, object);
+  source->instance = has_open_instances(type);
+  source->recurring = source->instance && instance->through_dict;
+  if (instance->through_dict && (source->kind == SourceKind::Pinned || !source->instance)) in.need_identity(instance);
   open_own_dict(in, instance);
   return instance;
 }

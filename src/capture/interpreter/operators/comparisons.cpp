@@ -117,8 +117,11 @@ bool Interpreter::is_same(Value* a, Value* b) {
     return false;
   }
   if (a->source && b->source) {
-    auto pinned = [](Value* v) { return v->kind == Kind::Object && static_cast<ObjectValue*>(v)->identity_guarded; };
-    if (!(pinned(a) && pinned(b))) guards.add_same(a->source, b->source, false);
+    auto *one = as<ObjectValue>(a), *other = as<ObjectValue>(b);
+    // The class of an instance is guarded.
+    const bool is_known =
+        one && other && ((one->identity_guarded && other->identity_guarded) || one->type != other->type);
+    if (!is_known) guards.add_same(a->source, b->source, false);
   }
   if (a->kind == Kind::Method && b->kind == Kind::Method)
     throw Break{BreakId::unknown_object, "identity of bound methods"};

@@ -102,6 +102,8 @@ class Interpreter {
   /// Guards all attributes that an object guarded by identity has of its own (an enum member, an operator packet). To
   /// be called where methods of its class, written in Python, run for real.
   void guard_own_state(ConstantValue* constant);
+  /// Guards which object an external instance is, because the program's behaviour depends on it. Borrowed.
+  PyObject* need_identity(ObjectValue* instance);
   PyTypeObject* type_of(Value* value);
   bool truth(Value* value);
   bool is_same(Value* a, Value* b);

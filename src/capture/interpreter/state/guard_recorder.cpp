@@ -1,5 +1,8 @@
 #include "capture/interpreter/state/guard_recorder.h"
 
+#include <algorithm>
+#include <map>
+
 #include "capture/guards/check.h"
 #include "capture/guards/class_content.h"
 #include "capture/guards/literals.h"
@@ -19,6 +22,7 @@ static void empty(Source* source) {
 }
 
 std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
+  emit_differences();
   sources_->drop_roots([&](Source* root) {
     const bool is_own = prototypes_.owns(root);
     if (is_own) empty(root);
@@ -32,6 +36,13 @@ std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
   return std::move(sources_);
 }
 
+/// Which defaults a function has is guarded where they are read; how many there are decides how a call binds. A tuple
+/// of literals is owned, so that it is recognised; another might keep objects of the program alive.
+static Ref expected_defaults(PyObject* defaults) {
+  if (!defaults) return {};
+  return is_literal(defaults) ? Ref::borrow(defaults) : Ref::steal(PyLong_FromSsize_t(PyTuple_GET_SIZE(defaults)));
+}
+
 void GuardRecorder::add(Source* source, FactKind kind, PyObject* object, int64_t number) {
   // Other guards imply the identity of a pinned source's object, and so its class, unless the class can be assigned.
   if (source->kind == SourceKind::Pinned) {
@@ -39,7 +50,7 @@ void GuardRecorder::add(Source* source, FactKind kind, PyObject* object, int64_t
     if (kind == FactKind::TypeIs && has_constant_instances(reinterpret_cast<PyTypeObject*>(object))) return;
   }
   Fact fact{kind, Ref::borrow(object), Ref(), number, frames_.user_line()};
-  if (kind == FactKind::Code) fact.extra = Ref::borrow(PyFunction_GET_DEFAULTS(source->object.get()));
+  if (kind == FactKind::Code) fact.extra = expected_defaults(PyFunction_GET_DEFAULTS(source->object.get()));
   sources_->add_fact(source, std::move(fact));
 }
 
@@ -76,9 +87,61 @@ void GuardRecorder::add_same(Source* a, Source* b, bool same) {
     if (!same && prototypes_.owns((is_own ? a : b)->object.get())) return;
     return add(other, FactKind::Identity, other->object.get());
   }
-  Fact fact{same ? FactKind::SameAs : FactKind::NotSameAs, Ref(), Ref(), 0, frames_.user_line(), b};
   a->loaded = b->loaded = true;
-  sources_->add_fact(a, std::move(fact));
+  if (same)
+    sources_->add_fact(a, Fact{FactKind::SameAs, Ref(), Ref(), 0, frames_.user_line(), b});
+  else
+    different_.push_back({a, b, frames_.user_line()});
+}
+
+/// A program that puts n objects into a set compares each with each: the pairs become groups. Where most pairs of a
+/// connected group were compared, all of its sources must be distinct, which is one fact. Otherwise there is one fact
+/// for each source, in the order of how many it was compared with.
+void GuardRecorder::emit_differences() {
+  using Others = std::map<Source*, UserLine, decltype([](Source* a, Source* b) { return a->number < b->number; })>;
+  std::map<Source*, Others, Others::key_compare> compared;
+  for (const Different& pair : different_) {
+    compared[pair.a].emplace(pair.b, pair.line);
+    compared[pair.b].emplace(pair.a, pair.line);
+  }
+  auto emit = [&](std::vector<Source*> group, size_t distinct, const UserLine& line) {
+    Fact fact{FactKind::Distinct, Ref(), Ref(), static_cast<int64_t>(distinct), line};
+    Source* first = group.front();
+    fact.group = std::make_shared<const std::vector<Source*>>(std::move(group));
+    sources_->add_fact(first, std::move(fact));
+  };
+  while (!compared.empty()) {
+    std::vector<Source*> group{compared.begin()->first};
+    std::unordered_set<Source*> reached{group.front()};
+    size_t pairs = 0;
+    for (size_t i = 0; i < group.size(); ++i) {
+      pairs += compared[group[i]].size();
+      for (auto& [other, line] : compared[group[i]])
+        if (reached.insert(other).second) group.push_back(other);
+    }
+    const UserLine line = compared.begin()->second.begin()->second;
+    if (const size_t count = group.size(); count > 2 && 2 * pairs >= count * (count - 1)) {
+      for (Source* source : group) compared.erase(source);
+      emit(std::move(group), count, line);
+      continue;
+    }
+    std::stable_sort(group.begin(), group.end(),
+                     [&](Source* a, Source* b) { return compared[a].size() > compared[b].size(); });
+    for (Source* source : group) {
+      const Others others = std::move(compared[source]);
+      compared.erase(source);
+      std::vector<Source*> star{source};
+      for (auto& [other, unused] : others) {
+        star.push_back(other);
+        compared[other].erase(source);
+      }
+      if (star.size() == 2)
+        sources_->add_fact(source, Fact{FactKind::NotSameAs, Ref(), Ref(), 0, others.begin()->second, star[1]});
+      else if (star.size() > 2)
+        emit(std::move(star), 1, others.begin()->second);
+    }
+  }
+  different_.clear();
 }
 
 }  // namespace stator::capture

@@ -40,11 +40,18 @@ class GuardRecorder {
   void add_same(Source* a, Source* b, bool same);
 
  private:
+  struct Different {
+    Source *a, *b;
+    UserLine line;
+  };
+  void emit_differences();
+
   const FrameStack& frames_;
   Prototypes& prototypes_;
   std::unique_ptr<SourceTree> sources_;
   std::shared_ptr<ClassLookups> lookups_ = std::make_shared<ClassLookups>();
   std::unordered_set<PyTypeObject*> guarded_classes_;
+  std::vector<Different> different_;  // pairs of sources that gave different objects; become facts at the end
 };
 
 }  // namespace stator::capture

@@ -148,6 +148,16 @@ static PyTypeObject* tuple_field_type() {
 
 bool is_module_instance(PyObject* object) { return PyObject_TypeCheck(object, module_class()); }
 
+bool has_open_instances(PyTypeObject* type) {
+  const destructor of_python_classes = module_class()->tp_dealloc;
+  if (type->tp_dealloc != of_python_classes) return false;
+  const PyTypeObject* below = type;
+  while (below->tp_base && below->tp_dealloc == of_python_classes) below = below->tp_base;
+  const PyTypeObject* const open[] = {&PyBaseObject_Type, &PyDict_Type,  &PyList_Type,       &PyTuple_Type,
+                                      &PySet_Type,        &PyODict_Type, default_dict_type()};
+  return std::find(std::begin(open), std::end(open), below) != std::end(open);
+}
+
 bool is_value_type(PyTypeObject* type) {
   struct Row {
     const char *name, *module, *attribute;

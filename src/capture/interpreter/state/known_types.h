@@ -28,6 +28,9 @@ bool is_transparent(PyTypeObject* type);
 /// A tuple subclass whose items are its only state: collections.namedtuple, typing.NamedTuple, torch.return_types.
 bool is_named_tuple(PyTypeObject* type);
 bool is_module_instance(PyObject* object);
+/// Whether attributes, and the contents of a built-in container, are the whole state of the instances: the class is
+/// written in Python, and the C class below it is `object` or a container. Such instances are guarded by structure.
+bool has_open_instances(PyTypeObject* type);
 /// C classes whose instances never change and whose methods only compute: patterns and matches of `re`, dates,
 /// decimals.
 bool is_value_type(PyTypeObject* type);
