@@ -109,7 +109,7 @@ class _Mode:
             return wrap_module(target, self)
         return self.wrap(target)
 
-    def wrap(self, target: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, target: Callable[..., Any], owner: type | None = None) -> Callable[..., Any]:
         """A function that calls `target` in this mode."""
         call = self._caller(target)
         functools.update_wrapper(call, target, updated=())

@@ -32,7 +32,7 @@ class Wrapping(Protocol):
 
     def __call__(self, target: Any) -> Any: ...
 
-    def wrap(self, target: Callable[..., Any]) -> Callable[..., Any]: ...
+    def wrap(self, target: Callable[..., Any], owner: type | None = None) -> Callable[..., Any]: ...
 
 
 def compile_module(module: torch.nn.Module, settings: Settings) -> torch.nn.Module:
@@ -77,14 +77,15 @@ def _wrapper_class(module: torch.nn.Module, wrapping: Wrapping) -> type:
 
 
 def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:
-    """Ignores the wrapper. Guards are named after the closure's variables, so the original is named `self`."""
+    """Ignores the wrapper. Guards are named after the closure's variables, so the original is named `self`. Modules of
+    one class share the code, and so their entries."""
 
     def call(_wrapper: Any, /, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = type(self).__name__
     call.__code__ = _shown_as_forward(call.__code__, type(self))
-    made = wrapping.wrap(call)
+    made = wrapping.wrap(call, type(self))
     own = type(self).__call__
     if isinstance(made, _C.CompiledFunction) and isinstance(own, types.FunctionType):
         made._stator_inlined = own

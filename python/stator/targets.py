@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,6 +63,14 @@ class Settings:
     def captures(self) -> bool:
         return True
 
+    @property
+    def shares_entries(self) -> bool:
+        """Whether other `compile` calls may use the entries. Not if a break is an error, since theirs may have one, nor
+        if callbacks filtered the guards."""
+        callbacks = (self.guard_filter_fn, self.guard_export_fn, self.guard_fail_fn)
+        own = self.isolate_recompiles or self.error_on_graph_break is True
+        return not own and callbacks == (None, None, None)
+
     def for_backward(self) -> Settings:
         """Settings for backward passes inside a call. That code is not the function's own, and may break where torch
         calls hooks."""
@@ -70,9 +79,10 @@ class Settings:
     def __call__(self, target: Any) -> Any:
         return compile_target(target, self)
 
-    def wrap(self, target: Callable[..., Any]) -> Callable[..., Any]:
-        """Compiles a function whose code object may be shared with other functions."""
-        return compile_function(with_own_code(target), self)
+    def wrap(self, target: Callable[..., Any], owner: type | None = None) -> Callable[..., Any]:
+        """Compiles a function whose code object may be shared with other functions. Functions of one `owner` and equal
+        settings share their entries."""
+        return compile_function(_with_code_of(owner, target, self), self)
 
 
 def compile_target(target: Any, settings: Settings) -> Any:
@@ -114,8 +124,7 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
     backend = backends.resolve(settings.backend, settings.mode, settings.options, settings.dynamic)
     strict = settings.error_on_graph_break is True
     callbacks = guards.callbacks(settings.guard_filter_fn, settings.guard_export_fn, settings.guard_fail_fn)
-    # Entries with a break must not be used if a break is an error, nor entries that other callbacks filtered.
-    cache_key = object() if strict or callbacks or settings.isolate_recompiles else backend.cache_key
+    cache_key = backend.cache_key if settings.shares_entries else object()
     if settings.name is not None:
         fn = with_own_code(fn, settings.name)
     compiled = _C.CompiledFunction(
@@ -185,9 +194,29 @@ def shim(target: Callable[..., Any]) -> types.FunctionType:
     return fresh
 
 
-def with_own_code(fn: Any, name: str | None = None) -> types.FunctionType:
-    """A copy of a function with its own code object."""
-    code = fn.__code__.replace(co_name=name or fn.__name__, co_qualname=name or fn.__code__.co_qualname)
+# By owner and cache key, the code that compiled functions share. It lives as long as one of them; so do its entries.
+_shared_code: weakref.WeakKeyDictionary[type, weakref.WeakValueDictionary[int, types.CodeType]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _with_code_of(owner: type | None, fn: Any, settings: Settings) -> types.FunctionType:
+    """A copy of a function with the code object that others of its owner have, if they may share entries."""
+    backend = backends.resolve(settings.backend, settings.mode, settings.options, settings.dynamic)
+    if owner is None or not settings.shares_entries or backend.cache_key is backend.compiler:
+        return with_own_code(fn)
+    key = id(backend.cache_key)  # the entries of the code own it
+    codes = _shared_code.setdefault(owner, weakref.WeakValueDictionary())
+    code = codes.get(key)
+    made = with_own_code(fn, code=code)
+    if code is None:
+        codes[key] = made.__code__
+    return made
+
+
+def with_own_code(fn: Any, name: str | None = None, code: types.CodeType | None = None) -> types.FunctionType:
+    """A copy of a function with its own code object, or with `code`."""
+    code = code or fn.__code__.replace(co_name=name or fn.__name__, co_qualname=name or fn.__code__.co_qualname)
     copy = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     copy.__kwdefaults__ = fn.__kwdefaults__
     for attribute in ("__module__", "__qualname__", "__doc__", "__annotations__"):
