@@ -337,7 +337,7 @@ class RowTest : public CheckArrayTest {
         "class C:\n    def __init__(self):\n        self.value = 1\n        self.__dict__\nmade = [C() for _ in "
         "range(300)]");
     Source* instance = argument(0, "made[0]");
-    instance->instance = instance->recurring = true;
+    instance->recurring = true;
     fact(instance, FactKind::TypeIs, "C");
     Source* dict = child(instance, SourceKind::InstanceDict, nullptr, "made[0].__dict__");
     value_ = child(dict, SourceKind::DictItem, "'value'", "1");

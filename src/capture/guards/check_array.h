@@ -32,9 +32,9 @@ class CheckArray {
   bool watch(PyObject* object);
   /// The state of torch (grad mode, autocast, ...) that the guards require.
   const GlobalState& globals() const { return *globals_; }
-  /// Whether the call is about the same instances as the captured one: those in the arguments and in variables of the
-  /// function's closure. An instance that died counts as the same: where each call brings a new one, the captures are
-  /// about the same.
+  /// Whether the call is about the same recurring instances as the captured one: those in the arguments and in
+  /// variables of the function's closure. An instance that died counts as the same: where each call brings a new one,
+  /// the captures are about the same.
   bool is_about_same(const GuardInput& input) const;
 
   /// Which check fails first on this input.

@@ -114,7 +114,7 @@ struct CheckArray::Builder {
     SlotInfo& made = array.slot_info_[s->slot];
     made.recurring = s->recurring && !made.leaf && !made.fixed;
     if (made.recurring && s->kind == SourceKind::Argument) key_arguments.push_back(s->index);
-    if (s->instance) note_instance(*s);
+    if (s->recurring) note_instance(*s);
   }
 
   void note_instance(const Source& s) {

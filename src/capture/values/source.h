@@ -71,11 +71,10 @@ struct Source {
   Ref object;            // what was there at capture; dropped when the check array is built
   std::vector<Source*> children;
   std::vector<Fact> facts;
-  bool loaded = false;  // a plan or another source's guard reads it, so it needs a slot even without facts
-  /// An instance that is guarded by structure; `recurring`: later calls are likely to bring this very object again.
-  bool instance = false, recurring = false;
-  int32_t slot = -1;    // its slot in the check array; -1: none
-  uint32_t number = 0;  // how many sources were made before it
+  bool loaded = false;     // a plan or another source's guard reads it, so it needs a slot even without facts
+  bool recurring = false;  // an instance, guarded by structure, that later calls are likely to bring again
+  int32_t slot = -1;       // its slot in the check array; -1: none
+  uint32_t number = 0;     // how many sources were made before it
 
   /// Readable path, e.g. `self.layers[0].weight`.
   std::string describe() const;

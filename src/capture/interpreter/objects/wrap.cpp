@@ -186,9 +186,9 @@ static Value* external_instance(Interpreter& in, PyObject* object, Source* sourc
   const bool by_place = source->kind != SourceKind::Attribute && type != &PyList_Type && !is_per_call(*source);
   instance->through_dict = by_place || is_module_instance(object);
   in.guards.add_type(source, type);
-  source->instance = has_open_instances(type);
-  source->recurring = source->instance && instance->through_dict;
-  if (instance->through_dict && (source->kind == SourceKind::Pinned || !source->instance)) in.need_identity(instance);
+  const bool by_structure = source->kind != SourceKind::Pinned && has_open_instances(type);
+  source->recurring = by_structure && instance->through_dict;
+  if (!by_structure && instance->through_dict) in.need_identity(instance);
   open_own_dict(in, instance);
   return instance;
 }

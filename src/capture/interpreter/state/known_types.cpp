@@ -149,6 +149,7 @@ static PyTypeObject* tuple_field_type() {
 bool is_module_instance(PyObject* object) { return PyObject_TypeCheck(object, module_class()); }
 
 bool has_open_instances(PyTypeObject* type) {
+  if (type == partial_type() || type == namespace_type()) return true;
   const destructor of_python_classes = module_class()->tp_dealloc;
   if (type->tp_dealloc != of_python_classes) return false;
   const PyTypeObject* below = type;
