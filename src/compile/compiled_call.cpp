@@ -192,8 +192,10 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
   if (!mode) return nullptr;
   if (mode != RunMode::Off && is_ready(self) && !stator_is_debugged(PyThreadState_Get())) {
     RawCall raw(row, positional, names, given);
-    if (std::shared_ptr<Entry> entry = find_known(self, raw); entry && !is_refused(self, *entry))
-      return run_entry(self, *entry, row, positional, entry->guards->call_names());
+    if (std::shared_ptr<Entry> entry = find_known(self, raw); entry && !is_refused(self, *entry)) {
+      Ref given_names = Ref::borrow(entry->guards->call_names());  // other calls may change the row it belongs to
+      return run_entry(self, *entry, row, positional, given_names.get());
+    }
   }
   return call_with_row(self, instance, args, kwargs);
 }
