@@ -202,10 +202,15 @@ _shared_code: weakref.WeakKeyDictionary[type, weakref.WeakValueDictionary[int, t
 
 def _with_code_of(owner: type | None, fn: Any, settings: Settings) -> types.FunctionType:
     """A copy of a function with the code object that others of its owner have, if they may share entries."""
-    backend = backends.resolve(settings.backend, settings.mode, settings.options, settings.dynamic)
-    if owner is None or not settings.shares_entries or backend.cache_key is backend.compiler:
+    if owner is None or not settings.shares_entries:
         return with_own_code(fn)
-    key = id(backend.cache_key)  # the entries of the code own it
+    one, other = (
+        backends.resolve(settings.backend, settings.mode, settings.options, settings.dynamic).cache_key
+        for _ in range(2)
+    )
+    if one is not other:  # another `compile` call has another key
+        return with_own_code(fn)
+    key = id(one)  # the entries of the code own it
     codes = _shared_code.setdefault(owner, weakref.WeakValueDictionary())
     code = codes.get(key)
     made = with_own_code(fn, code=code)
