@@ -85,12 +85,12 @@ PyObject* py_native_backend(PyObject*, PyObject* args) {
   }
 }
 
-PyMethodDef methods[] = {{"native_backends", py_native_backends, METH_NOARGS, nullptr},
-                         {"native_backend", py_native_backend, METH_VARARGS, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef backend_functions[] = {{"native_backends", py_native_backends, METH_NOARGS, nullptr},
+                                   {"native_backend", py_native_backend, METH_VARARGS, nullptr},
+                                   {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
-bool add_backend_bindings(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+bool add_backend_bindings(PyObject* module) { return PyModule_AddFunctions(module, backend_functions) == 0; }
 
 }  // namespace stator::bindings

@@ -263,7 +263,7 @@ PyObject* call_cached_function(PyObject*, PyObject* args) {
   return stator_fill_cache(function, result, positional, keywords);
 }
 
-PyMethodDef methods[] = {
+PyMethodDef capture_functions[] = {
     {"set_error_types", set_error_types, METH_VARARGS, nullptr},
     {"reset", reset, METH_NOARGS, nullptr},
     {"count", count, METH_O, nullptr},
@@ -340,7 +340,7 @@ bool add_capture_bindings(PyObject* module) {
     return false;
   }
   PyTypeObject* type = compiled_function_type();
-  if (!type || PyModule_AddFunctions(module, methods) < 0) return false;
+  if (!type || PyModule_AddFunctions(module, capture_functions) < 0) return false;
   set_transparent_type(type);
   set_backend_call(call_backend);
   const auto to_object = [](std::shared_ptr<graph::Graph> graph) { return Ref::steal(wrap_graph(std::move(graph))); };

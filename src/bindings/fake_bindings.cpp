@@ -132,7 +132,7 @@ bool guard_storage_methods() {
   return true;
 }
 
-PyMethodDef methods[] = {
+PyMethodDef fake_functions[] = {
     {"install", py_install, METH_NOARGS, "Why the Fake key could not be used, or an empty string."},
     {"from_reals", py_from_reals, METH_O, "Fakes of real tensors; shared storages stay shared."},
     {"is_fake", py_is_fake, METH_O, nullptr},
@@ -146,7 +146,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef fake_module = {PyModuleDef_HEAD_INIT, "stator._C._fake", "Fake tensors by hand.", -1, methods};
+PyModuleDef fake_module = {PyModuleDef_HEAD_INIT, "stator._C._fake", "Fake tensors by hand.", -1, fake_functions};
 
 }  // namespace
 

@@ -26,14 +26,6 @@ Ref tuple_of(const Items& items, const Each& each) {
   return tuple;
 }
 
-template <class Items, class Each>
-Ref list_of(const Items& items, const Each& each) {
-  auto list = owned(PyList_New(static_cast<Py_ssize_t>(items.size())));
-  Py_ssize_t i = 0;
-  for (const auto& item : items) PyList_SET_ITEM(list.get(), i++, each(item).release());
-  return list;
-}
-
 Ref number_object(const at::Scalar& number) {
   if (number.isBoolean()) return owned(PyBool_FromLong(number.toBool()));
   if (number.isIntegral(false)) return owned(PyLong_FromLongLong(number.toLong()));

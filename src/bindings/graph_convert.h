@@ -25,4 +25,12 @@ Ref meta_object(const graph::TensorMeta& meta);
 Ref dtype_object(c10::ScalarType dtype);
 Ref text_object(std::string_view text);
 
+template <class Items, class Each>
+Ref list_of(const Items& items, const Each& each) {
+  auto list = owned(PyList_New(static_cast<Py_ssize_t>(items.size())));
+  Py_ssize_t i = 0;
+  for (const auto& item : items) PyList_SET_ITEM(list.get(), i++, each(item).release());
+  return list;
+}
+
 }  // namespace stator::bindings

@@ -18,12 +18,4 @@ Ref list_names(const graph::Graph& graph);
 Ref list_types(const graph::Graph& graph);
 Ref list_values(const std::vector<graph::ValueId>& ids, PyObject* value_type);
 
-template <class Items, class Each>
-Ref list_of(const Items& items, const Each& each) {
-  auto list = owned(PyList_New(static_cast<Py_ssize_t>(items.size())));
-  Py_ssize_t i = 0;
-  for (const auto& item : items) PyList_SET_ITEM(list.get(), i++, each(item).release());
-  return list;
-}
-
 }  // namespace stator::bindings

@@ -110,9 +110,9 @@ class STATOR_API Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<Node> nodes;
-  std::vector<ExecState> states;       // states[0] is the state at entry
-  std::vector<Location> locations{1};  // locations[0] is "unknown"
-  std::vector<Range> ranges{1};        // ranges[0] is "none"
+  std::vector<ExecState> states;        // states[0] is the state at entry
+  std::vector<Location> locations{1};   // locations[0] is "unknown"
+  std::vector<Range> ranges{1};         // ranges[0] is "none"
   uint32_t autocast_region_at_end = 0;  // differs from the last node's region if an outermost `autocast` ended after it
   /// The same trace seen below autograd, where that was recorded: same inputs and outputs, for use without autograd.
   std::shared_ptr<Graph> below;

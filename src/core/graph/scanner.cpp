@@ -9,11 +9,6 @@
 #include "core/graph/text.h"
 
 namespace stator::graph {
-namespace {
-
-bool is_word(char ch) { return std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_'; }
-
-}  // namespace
 
 void Scanner::skip_blanks() {
   while (at_ < text_.size()) {

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cctype>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 /// Reads the text form character by character: skips blanks and comments, and knows the position for errors.
 namespace stator::graph {
+
+/// Letters, digits and underscores.
+inline bool is_word(char ch) { return std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_'; }
 
 class Scanner {
  public:

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/graph/scanner.h"
+
 namespace stator::graph {
 namespace {
 
-bool is_word(char ch) { return std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_'; }
 bool is_digit(char ch) { return std::isdigit(static_cast<unsigned char>(ch)) != 0; }
 
 bool is_symbol(std::string_view word) {

@@ -71,12 +71,12 @@ void safe_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(at::softmax(args.tensor(0), args.integer(1), dtype));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kAttentionRows[] = {
 #include "core/ops/attention.def"
 };
 
 }  // namespace
 
-void register_attention() { add_shapes(kRows); }
+void register_attention() { add_shapes(kAttentionRows); }
 
 }  // namespace stator::fake

@@ -87,12 +87,12 @@ void per_sample_weights_backward(const c10::OperatorHandle& op, torch::jit::Stac
   args.returns(new_contiguous(args.tensor(0), Dims{args.tensor(2).sym_size(0)}));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kBagsRows[] = {
 #include "core/ops/bags.def"
 };
 
 }  // namespace
 
-void register_bags() { add_shapes(kRows); }
+void register_bags() { add_shapes(kBagsRows); }
 
 }  // namespace stator::fake

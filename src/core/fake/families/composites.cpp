@@ -70,12 +70,12 @@ constexpr CompositeAnswer kAnswer{applies, rule, true};
 template <auto applies, Rule rule>
 constexpr Shape composite = composite_shape(kAnswer<applies, rule>);
 
-const ShapeRow kRows[] = {
+const ShapeRow kCompositesRows[] = {
 #include "core/ops/composites.def"
 };
 
 }  // namespace
 
-void register_composites() { add_shapes(kRows); }
+void register_composites() { add_shapes(kCompositesRows); }
 
 }  // namespace stator::fake

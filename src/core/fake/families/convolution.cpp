@@ -137,12 +137,12 @@ void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
   args.returns(grad_input, grad_weight, grad_bias);
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kConvolutionRows[] = {
 #include "core/ops/convolution.def"
 };
 
 }  // namespace
 
-void register_convolution() { add_shapes(kRows); }
+void register_convolution() { add_shapes(kConvolutionRows); }
 
 }  // namespace stator::fake

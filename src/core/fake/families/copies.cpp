@@ -95,12 +95,12 @@ Specs new_like(const Args& args) {
   return {{Dims(sizes.begin(), sizes.end()), dtype, device}};
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kCopiesRows[] = {
 #include "core/ops/copies.def"
 };
 
 }  // namespace
 
-void register_copies() { add_shapes(kRows); }
+void register_copies() { add_shapes(kCopiesRows); }
 
 }  // namespace stator::fake

@@ -76,12 +76,12 @@ Specs bincount(const Args& args) {
   return {{{new_size(args, INT64_MAX)}, dtype, self.device()}};
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kDataDependentRows[] = {
 #include "core/ops/data_dependent.def"
 };
 
 }  // namespace
 
-void register_data_dependent() { add_shapes(kRows); }
+void register_data_dependent() { add_shapes(kDataDependentRows); }
 
 }  // namespace stator::fake

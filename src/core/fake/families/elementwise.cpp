@@ -271,12 +271,12 @@ void pow_of_number(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_contiguous(exponent.sym_sizes(), common_dtype({&exponent}, {args.scalar(0)}), exponent.device()));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kElementwiseRows[] = {
 #include "core/ops/elementwise.def"
 };
 
 }  // namespace
 
-void register_elementwise() { add_shapes(kRows); }
+void register_elementwise() { add_shapes(kElementwiseRows); }
 
 }  // namespace stator::fake

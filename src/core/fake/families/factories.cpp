@@ -203,12 +203,12 @@ Specs triangle_indices(const Args& args) {
   return {{{c10::SymInt(2), c10::SymInt(count)}, dtype, device_at(args, 3)}};
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kFactoriesRows[] = {
 #include "core/ops/factories.def"
 };
 
 }  // namespace
 
-void register_factories() { add_shapes(kRows); }
+void register_factories() { add_shapes(kFactoriesRows); }
 
 }  // namespace stator::fake

@@ -270,12 +270,12 @@ void segment_reduce_backward(const c10::OperatorHandle& op, torch::jit::Stack* s
   args.returns(new_contiguous(args.tensor(0), args.tensor(2).sym_sizes()));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kIndexingRows[] = {
 #include "core/ops/indexing.def"
 };
 
 }  // namespace
 
-void register_indexing() { add_shapes(kRows); }
+void register_indexing() { add_shapes(kIndexingRows); }
 
 }  // namespace stator::fake

@@ -54,12 +54,12 @@ void cat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                                                       : make_in_format(sizes, format, dtype, model->device()));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kJoiningRows[] = {
 #include "core/ops/joining.def"
 };
 
 }  // namespace
 
-void register_joining() { add_shapes(kRows); }
+void register_joining() { add_shapes(kJoiningRows); }
 
 }  // namespace stator::fake

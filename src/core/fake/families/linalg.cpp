@@ -246,12 +246,12 @@ void lu_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   run_meta_kernel(op, stack);
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kLinalgRows[] = {
 #include "core/ops/linalg.def"
 };
 
 }  // namespace
 
-void register_linalg() { add_shapes(kRows); }
+void register_linalg() { add_shapes(kLinalgRows); }
 
 }  // namespace stator::fake

@@ -96,12 +96,12 @@ void contiguous_gradient(const c10::OperatorHandle& op, torch::jit::Stack* stack
   args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kLossesRows[] = {
 #include "core/ops/losses.def"
 };
 
 }  // namespace
 
-void register_losses() { add_shapes(kRows); }
+void register_losses() { add_shapes(kLossesRows); }
 
 }  // namespace stator::fake

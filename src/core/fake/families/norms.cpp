@@ -157,12 +157,12 @@ void batch_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack
   batch_norm_gradients(args, args.tensor(1), args.tensor(2), args[9].toBoolList());
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kNormsRows[] = {
 #include "core/ops/norms.def"
 };
 
 }  // namespace
 
-void register_norms() { add_shapes(kRows); }
+void register_norms() { add_shapes(kNormsRows); }
 
 }  // namespace stator::fake

@@ -10,12 +10,12 @@ void writes_only(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, op.schema().arguments().size());
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kOptimizersRows[] = {
 #include "core/ops/optimizers.def"
 };
 
 }  // namespace
 
-void register_optimizers() { add_shapes(kRows); }
+void register_optimizers() { add_shapes(kOptimizersRows); }
 
 }  // namespace stator::fake

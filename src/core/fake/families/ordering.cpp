@@ -59,12 +59,12 @@ Specs positions(const Args& args) {
   return {{args[values].isTensor() ? dims_of(args.tensor(values)) : Dims(), dtype, device}};
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kOrderingRows[] = {
 #include "core/ops/ordering.def"
 };
 
 }  // namespace
 
-void register_ordering() { add_shapes(kRows); }
+void register_ordering() { add_shapes(kOrderingRows); }
 
 }  // namespace stator::fake

@@ -115,12 +115,12 @@ void max_unpool3d(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(input, with_spatial(args, input, per_dimension(args, 2, 3))));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kPoolingRows[] = {
 #include "core/ops/pooling.def"
 };
 
 }  // namespace
 
-void register_pooling() { add_shapes(kRows); }
+void register_pooling() { add_shapes(kPoolingRows); }
 
 }  // namespace stator::fake

@@ -50,12 +50,12 @@ void add_product(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(args.tensor(1), sizes));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kProductsRows[] = {
 #include "core/ops/products.def"
 };
 
 }  // namespace
 
-void register_products() { add_shapes(kRows); }
+void register_products() { add_shapes(kProductsRows); }
 
 }  // namespace stator::fake

@@ -105,12 +105,12 @@ void weight_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
                new_like(args.tensor(2), at::MemoryFormat::Contiguous));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kProgramsRows[] = {
 #include "core/ops/programs.def"
 };
 
 }  // namespace
 
-void register_programs() { add_shapes(kRows); }
+void register_programs() { add_shapes(kProgramsRows); }
 
 }  // namespace stator::fake

@@ -26,12 +26,12 @@ void int_mm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_contiguous(Dims{a.sym_size(0), b.sym_size(1)}, at::kInt, a.device()));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kQuantisingRows[] = {
 #include "core/ops/quantising.def"
 };
 
 }  // namespace
 
-void register_quantising() { add_shapes(kRows); }
+void register_quantising() { add_shapes(kQuantisingRows); }
 
 }  // namespace stator::fake

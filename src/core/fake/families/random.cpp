@@ -66,12 +66,12 @@ void randperm_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(out);
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kRandomRows[] = {
 #include "core/ops/random.def"
 };
 
 }  // namespace
 
-void register_random() { add_shapes(kRows); }
+void register_random() { add_shapes(kRandomRows); }
 
 }  // namespace stator::fake

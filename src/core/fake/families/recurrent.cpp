@@ -71,12 +71,12 @@ void mkldnn_rnn_layer_backward(const c10::OperatorHandle& op, torch::jit::Stack*
   args.returns(contiguous(0), contiguous(1), contiguous(2), contiguous(3), contiguous(4), contiguous(5), contiguous(6));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kRecurrentRows[] = {
 #include "core/ops/recurrent.def"
 };
 
 }  // namespace
 
-void register_recurrent() { add_shapes(kRows); }
+void register_recurrent() { add_shapes(kRecurrentRows); }
 
 }  // namespace stator::fake

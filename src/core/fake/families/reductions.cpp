@@ -120,12 +120,12 @@ Specs histogram(const Args& args) {
   return {{{args.sym_int(1)}, self.scalar_type(), self.device()}};
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kReductionsRows[] = {
 #include "core/ops/reductions.def"
 };
 
 }  // namespace
 
-void register_reductions() { add_shapes(kRows); }
+void register_reductions() { add_shapes(kReductionsRows); }
 
 }  // namespace stator::fake

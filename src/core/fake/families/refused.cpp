@@ -10,13 +10,13 @@ constexpr char kSize[] = "the size of the result depends on values";
 constexpr char kLayout[] = "a layout other than strided";
 constexpr char kFile[] = "reads a file";
 
-const ShapeRow kRows[] = {
+const ShapeRow kRefusedRows[] = {
 #include "core/ops/autograd.def"
 #include "core/ops/refused.def"
 };
 
 }  // namespace
 
-void register_refused() { add_shapes(kRows); }
+void register_refused() { add_shapes(kRefusedRows); }
 
 }  // namespace stator::fake

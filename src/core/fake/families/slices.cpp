@@ -155,12 +155,12 @@ void squeeze(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(squeezed(self, mask));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kSlicesRows[] = {
 #include "core/ops/slices.def"
 };
 
 }  // namespace
 
-void register_slices() { add_shapes(kRows); }
+void register_slices() { add_shapes(kSlicesRows); }
 
 }  // namespace stator::fake

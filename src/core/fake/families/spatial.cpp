@@ -156,12 +156,12 @@ void channel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_like(input, input.suggest_memory_format()));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kSpatialRows[] = {
 #include "core/ops/spatial.def"
 };
 
 }  // namespace
 
-void register_spatial() { add_shapes(kRows); }
+void register_spatial() { add_shapes(kSpatialRows); }
 
 }  // namespace stator::fake

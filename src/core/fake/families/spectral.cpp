@@ -99,12 +99,12 @@ void fft_c2r(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(transformed(input, sizes, Positions{dims.back()}, at::toRealValueType(self.scalar_type())));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kSpectralRows[] = {
 #include "core/ops/spectral.def"
 };
 
 }  // namespace
 
-void register_spectral() { add_shapes(kRows); }
+void register_spectral() { add_shapes(kSpectralRows); }
 
 }  // namespace stator::fake

@@ -232,12 +232,12 @@ void alias(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_view(self, self.sym_sizes(), self.sym_strides(), self.sym_storage_offset()));
 }
 
-const ShapeRow kRows[] = {
+const ShapeRow kViewsRows[] = {
 #include "core/ops/views.def"
 };
 
 }  // namespace
 
-void register_views() { add_shapes(kRows); }
+void register_views() { add_shapes(kViewsRows); }
 
 }  // namespace stator::fake
