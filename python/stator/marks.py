@@ -154,21 +154,26 @@ def _indices(tensor: Any, index: int | Sequence[int]) -> list[int]:
     return [index] if isinstance(index, int) else list(index)
 
 
-def _mark_dimensions(tensor: Any, index: int | Sequence[int], attribute: str) -> None:
+def _mark_dimensions(tensor: Any, index: int | Sequence[int], attribute: str, with_hints: bool = False) -> None:
+    indices = _indices(tensor, index)
     if not hasattr(tensor, attribute):
         setattr(tensor, attribute, set())
-    getattr(tensor, attribute).update(_indices(tensor, index))
+    getattr(tensor, attribute).update(indices)
     tensor._has_dynamo_dim_marking = True
+    if with_hints:
+        if not hasattr(tensor, "_specialize_on"):
+            tensor._specialize_on, tensor._dynamo_hint_overrides = {}, {}
+        tensor._specialize_on.update((dim, []) for dim in indices)
 
 
 def mark_dynamic(
     tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
 ) -> None:
     """Marks a size of the tensor as varying. It has no effect yet, and warns once."""
-    _mark_dimensions(tensor, index, "_dynamo_dynamic_indices")
+    _mark_dimensions(tensor, index, "_dynamo_dynamic_indices", with_hints=True)
     marked: Any = tensor
     if not hasattr(marked, "_dynamo_dynamic_range"):
-        marked._dynamo_dynamic_range, marked._dynamo_hint_overrides = set(), {}
+        marked._dynamo_dynamic_range = set()
     marked._dynamo_dynamic_range.update(DimRange(dim, min, max) for dim in _indices(tensor, index))
     warn_of_marks()
 
@@ -181,10 +186,7 @@ def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
     """Marks a size of the tensor as unbacked: nothing may be assumed about it. It has no effect yet, and warns once."""
-    _mark_dimensions(tensor, index, "_dynamo_unbacked_indices")
-    marked: Any = tensor
-    if not hasattr(marked, "_dynamo_hint_overrides"):
-        marked._dynamo_hint_overrides = {}
+    _mark_dimensions(tensor, index, "_dynamo_unbacked_indices", with_hints=True)
     warn_of_marks()
 
 
@@ -193,6 +195,8 @@ def mark_static(tensor: Any, index: int | Sequence[int] | None = None) -> None:
     if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
         marked: Any = tensor
         marked._dynamo_marked_static = True
+        return
+    if torch.compiler.is_compiling():  # sizes in a graph are static
         return
     _mark_dimensions(tensor, range(tensor.dim()) if index is None else index, "_dynamo_static_indices")
 

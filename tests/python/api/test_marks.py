@@ -211,7 +211,13 @@ def test_marks_of_tensors(name, args):
     one, other = torch.ones(2, 3), torch.ones(2, 3)
     getattr(stator, name)(one, *args)
     getattr(decorators, name)(other, *args)
-    assert vars(one) == vars(other) and vars(one)
+    for tensor in (one, other):  # torch has a class of its own for the ranges
+        if (ranges := vars(tensor).get("_dynamo_dynamic_range")) is not None:
+            tensor._dynamo_dynamic_range = {(each.dim, each.min, each.max) for each in ranges}
+    # For several dimensions, torch keeps the last one's entry alone.
+    attributes, expected = dict(vars(one)), dict(vars(other))
+    assert expected.pop("_specialize_on", {}).items() <= attributes.pop("_specialize_on", {}).items()
+    assert attributes == expected and attributes
 
     def fn(a):
         return a * a.shape[0]
