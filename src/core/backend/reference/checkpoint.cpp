@@ -25,8 +25,8 @@ using Kind = CheckpointError::Kind;
 CheckpointHost host;
 std::atomic<int64_t> next_reading = -1;
 
-/// Protects the tables of all frames. Tensors and groups are neither copied nor released while it is held: that may need
-/// the GIL.
+/// Protects the tables of all frames. Tensors and groups are neither copied nor released while it is held: that may
+/// need the GIL.
 auto& tables = *new ForkSafeMutex;
 
 [[noreturn]] void fail_assertion() {
@@ -44,7 +44,7 @@ class HookScope {
   HookScope& operator=(const HookScope&) = delete;
 };
 
-/// For whom a part is recomputed: a group of backward passes or, outside of a group, one backward pass.
+/// What a part is recomputed for: a group of backward passes or, outside of a group, one backward pass.
 struct Pass {
   std::shared_ptr<void> group;
   int64_t task;
