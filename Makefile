@@ -11,7 +11,8 @@ PYTEST_ARGS ?=
 GOLDEN_TESTS := tests/python/golden $(addprefix tests/python/parity/,test_corpus.py test_guards.py test_call_forms.py)
 
 PY := $(VENV)/bin/python
-VENV_STAMP := $(VENV)/.stator-ready
+VENV_STAMP := $(VENV)/.stator-torch
+TOOLS_STAMP := $(VENV)/.stator-tools
 SYSTEM_STAMP := $(BUILD)/.system-ready
 export PYTHONPATH := $(CURDIR)/python:$(CURDIR)
 export STATOR_BUILD := $(CURDIR)/$(BUILD)
@@ -35,9 +36,13 @@ $(SYSTEM_STAMP): tools/setup_system.sh
 	@bash tools/setup_system.sh
 	@touch $@
 
-$(VENV_STAMP): tools/setup_venv.sh tools/requirements-dev.txt | $(SYSTEM_STAMP)
+$(VENV_STAMP): tools/setup_venv.sh | $(SYSTEM_STAMP)
 	$(call say,"Python environment in $(VENV)")
 	@bash tools/setup_venv.sh $(VENV) $(CURDIR)
+	@touch $@
+
+$(TOOLS_STAMP): tools/requirements-dev.txt | $(VENV_STAMP)
+	@$(PY) -m pip --disable-pip-version-check install -q -r tools/requirements-dev.txt
 	@touch $@
 
 $(BUILD)/build.ninja: CMakeLists.txt $(VENV_STAMP) | $(SYSTEM_STAMP)
@@ -47,17 +52,18 @@ $(BUILD)/build.ninja: CMakeLists.txt $(VENV_STAMP) | $(SYSTEM_STAMP)
 
 build: $(BUILD)/build.ninja  ## set up .venv and build, optimised, into python/stator
 	$(call say,"build")
-	@ninja -C $(BUILD) -j $(JOBS) stator_core _C
+# The compiler needs torch only: the other packages are installed meanwhile.
+	@$(MAKE) --no-print-directory $(TOOLS_STAMP) & ninja -C $(BUILD) -j $(JOBS) stator_core _C && wait $$!
 	@$(PY) -m compileall -q python/stator
 
 demo: build  ## compile a small BERT, compare with eager and with torch.compile
 	@$(PY) examples/demo.py
 
-lint: $(VENV_STAMP)  ## check formatting, layers, row table, docs, retired words, types
+lint: $(TOOLS_STAMP)  ## check formatting, layers, row table, docs, retired words, types
 	$(call say,"lint")
 	@$(PY) tools/lint.py --venv $(VENV)
 
-format: $(VENV_STAMP)  ## format the sources
+format: $(TOOLS_STAMP)  ## format the sources
 	@$(PY) tools/lint.py --venv $(VENV) --fix
 
 test-cpp: build  ## run the C++ tests
@@ -103,10 +109,10 @@ conformance: build  ## run the corpus beside torch.compile: correct, in one grap
 fuzz: build  ## compare random programs, plain and compiled, for SECONDS (default 60); SEED=n repeats a run; ORACLE=1 also checks hits
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED)) $(if $(ORACLE),--oracle)
 
-asan: $(VENV_STAMP)  ## C++ tests and some of the Python tests under AddressSanitizer and UBSan
+asan: $(TOOLS_STAMP)  ## C++ tests and some of the Python tests under AddressSanitizer and UBSan
 	@bash tools/sanitize.sh asan $(VENV) $(JOBS) $(TESTS)
 
-tsan: $(VENV_STAMP)  ## C++ and Python tests with threads under ThreadSanitizer
+tsan: $(TOOLS_STAMP)  ## C++ and Python tests with threads under ThreadSanitizer
 	@bash tools/sanitize.sh tsan $(VENV) $(JOBS) $(TESTS)
 
 sanitize: asan tsan  ## both; TESTS="file ..." runs those Python tests instead

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# setup_venv.sh VENV ROOT: makes a virtual environment with torch and the tools, in which ROOT/python is importable.
+# setup_venv.sh VENV ROOT: makes a virtual environment with torch, in which ROOT/python is importable. What is only
+# needed to run things (tools/requirements-dev.txt) is installed later, while the compiler works.
 set -euo pipefail
 venv=$1 root=$2
 
@@ -20,11 +21,10 @@ if [ ! -x "$venv/bin/python" ]; then
   "$python" -m venv "$venv"
 fi
 pip=("$venv/bin/python" -m pip --disable-pip-version-check)
-# Install torch first, alone, so that no dependent package selects another version.
+# Before the tools, so that no dependent package selects another version.
 if ! "$venv/bin/python" -c 'import torch, sys; sys.exit(torch.__version__.split("+")[0] != "2.13.0")' 2>/dev/null; then
   "${pip[@]}" install torch==2.13.0
 fi
-"${pip[@]}" install -q -r "$root/tools/requirements-dev.txt"
 "$venv/bin/python" - "$root/python" <<'PY'
 import pathlib, sys, sysconfig
 pathlib.Path(sysconfig.get_path("purelib"), "stator-dev.pth").write_text(sys.argv[1] + "\n")

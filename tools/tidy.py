@@ -34,9 +34,19 @@ def clang_command(command: str) -> str:
     return re.sub(r"^.*?(?<=/)([cg]\+\+) ", r"\1 ", re.sub(r" -include \S+cmake_pch\.\S+| -Winvalid-pch", "", command))
 
 
+def separate(command: dict[str, str]) -> list[dict[str, str]]:
+    """The commands of the sources that one command compiles: a joined source includes several."""
+    joined = Path(command["file"])
+    if joined.parent.name != "Unity":
+        return [command]
+    sources = re.findall(r'^#include "(.*)"', joined.read_text(), re.MULTILINE)
+    return [{**command, "file": source, "command": command["command"].replace(str(joined), source)} for source in sources]
+
+
 def write_database(build: Path, folder: Path) -> list[str]:
     """Writes the commands into the folder; returns the C++ sources below src/, relative to the root."""
-    commands = json.loads((build / "compile_commands.json").read_text())
+    found = json.loads((build / "compile_commands.json").read_text())
+    commands = [one for command in found for one in separate(command)]
     sources = []
     for command in commands:
         command["command"] = clang_command(command["command"])

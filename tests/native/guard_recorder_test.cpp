@@ -54,7 +54,7 @@ TEST_F(GuardRecorderTest, AClassIsGuardedOnceUnlessItCannotChange) {
   ASSERT_EQ(roots.size(), 1u);
   EXPECT_EQ(roots[0]->object.get(), made.get());
   ASSERT_EQ(roots[0]->facts.size(), 1u);
-  EXPECT_EQ(roots[0]->facts[0].kind, FactKind::TypeVersion);
+  EXPECT_EQ(roots[0]->facts[0].kind, FactKind::ClassContent);
 }
 
 TEST_F(GuardRecorderTest, IdentityOfTwoSources) {

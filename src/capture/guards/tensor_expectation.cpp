@@ -19,12 +19,13 @@ struct Facts {
   uint32_t dim;
 };
 
-/// As TensorImpl::requires_grad, but inlined.
-bool requires_grad(const c10::TensorImpl* impl) {
+/// As TensorImpl::requires_grad, but inlined: it is called for each parameter in each call.
+[[gnu::always_inline]] inline bool requires_grad(const c10::TensorImpl* impl) {
   auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl->autograd_meta());
   if (!meta) return false;
   // A view also requires grad if its base does, since an in-place write.
-  return meta->requires_grad_ || static_cast<bool>(meta->grad_fn_) || (meta->is_view_ && meta->requires_grad());
+  return meta->requires_grad_ || static_cast<bool>(meta->grad_fn_) ||
+         (__builtin_expect(meta->is_view_, 0) && meta->requires_grad());
 }
 
 /// `shape`: sizes, then strides.
