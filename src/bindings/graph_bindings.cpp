@@ -124,10 +124,11 @@ PyObject* graph_parts(PyObject* object, PyObject*) {
 
 PyObject* graph_parse(PyObject*, PyObject* args) {
   STATOR_BEGIN
-  const char* text = nullptr;
+  PyObject *string = nullptr, *given = nullptr;
+  if (!PyArg_ParseTuple(args, "U|O:parse", &string, &given)) return nullptr;
   Py_ssize_t size = 0;
-  PyObject* given = nullptr;
-  if (!PyArg_ParseTuple(args, "s#|O:parse", &text, &size, &given)) return nullptr;
+  const char* text = PyUnicode_AsUTF8AndSize(string, &size);
+  if (!text) return nullptr;
   std::vector<at::Tensor> tensors;
   if (given != nullptr) {
     auto sequence = owned(PySequence_Fast(given, "parse takes a sequence of tensors"));
