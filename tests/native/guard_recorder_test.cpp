@@ -57,15 +57,31 @@ TEST_F(GuardRecorderTest, AClassIsGuardedOnceUnlessItCannotChange) {
   EXPECT_EQ(roots[0]->facts[0].kind, FactKind::ClassContent);
 }
 
-TEST_F(GuardRecorderTest, IdentityOfTwoSources) {
-  Source *a = guards.sources().argument(0, number.get()), *b = guards.sources().argument(1, text.get());
+TEST_F(GuardRecorderTest, SourcesOfOneObject) {
+  Source *a = guards.sources().argument(0, number.get()), *b = guards.sources().argument(1, number.get());
   guards.add_same(a, a, true);
   EXPECT_TRUE(a->facts.empty());
-  guards.add_same(a, b, false);
+  guards.add_same(a, b, true);
   ASSERT_EQ(a->facts.size(), 1u);
-  EXPECT_EQ(a->facts[0].kind, FactKind::NotSameAs);
+  EXPECT_EQ(a->facts[0].kind, FactKind::SameAs);
   EXPECT_EQ(a->facts[0].other, b);
   EXPECT_TRUE(a->loaded && b->loaded) << "both need a slot, even without other facts";
+}
+
+TEST_F(GuardRecorderTest, SourcesOfDifferentObjectsAreGuardedTogether) {
+  std::vector<Source*> sources;
+  for (int i = 0; i < 5; ++i) sources.push_back(guards.sources().argument(i, number.get()));
+  guards.add_same(sources[0], sources[1], false);
+  for (int i = 2; i < 5; ++i)
+    for (int j = i + 1; j < 5; ++j) guards.add_same(sources[i], sources[j], false);
+  auto tree = guards.take_sources();
+  ASSERT_EQ(sources[0]->facts.size(), 1u);
+  EXPECT_EQ(sources[0]->facts[0].kind, FactKind::NotSameAs);
+  EXPECT_EQ(sources[0]->facts[0].other, sources[1]);
+  ASSERT_EQ(sources[2]->facts.size(), 1u) << "each of three was compared with each";
+  EXPECT_EQ(sources[2]->facts[0].kind, FactKind::Distinct);
+  EXPECT_EQ(sources[2]->facts[0].group->size(), 3u);
+  for (int i : {1, 3, 4}) EXPECT_TRUE(sources[i]->facts.empty());
 }
 
 TEST_F(GuardRecorderTest, ObjectsThatOnlyTheCaptureHasAreNotInTheTree) {
