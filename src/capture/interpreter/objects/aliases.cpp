@@ -33,6 +33,14 @@ bool has_attribute_guards(const Source* source) {
          std::any_of(source->facts.begin(), source->facts.end(), is_missing);
 }
 
+/// Whether it is the dict of the function's `**kwargs`: each call makes a new one, which nothing else refers to.
+bool is_made_by_call(const Interpreter& in, const Source* source) {
+  const PyCodeObject* code = in.start.code();
+  const bool has_args = code->co_flags & CO_VARARGS;
+  return !in.start.is_resumed() && source->kind == SourceKind::Argument && (code->co_flags & CO_VARKEYWORDS) &&
+         source->index == code->co_argcount + code->co_kwonlyargcount + has_args;
+}
+
 /// A group of objects that may be the same object in a later call. Objects of different groups never are.
 class Groups {
  public:
@@ -137,7 +145,9 @@ void Interpreter::guard_aliases() {
 
   std::vector<Value*> seen;
   for (auto& [object, value] : objects.all())
-    if (value->source && value->kind != Kind::Constant && !prototypes.owns(value->source)) seen.push_back(value);
+    if (value->source && value->kind != Kind::Constant && !prototypes.owns(value->source) &&
+        !is_made_by_call(*this, value->source))
+      seen.push_back(value);
   // Use program order: the order of the map depends on addresses.
   std::sort(seen.begin(), seen.end(), [](Value* a, Value* b) { return a->source->number < b->source->number; });
   Groups groups;
