@@ -7,6 +7,7 @@ registered here, an entry point, or one that torch knows; only for the last is `
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ import torch
 from . import _C, debug
 from .ambient import Ambient
 from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
+from .fx_numbers import depends_on_data
 
 CompilerFn = Callable[..., Callable[..., Any]]
 
@@ -82,7 +84,8 @@ class _BackendCall:
         debug.note_module(gm)
         before = Ambient()
         try:
-            compiled = self.target(gm, example_inputs, **self.keywords)
+            with _symbols(gm):
+                compiled = self.target(gm, example_inputs, **self.keywords)
         except BaseException as error:
             before.put_back(error)
             if isinstance(error, SkipFrame) or not isinstance(error, Exception):
@@ -97,6 +100,20 @@ class _BackendCall:
                 self.name, _graph_name(gm), f"it returned {type(compiled).__name__}, which is not callable"
             )
         return compiled
+
+
+def _symbols(gm: Any) -> Any:
+    """For a graph with numbers or sizes that depend on data: a context in which torch's compilers make symbols of
+    them."""
+    native = gm.__dict__.get("_native")
+    if native is None or "torch._functorch.aot_autograd" not in sys.modules or not depends_on_data(native):
+        return contextlib.nullcontext()
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    sizes = ShapeEnv(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True, assume_static_by_default=True)
+    return tracing(TracingContext(FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)))
 
 
 def _native_names() -> frozenset[str]:

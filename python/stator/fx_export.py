@@ -15,6 +15,7 @@ from . import _C
 from .functions import Setting
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
+from .fx_numbers import FUNCTIONS, ITEM, NUMBER, SIZE, TAKES_NUMBERS, UNARY, number_tensor
 from .fx_states import StateNodes
 
 _PYTHON_NODE = "stator::call"
@@ -61,15 +62,6 @@ class _Checkpointed(torch.nn.Module):  # type: ignore[misc]
         return made
 
 
-def number_tensor(number: torch.Tensor | float) -> torch.Tensor:
-    """A number of a graph as a tensor, because torch's operators return plain numbers to Python."""
-    return number if isinstance(number, torch.Tensor) else _C.number_tensor(number)
-
-
-def plain_number(number: torch.Tensor | float) -> Any:
-    return number.item() if isinstance(number, torch.Tensor) else number
-
-
 def set_data(tensor: torch.Tensor, data: torch.Tensor) -> None:
     """`tensor.data = data`. Tracers that are dispatch modes can follow only `set_`."""
     if torch._C._len_torch_dispatch_stack() == 0:
@@ -108,6 +100,7 @@ class _Exporter:
         self.index: int | None = None  # of the native node that is exported
         self.location = 0
         self.env: dict[int, torch.fx.Node] = {}
+        self.numbers: set[torch.fx.Node] = set()  # nodes that compute Python numbers
         self.plain: dict[torch.fx.Node, torch.fx.Node] = {}  # numbers, by the tensors that hold them
         self.boxed: dict[torch.fx.Node, torch.fx.Node] = {}  # tensors that hold numbers, by the numbers
         self.constants: dict[str, Any] = {}
@@ -137,9 +130,16 @@ class _Exporter:
             if name in _CONTROL:
                 self.define_results(self.call_control(name, args), results, used)
                 continue
+            if name in (ITEM, SIZE, NUMBER):
+                self.env[results[0]] = self.call_number(name, args)
+                continue
             target = find_operator(name, overload)
             declared = target._schema.arguments
             numbers = {argument.name for argument in declared if "Tensor" not in str(argument.type)}
+            if name == "aten::slice" and len(args) > 2 and args[2] is None:
+                args = (*args[:2], 0, *args[3:])  # inductor takes no start that is None beside a symbolic end
+            if name.removeprefix("aten::").rstrip("_") in TAKES_NUMBERS:
+                numbers.update(declared[i].name for i, arg in enumerate(args) if self.is_number(arg))
             first = next((v for v in results if isinstance(v, _C.Value)), None) if len(results) == 1 else None
             node = self.graph.create_node(
                 "call_function",
@@ -150,11 +150,27 @@ class _Exporter:
             )
             self.define_results(node, results, used)
         switch.finish()
-        outputs = self.operands(native.outputs)
+        outputs = tuple(self.operand(value, self.is_number(value)) for value in native.outputs)
         self.graph.output(outputs[0] if self.single_output else outputs)
         module = ExportedGraphModule(self.constants, self.graph, "GraphModule")
         module.meta[NAME_KEY] = native.name
         return module
+
+    def call_number(self, name: str, args: Any) -> torch.fx.Node:
+        """A number that depends on data: a Python number in the module."""
+        if name == ITEM:
+            node = self.graph.call_function(torch.ops.aten.item.default, (self.tensor(args[0]),))
+        elif name == SIZE:
+            node = self.graph.call_function(torch.ops.aten.sym_size.int, (self.tensor(args[0]), args[1]))
+        else:
+            operands = args[1:2] if args[0] in UNARY else args[1:3]
+            node = self.graph.call_function(FUNCTIONS[args[0]], tuple(self.operand(arg, True) for arg in operands))
+        self.describe(None, node)
+        self.numbers.add(node)
+        return node
+
+    def is_number(self, arg: Any) -> bool:
+        return isinstance(arg, _C.Value) and self.env[arg] in self.numbers
 
     def call_python(self, tensors: Any, called: Any) -> torch.fx.Node:
         """Python objects called by nodes become submodules of the graph module; changes of settings, calls."""
@@ -246,13 +262,13 @@ class _Exporter:
     def number(self, value: int) -> torch.fx.Node:
         """The plain number that a tensor without dimensions holds."""
         node = self.env[value]
-        if _gives_number(node):
-            return self.converted(node, plain_number, self.plain)
+        if node in self.numbers:
+            return node
         return self.converted(node, torch.ops.aten.item.default, self.plain)
 
     def tensor(self, value: int) -> torch.fx.Node:
         node = self.env[value]
-        return self.converted(node, number_tensor, self.boxed) if _gives_number(node) else node
+        return self.converted(node, number_tensor, self.boxed) if node in self.numbers else node
 
     def converted(self, node: torch.fx.Node, function: Any, known: dict[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
         if node not in known:
@@ -283,8 +299,3 @@ def _used_values(nodes: Any, outputs: Any) -> set[int]:
         for arg in node[3].values():
             visit(arg)
     return used
-
-
-def _gives_number(node: torch.fx.Node) -> bool:
-    target = node.target
-    return isinstance(target, torch._ops.OpOverload) and target.namespace == "stator"

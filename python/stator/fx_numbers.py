@@ -1,0 +1,71 @@
+"""Numbers that depend on data in `torch.fx` graphs: Python numbers, made by functions that torch's compilers know."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _C
+from .fx_module import find_operator
+
+ITEM, SIZE, NUMBER = "stator::item", "stator::size", "stator::number"
+
+# Operators that take a Python number in a tensor's place, as Python's arithmetic does.
+TAKES_NUMBERS = frozenset({"add", "sub", "mul", "div", "true_divide", "floor_divide"})
+
+
+def depends_on_data(graph: _C.Graph) -> bool:
+    """Whether the graph reads a number off a tensor, or has an operator that may give a size which depends on data."""
+    for name, overload, *_ in graph.nodes():
+        if name in (ITEM, SIZE):
+            return True
+        if name.startswith("aten::") and torch.Tag.dynamic_output_shape in find_operator(name, overload).tags:
+            return True
+    return False
+
+
+def _is_symbolic(number: Any) -> bool:
+    return isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def lesser(a: Any, b: Any) -> Any:
+    if _is_symbolic(a) or _is_symbolic(b):
+        return torch.sym_min(a, b)
+    return b if b < a else a
+
+
+def greater(a: Any, b: Any) -> Any:
+    if _is_symbolic(a) or _is_symbolic(b):
+        return torch.sym_max(a, b)
+    return b if b > a else a
+
+
+def truth(number: Any) -> Any:
+    return number if isinstance(number, (bool, torch.SymBool)) else number != 0
+
+
+# What `stator::number` computes, by its first argument.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(operator, name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "eq", "ne", "gt", "ge")
+} | {
+    "min": lesser,
+    "max": greater,
+    "and": operator.and_,
+    "or": operator.or_,
+    "not": torch.sym_not,
+    "neg": operator.neg,
+    "abs": operator.abs,
+    "int": torch.sym_int,
+    "float": torch.sym_float,
+    "bool": truth,
+}
+UNARY = frozenset({"not", "neg", "abs", "int", "float", "bool"})
+
+
+def number_tensor(number: torch.Tensor | float) -> torch.Tensor:
+    """A number where an operator takes only tensors."""
+    return number if isinstance(number, torch.Tensor) else _C.number_tensor(number)
