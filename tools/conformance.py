@@ -5,11 +5,15 @@ prints a table by category: programs that are correct and in one graph, graphs a
 A program is correct if everything observable of every call equals the plain run. It is in one graph if it is correct
 with fullgraph=True. Stator must be bitwise equal. torch.compile may differ by rounding, and its tracebacks are not
 compared. Each category runs in its own process; a program that crashes the process is a row of the report.
+
+The programs of the category `backends` run with torch's backends aot_eager and inductor, by name, on both sides; there
+Stator may differ by rounding too.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -26,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SYSTEMS = ("stator", "peer")
 NEAR = {"numpy_interop"}  # torch rounds differently from NumPy, so Stator may differ by rounding as well
 PATIENCE = 120  # seconds for one program
+BACKENDS = ("aot_eager", "inductor")  # of the category `backends`
 
 Row = dict[str, Any]
 
@@ -46,13 +51,17 @@ def work(system: str, category: str, skipped: set[str]) -> None:
 
     torch.set_num_threads(1)
     judge = _judge_stator if system == "stator" else _judge_peer
+    by_backend = functools.partial(_judge_backend, system)
     for name in run.names(category):
-        if name in skipped:
-            continue
-        print(json.dumps({"begin": name}), flush=True)
-        began = time.perf_counter()
-        row = {"category": category, "name": name} | judge(category, name)
-        print(json.dumps(row | {"seconds": round(time.perf_counter() - began, 3)}), flush=True)
+        # With backends, a row for each of them: its name is that of the program and of the backend.
+        kinds = [(f"{name}.{backend}", by_backend, backend) for backend in BACKENDS]
+        for title, how, what in kinds if category == "backends" else [(name, judge, category)]:
+            if title in skipped:
+                continue
+            print(json.dumps({"begin": title}), flush=True)
+            began = time.perf_counter()
+            row = {"category": category, "name": title} | how(what, name)
+            print(json.dumps(row | {"seconds": round(time.perf_counter() - began, 3)}), flush=True)
 
 
 def _judge_stator(category: str, name: str) -> Row:
@@ -119,6 +128,47 @@ def _judge_peer(category: str, name: str) -> Row:
         except Exception as error:  # of the compiler itself, outside a program's call
             found = f"{type(error).__name__}: {error}"
         return {"correct": found is None, "difference": found, **counted}
+
+    strict = attempt(fullgraph=True)
+    if strict["correct"]:
+        return strict | {"one_graph": True, "reason": ""}
+    return attempt(fullgraph=False) | {"one_graph": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+
+
+def _judge_backend(system: str, backend: str, name: str) -> Row:
+    """A program of the category `backends` with one of torch's backends."""
+    import logging
+
+    import torch
+    import torch._dynamo
+
+    import stator
+    from tests.python.parity.corpus import run
+    from tests.python.parity.corpus.observe import difference
+
+    logging.disable(logging.CRITICAL)
+    compiler = stator.compile if system == "stator" else torch.compile
+    compiler(lambda x: x + 1, backend=backend)(torch.ones(1))  # inductor sets the recursion limit of the process
+    expected = run.run("backends", name, exact=False)
+
+    def attempt(fullgraph: bool) -> Row:
+        stator.reset()
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        try:
+            seen = run.run(
+                "backends", name, lambda target: compiler(target, backend=backend, fullgraph=fullgraph), exact=False
+            )
+            found = difference(seen, expected, exact=False)
+        except Exception as error:  # of the compiler itself, outside a program's call
+            found = f"{type(error).__name__}: {error}"
+        ours, theirs = stator.counters().get("captures", {}), torch._dynamo.utils.counters["stats"]
+        return {
+            "correct": found is None,
+            "difference": found,
+            "graphs": ours.get("graphs", 0) if system == "stator" else theirs["unique_graphs"],
+            "ops": ours.get("ops", 0) if system == "stator" else theirs["calls_captured"],
+        }
 
     strict = attempt(fullgraph=True)
     if strict["correct"]:
