@@ -108,7 +108,11 @@ class _Log:
         self._told: set[tuple[str, int, str]] = set()
 
     def wanted(self) -> bool:
-        return bool(self._wanted())
+        for logger in _LOGGERS.values():
+            if logger.isEnabledFor(logging.INFO):
+                return True
+        state = torch_logging.log_state
+        return bool(state.artifact_names or "torch._dynamo" in state.log_qname_to_level) and bool(_asked_of_torch())
 
     def forget(self) -> None:
         self._told.clear()

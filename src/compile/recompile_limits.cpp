@@ -35,11 +35,14 @@ void report_limit(CodeCache& cache, const CompileRequest& request, bool is_error
 bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& request, const std::string& reason) {
   GuardInput input{place.values, place.function};
   PyObject* key = request.cache_key.get();
-  const auto [limit, accumulated_limit, is_error] = limits_of(request);
   const size_t tried = cache.count_for(place.offset, key, input);
+  const int64_t limit = tried > 0 ? recompile_limit_of(request) : 1;
+  const int64_t accumulated = cache.next_compile_id > 0 ? accumulated_limit() : 1;
   const bool is_local = static_cast<int64_t>(tried) >= limit;
-  const bool is_accumulated = static_cast<int64_t>(cache.next_compile_id) >= accumulated_limit;
-  if ((is_local || (place.offset > 0 && tried >= kEntriesBehindBreak)) && !is_error) {
+  const bool is_accumulated = static_cast<int64_t>(cache.next_compile_id) >= accumulated;
+  const bool may_vary = is_local || (place.offset > 0 && tried >= kEntriesBehindBreak);
+  const bool is_error = (may_vary || is_accumulated) && fails_at_limit(request);
+  if (may_vary && !is_error) {
     std::vector<std::string> places = cache.unstable_sources(place.offset, key, input);
     observe::count("recompiles.varying_places", places.size());
     cache.varying[place.offset].insert(places.begin(), places.end());
@@ -51,7 +54,7 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   if (!is_local && !is_accumulated) return false;
   observe::count("recompiles.limit_hit");
   report_limit(cache, request, is_error, is_local ? "recompile_limit" : "accumulated_recompile_limit",
-               is_local ? limit : accumulated_limit, "other calls run as plain Python", reason);
+               is_local ? limit : accumulated, "other calls run as plain Python", reason);
   if (is_error || ++cache.refused < cache.patience) return true;
   // After many misses: what is called now may not be what filled the cache, so one entry makes room.
   cache.refused = 0;

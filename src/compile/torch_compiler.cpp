@@ -35,13 +35,19 @@ int64_t setting(const char* name, int64_t own, int64_t usual) { return own == us
 
 }  // namespace
 
-Limits limits_of(const CompileRequest& request) {
-  static const Config usual;
-  const Config& own = config();
-  return {request.recompile_limit > 0 ? request.recompile_limit
-                                      : setting("recompile_limit", own.recompile_limit, usual.recompile_limit),
-          setting("accumulated_recompile_limit", own.accumulated_recompile_limit, usual.accumulated_recompile_limit),
-          request.fullgraph || own.fail_on_recompile_limit_hit || torch_setting("fail_on_recompile_limit_hit", 0) != 0};
+int64_t recompile_limit_of(const CompileRequest& request) {
+  if (request.recompile_limit > 0) return request.recompile_limit;
+  return setting("recompile_limit", config().recompile_limit, Config().recompile_limit);
+}
+
+int64_t accumulated_limit() {
+  return setting("accumulated_recompile_limit", config().accumulated_recompile_limit,
+                 Config().accumulated_recompile_limit);
+}
+
+bool fails_at_limit(const CompileRequest& request) {
+  if (request.fullgraph || config().fail_on_recompile_limit_hit) return true;
+  return torch_setting("fail_on_recompile_limit_hit", 0) != 0;
 }
 
 bool suppresses_errors() { return config().suppress_errors || torch_setting("suppress_errors", 0) != 0; }

@@ -8,13 +8,11 @@
 /// this.
 namespace stator {
 
-/// The limits of captures, and what happens at them.
-struct Limits {
-  int64_t recompile, accumulated;
-  bool fail;
-};
-/// Those of the request; else of Stator's settings; where such a setting has its default value, torch's of that name.
-Limits limits_of(const CompileRequest& request);
+/// The limits of captures, and whether reaching one is an error: by the request; else by Stator's settings; where such
+/// a setting has its default value, by torch's of that name, which takes a microsecond to read.
+int64_t recompile_limit_of(const CompileRequest& request);
+int64_t accumulated_limit();
+bool fails_at_limit(const CompileRequest& request);
 /// Whether a backend or capture that fails is to run the frame as plain Python; also by torch's setting.
 bool suppresses_errors();
 
