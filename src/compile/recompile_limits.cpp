@@ -19,8 +19,9 @@ void report_limit(CodeCache& cache, const CompileRequest& request, bool is_error
   std::string message = name_of(cache.code()) + " was captured " + std::to_string(limit) + " times (stator.config." +
                         which + "); " +
                         (is_error ? std::string(forbids) + " forbids to run it as plain Python" : consequence);
-  if (!reason.empty()) message += "\n  what changed: " + reason;
-  message += "\n  try: keep that the same from call to call, make a changing number a tensor, or raise the limit";
+  if (!reason.empty())
+    message += "\n  what changed: " + reason +
+               "\n  try: keep that the same from call to call, make a changing number a tensor, or raise the limit";
   if (is_error) {
     PyObject* type = error_types().recompile_limit.get();
     Ref error = Ref::steal(PyObject_CallFunction(type, "s", message.c_str()));
