@@ -333,6 +333,8 @@ std::shared_ptr<graph::Graph> Tracer::share_graph() { return impl_->above.share_
 
 std::shared_ptr<graph::Graph> Tracer::finish(c10::ArrayRef<at::Tensor> outputs) {
   auto graph = impl_->above.share_graph();
+  // The program opens a range itself that does not end in the graph.
+  for (uint32_t open = impl_->range; open != 0; open = graph->ranges[open].outer) graph->ranges[open].name.clear();
   for (const auto& output : outputs) {
     auto id = value_of(output);
     TORCH_CHECK_VALUE(id != kNoValue, "output ", graph->outputs.size(), " was not made by this tracer");

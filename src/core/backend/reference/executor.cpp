@@ -50,7 +50,8 @@ class OpenRanges {
   void enter(uint32_t range) {
     if (range == (open_.empty() ? 0 : open_.back().index)) return;
     std::vector<uint32_t> chain;
-    for (uint32_t at = range; at != 0; at = graph_.ranges[at].outer) chain.insert(chain.begin(), at);
+    for (uint32_t at = range; at != 0; at = graph_.ranges[at].outer)
+      if (!graph_.ranges[at].name.empty()) chain.insert(chain.begin(), at);
     size_t shared = 0;
     while (shared < open_.size() && shared < chain.size() && open_[shared].index == chain[shared]) ++shared;
     close(shared);
