@@ -103,5 +103,5 @@ def run(quick: bool = False) -> list[Table]:
         indexed = _steady(*sides[0], [Block(index) for index in range(LAYERS)], x)
         rows.append(Row(f"call of one of {LAYERS} blocks with a constant of its own", show_time(indexed)))
         unseen = _steady(*sides[0], [Block() for _ in range(MANY)], x)
-        rows.append(Row(f"call of one of {MANY} blocks, of which no row is kept", show_time(unseen)))
+        rows.append(Row(f"call of one of {MANY} blocks in turn, more than rows are kept", show_time(unseen)))
     return [Table("Many instances of one class, compute removed", rows)]

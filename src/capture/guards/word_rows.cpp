@@ -11,6 +11,8 @@ uint64_t mix(uint64_t key, const void* object) {
   return (key ^ (reinterpret_cast<uintptr_t>(object) >> 4)) * 0x9E3779B97F4A7C15u;
 }
 
+constexpr auto is_older = [](const auto& a, const auto& b) { return a->used < b->used; };
+
 }  // namespace
 
 uint64_t WordRows::key_of(const GuardInput& input) const {
@@ -55,7 +57,14 @@ WordRows::Row* WordRows::find(const RawCall& call, PyObject* function) {
 void WordRows::consider(std::span<const Check> checks, std::span<const SlotInfo> info, PyObject* const* seen,
                         const GuardInput& input) {
   constexpr uint32_t kWorthwhile = 8, kLongestPause = 64;
-  Row& row = row_for(key_of(input));
+  const uint64_t key = key_of(input);
+  // Where calls bring more instances in turn than there are rows, replacing the oldest row each time would leave none
+  // that is ever found again: rows are replaced only if the oldest was not used for a while.
+  if (rows_.size() == kMaxRows && !row_of(key)) {
+    const uint64_t oldest = (*std::min_element(rows_.begin(), rows_.end(), is_older))->used;
+    if (++clock_ - oldest < 4 * kMaxRows) return;
+  }
+  Row& row = row_for(key);
   row.used = ++clock_;
   if (row.is_armed()) {
     row.words->disarm();
@@ -84,7 +93,7 @@ WordRows::Row& WordRows::row_for(uint64_t key) {
   if (rows_.size() < kMaxRows) {
     row = rows_.emplace_back(std::make_unique<Row>()).get();
   } else {
-    row = std::min_element(rows_.begin(), rows_.end(), [](auto& a, auto& b) { return a->used < b->used; })->get();
+    row = std::min_element(rows_.begin(), rows_.end(), is_older)->get();
     *row = Row();
   }
   row->key = key;
