@@ -118,10 +118,10 @@ class WordPass {
   std::vector<Loaded> loaded_;
   std::vector<Check> rest_;  // checks without words. Copies: the dict tags in them belong to this pass's slots
   TensorRow tensors_;
-  std::vector<PyObject*> slots_;   // borrowed
-  std::vector<Ref> fresh_;         // see CheckRun
-  std::vector<PyObject*> before_;  // scratch of rearm
-  std::vector<Ref> literals_;      // compared by value
+  std::vector<PyObject*> slots_;                              // borrowed
+  std::vector<Ref> fresh_;                                    // see CheckRun
+  std::vector<PyObject*> before_;                             // scratch of rearm
+  std::vector<Ref> literals_;                                 // compared by value
   std::vector<std::unique_ptr<const DistinctSlots>> groups_;  // of checks in rest_
 };
 
