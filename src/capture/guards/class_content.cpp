@@ -11,6 +11,13 @@ namespace {
 
 bool is_descriptor(PyObject* object) { return Py_TYPE(object)->tp_descr_get || Py_TYPE(object)->tp_descr_set; }
 
+/// Whether it is `__x__`: CPython looks such names up by itself.
+bool is_special(PyObject* name) {
+  const Py_ssize_t length = PyUnicode_GET_LENGTH(name);
+  auto is_underscore = [&](Py_ssize_t at) { return PyUnicode_READ_CHAR(name, at) == '_'; };
+  return length > 4 && is_underscore(0) && is_underscore(1) && is_underscore(length - 2) && is_underscore(length - 1);
+}
+
 bool can_be_watched(PyObject* object) { return PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)); }
 
 bool is_property(const PyTypeObject* kind) { return kind == &PyProperty_Type; }
@@ -49,7 +56,7 @@ ClassNames::ClassNames(PyTypeObject* type, std::shared_ptr<const ClassLookups> l
   Py_ssize_t position = 0;
   PyObject *key, *object;
   while (PyDict_Next(type->tp_dict, &position, &key, &object))
-    if (PyUnicode_CheckExact(key) && is_asked(key)) {
+    if (PyUnicode_CheckExact(key) && counts(key)) {
       Item item = expect(key, object);
       PyObject* name = item.name.get();
       items_.emplace(name, std::move(item));
@@ -58,11 +65,11 @@ ClassNames::ClassNames(PyTypeObject* type, std::shared_ptr<const ClassLookups> l
   dict_tag_ = stator_dict_tag(type->tp_dict);
 }
 
-bool ClassNames::is_asked(PyObject* name) const {
-  const bool is_special =
-      PyUnicode_GET_LENGTH(name) > 2 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_';
-  return is_special || lookups_->contains(name) || lookups_->is_looked_through(type_);
+bool ClassNames::was_asked(PyObject* name) const {
+  return lookups_->contains(name) || lookups_->is_looked_through(type_);
 }
+
+bool ClassNames::counts(PyObject* name) const { return is_special(name) || was_asked(name); }
 
 ClassNames::Item ClassNames::expect(PyObject* name, PyObject* object) const {
   Item item;
@@ -71,7 +78,9 @@ ClassNames::Item ClassNames::expect(PyObject* name, PyObject* object) const {
   const bool uses_object = lookups_->uses_object(name);
   const bool has_source = lookups_->has_source(type_, name);
   Ref functions[3];
-  if (!is_descriptor(object) && has_source && !uses_object) {
+  if (PyFunction_Check(object) && !was_asked(name)) {
+    item.expect = Expect::Code;
+  } else if (!is_descriptor(object) && has_source && !uses_object) {
     item.expect = Expect::Plain;
   } else if (is_literal(object)) {
     item.expect = Expect::Literal;
@@ -103,6 +112,8 @@ bool ClassNames::is_as(const Item& item, PyObject* object) const {
       return object == item.parts[0];
     case Expect::Literal:
       return literal_equal(object, item.held[0].get());
+    case Expect::Code:
+      return PyFunction_Check(object);
     case Expect::Plain:
       return !is_descriptor(object);
     case Expect::Unknown:
@@ -118,7 +129,8 @@ bool ClassNames::is_as(const Item& item, PyObject* object) const {
   return definition_of(object) == item.parts[0] && reinterpret_cast<PyDescrObject*>(object)->d_type == item.parts[1];
 }
 
-bool ClassNames::compare() const {
+/// The first name that is not as expected; borrowed, null if all are.
+PyObject* ClassNames::first_change() const {
   size_t seen = 0;
   Py_ssize_t position = 0;
   PyObject *key, *object;
@@ -126,19 +138,29 @@ bool ClassNames::compare() const {
     if (!PyUnicode_CheckExact(key)) continue;
     auto found = items_.find(PyUnicode_CHECK_INTERNED(key) ? key : interned(key).get());
     if (found == items_.end()) {
-      if (is_asked(key)) return false;
+      if (counts(key)) return key;
       continue;
     }
-    if (!is_as(found->second, object)) return false;
+    if (!is_as(found->second, object)) return key;
     ++seen;
   }
-  return seen == items_.size();
+  if (seen == items_.size()) return nullptr;
+  auto deleted = std::find_if(items_.begin(), items_.end(),
+                              [&](const auto& item) { return !stator_dict_get_str(type_->tp_dict, item.first); });
+  return deleted == items_.end() ? items_.begin()->first : deleted->first;
+}
+
+std::string ClassNames::difference() const {
+  PyObject* name = first_change();
+  const char* text = name ? PyUnicode_AsUTF8(name) : "";
+  if (!text) PyErr_Clear();
+  return name ? std::string(type_->tp_name) + "." + (text ? text : "?") : "";
 }
 
 bool ClassNames::hold() {
   if (const unsigned tag = stator_type_version(type_); tag && tag == tag_) return true;
   const uint64_t dict_tag = stator_dict_tag(type_->tp_dict);
-  if (!(dict_tag && dict_tag == dict_tag_) && !compare()) return false;
+  if (!(dict_tag && dict_tag == dict_tag_) && first_change()) return false;
   dict_tag_ = dict_tag;
   tag_ = stator_type_assign_version(type_);
   return true;
@@ -173,15 +195,26 @@ bool ClassContent::compare_again() {
   return holds;
 }
 
-bool ClassContent::compare() {
+bool ClassContent::has_same_bases() const {
   auto is_same = [](PyObject* tuple, const std::vector<PyObject*>& wanted) {
     return tuple && std::equal(wanted.begin(), wanted.end(), reinterpret_cast<PyTupleObject*>(tuple)->ob_item,
                                reinterpret_cast<PyTupleObject*>(tuple)->ob_item + PyTuple_GET_SIZE(tuple));
   };
-  if (!is_same(type_->tp_mro, mro_) || !is_same(type_->tp_bases, bases_)) return false;
+  return is_same(type_->tp_mro, mro_) && is_same(type_->tp_bases, bases_);
+}
+
+bool ClassContent::compare() {
+  if (!has_same_bases()) return false;
   if (!std::all_of(names_.begin(), names_.end(), [](auto& names) { return names->hold(); })) return false;
   auto wanted = slots_.begin();
   return pycompat::each_slot(type_, [&](uintptr_t word) { return word == *wanted++; });
+}
+
+std::string ClassContent::difference() const {
+  if (!has_same_bases()) return "other bases";
+  for (const auto& names : names_)
+    if (std::string found = names->difference(); !found.empty()) return "another " + found;
+  return "a class that was changed";
 }
 
 void ClassContent::release(const Watch& watch) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -20,6 +21,8 @@ class ClassNames {
   ClassNames(PyTypeObject* type, std::shared_ptr<const ClassLookups> lookups);
   /// Whether each of them still has the same object, and none was added.
   bool hold();
+  /// The first name for which that is not so, as `Class.name`; empty if there is none.
+  std::string difference() const;
   /// Drops the references to objects that can be watched.
   void release(const Watch& watch);
 
@@ -28,6 +31,7 @@ class ClassNames {
     Object,   // this very object
     Literal,  // an equal literal
     Parts,    // a descriptor of the same class with the same parts
+    Code,     // a Python function: the capture looked for no such name, and so did not call it
     Plain,    // an object that is no descriptor: a source guards it, where the program read it
     Unknown,  // it can neither be watched nor owned: no change of the class's dict is accepted
   };
@@ -40,8 +44,9 @@ class ClassNames {
   };
   Item expect(PyObject* name, PyObject* object) const;
   bool is_as(const Item& item, PyObject* object) const;
-  bool is_asked(PyObject* name) const;
-  bool compare() const;
+  bool was_asked(PyObject* name) const;
+  bool counts(PyObject* name) const;
+  PyObject* first_change() const;
 
   PyTypeObject* type_;
   std::shared_ptr<const ClassLookups> lookups_;
@@ -58,11 +63,14 @@ class ClassContent {
   /// changed since, the content never holds.
   ClassContent(PyTypeObject* type, unsigned tag, std::vector<std::shared_ptr<ClassNames>> names);
   bool holds() { return (present_tag() == tag_ && tag_) || compare_again(); }
+  /// What changed, as text.
+  std::string difference() const;
   void release(const Watch& watch);
 
  private:
   unsigned present_tag() const;
   bool compare_again();
+  bool has_same_bases() const;
   bool compare();
 
   PyTypeObject* type_;

@@ -1,4 +1,5 @@
 // Guards as text (columns `describe` and `saw` of guard_kinds.def).
+#include "capture/guards/class_content.h"
 #include "capture/guards/describe.h"
 #include "capture/guards/elements.h"
 #include "capture/guards/kinds.h"
@@ -20,6 +21,7 @@ std::string saw_type(const Fact&, PyObject* object) {
   return object ? "a " + std::string(Py_TYPE(object)->tp_name) : "nothing there";
 }
 std::string describe_class_content(const Fact& fact) { return "class is unchanged: " + expected_object(fact); }
+std::string saw_class(const Fact& fact, PyObject*) { return fact.content->difference(); }
 std::string describe_tensor(const Fact& fact) { return fact.tensor->describe(); }
 std::string saw_tensor(const Fact& fact, PyObject* object) {
   return object ? fact.tensor->mismatch(object) : "nothing there";

@@ -12,7 +12,7 @@ namespace stator::capture {
 /// The names that one capture attempt looked up on classes, whether something was found or not.
 ///
 /// A name counts for every class that the attempt guards, not only for the class that was asked: a lookup that some C
-/// function repeats on another class is covered as well. Names that begin with two underscores count always.
+/// function repeats on another class is covered as well. Special names (`__x__`) count always.
 class ClassLookups {
  public:
   /// While it exists, the lookups of this thread are recorded. Scopes nest: code that a capture calls may capture too.
