@@ -9,6 +9,7 @@
 #include "compile/errors.h"
 #include "compile/frame_compiler.h"
 #include "compile/options.h"
+#include "compile/recompile_limits.h"
 #include "compile/reports.h"
 #include "compile/stance.h"
 #include "core/observe/counters.h"
@@ -142,6 +143,8 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   if (is_unusual && wants_backward()) return call_with_backward(object, args, nargsf, names);
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
   if (!is_ready(self)) *self->cache = code_cache(code);
+  if (mode == RunMode::Compile && runs_at_rest(**self->cache, 0, *self->request))
+    return call_plain(self, args, nargsf, names);
   RawCall raw(args, PyVectorcall_NARGS(nargsf), names);
   const bool has_oracle = is_unusual && config().oracle;
   if (!has_oracle)
@@ -190,7 +193,8 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
   }
   std::optional<RunMode> mode = mode_now();
   if (!mode) return nullptr;
-  if (mode != RunMode::Off && is_ready(self) && !stator_is_debugged(PyThreadState_Get())) {
+  if (mode != RunMode::Off && is_ready(self) && !(*self->cache)->has_resting_calls() &&
+      !stator_is_debugged(PyThreadState_Get())) {
     RawCall raw(row, positional, names, given);
     if (std::shared_ptr<Entry> entry = find_known(self, raw); entry && !is_refused(self, *entry)) {
       Ref given_names = Ref::borrow(entry->guards->call_names());  // other calls may change the row it belongs to

@@ -109,6 +109,10 @@ bool FrameCompiler::is_candidate(PyObject* function, PyObject* const* slots) {
 
 std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
   std::shared_ptr<CodeCache> cache = code_cache(place.code->code);
+  if (cache->has_resting_calls()) {
+    std::optional<RunMode> mode = mode_now();
+    if (!mode || (mode == RunMode::Compile && runs_at_rest(*cache, place.offset, request_))) return nullptr;
+  }
   GuardInput input{place.values, place.function};
   if (!confirm_words(*cache, place, input)) return nullptr;
   if (std::shared_ptr<Entry> found = cache->find(place.offset, request_.cache_key.get(), input))
@@ -141,9 +145,15 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   if (found && !is_refusal(*found)) return found;
   if (cache.skipped) return nullptr;
   observe::count("cache.misses");
-  std::string reason;
-  if (!found && !report_misses(cache, place, reason)) return nullptr;
-  if (is_at_limit(cache, place, request_, reason)) return nullptr;
+  if (!found && !report_misses(cache, place)) return nullptr;
+  auto first_reason = [&] {
+    if (found) return std::string();
+    std::vector<std::string> reasons = cache.failures(place.offset, request_.cache_key.get(), input, 1);
+    return reasons.empty() ? std::string() : reasons.front();
+  };
+  if (is_at_limit(cache, place, request_, first_reason)) return nullptr;
+  // A capture takes so long that a text costs nothing; a refused call is cheap.
+  const std::string reason = first_reason();
 
   Entry upcoming;
   identify(upcoming, cache);
@@ -183,13 +193,13 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   return entry;
 }
 
-bool FrameCompiler::report_misses(CodeCache& cache, const Place& place, std::string& reason) {
+bool FrameCompiler::report_misses(CodeCache& cache, const Place& place) {
   PyObject* key = request_.cache_key.get();
   if (cache.count(place.offset, key) == 0) return true;
-  std::vector<std::string> reasons = cache.failures(place.offset, key, {place.values, place.function});
-  if (!reasons.empty()) reason = reasons.front();
   observe::count("recompiles.total");
-  return !request_.guards || request_.guards->tell_failures(reasons, place.code->code);
+  if (!request_.guards || !request_.guards->wants_failures()) return true;
+  return request_.guards->tell_failures(cache.failures(place.offset, key, {place.values, place.function}),
+                                        place.code->code);
 }
 
 bool FrameCompiler::confirm_words(CodeCache& cache, const Place& place, const GuardInput& input) {

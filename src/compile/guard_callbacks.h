@@ -22,6 +22,7 @@ struct GuardCallbacks {
   static Ref rows_of(const capture::SourceTree& tree);
 
   bool apply_filter(const capture::SourceTree& tree) const;
+  bool wants_failures() const { return static_cast<bool>(failed); }
   bool tell_failures(const std::vector<std::string>& reasons, PyCodeObject* code) const;
 };
 

@@ -1,5 +1,7 @@
 #include "compile/recompile_limits.h"
 
+#include <bit>
+
 #include "compile/errors.h"
 #include "compile/torch_compiler.h"
 #include "core/observe/counters.h"
@@ -14,7 +16,9 @@ constexpr size_t kEntriesBehindBreak = 2;
 
 /// Warns once per cache, or sets the Python error. `consequence`: what happens from now on, unless it is an error.
 void report_limit(CodeCache& cache, const CompileRequest& request, bool is_error, const std::string& which,
-                  int64_t limit, const std::string& consequence, const std::string& reason) {
+                  int64_t limit, const std::string& consequence, const std::function<std::string()>& find_reason) {
+  if (!is_error && cache.warned) return;
+  const std::string reason = find_reason();
   const char* forbids = request.fullgraph ? "fullgraph" : "stator.config.fail_on_recompile_limit_hit";
   std::string message = name_of(cache.code()) + " was captured " + std::to_string(limit) + " times (stator.config." +
                         which + "); " +
@@ -33,7 +37,8 @@ void report_limit(CodeCache& cache, const CompileRequest& request, bool is_error
 
 }  // namespace
 
-bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& request, const std::string& reason) {
+bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& request,
+                 const std::function<std::string()>& reason) {
   GuardInput input{place.values, place.function};
   PyObject* key = request.cache_key.get();
   const size_t tried = cache.count_for(place.offset, key, input);
@@ -43,7 +48,9 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   const bool is_accumulated = static_cast<int64_t>(cache.next_compile_id) >= accumulated;
   const bool may_vary = is_local || (place.offset > 0 && tried >= kEntriesBehindBreak);
   const bool is_error = (may_vary || is_accumulated) && fails_at_limit(request);
-  if (may_vary && !is_error) {
+  // At the limit this is asked more and more rarely: it takes time, and the answer seldom changes.
+  const bool is_asked = may_vary && (!is_local || std::has_single_bit(cache.refused + 1));
+  if (is_asked && !is_error) {
     std::vector<std::string> places = cache.unstable_sources(place.offset, key, input);
     observe::count("recompiles.varying_places", places.size());
     cache.varying[place.offset].insert(places.begin(), places.end());
@@ -56,12 +63,20 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   observe::count("recompiles.limit_hit");
   report_limit(cache, request, is_error, is_local ? "recompile_limit" : "accumulated_recompile_limit",
                is_local ? limit : accumulated, "other calls run as plain Python", reason);
-  if (is_error || ++cache.refused < cache.patience) return true;
+  if (is_error) return true;
+  cache.refused += cache.note_refusal(place.offset, key);
+  if (cache.refused < cache.patience) return true;
   // After many misses: what is called now may not be what filled the cache, so one entry makes room.
   cache.refused = 0;
   cache.patience *= 2;
   cache.evict(key);
   return false;
+}
+
+bool runs_at_rest(CodeCache& cache, int32_t offset, const CompileRequest& request) {
+  if (!cache.has_resting_calls() || limits_of(request).is_error) return false;
+  if (request.guards && request.guards->wants_failures()) return false;  // each miss is told
+  return cache.is_resting(offset, request.cache_key.get());
 }
 
 }  // namespace stator

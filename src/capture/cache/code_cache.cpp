@@ -10,6 +10,11 @@ namespace {
 
 uint64_t hits = 0;
 
+/// After so many refused calls in a row, calls rest. Fewer than the misses that make room for one more capture.
+constexpr size_t kRefusalsUntilRest = 16;
+/// Of the calls that rest, one in this many times the number of entries looks at all of them.
+constexpr size_t kCallsPerEntry = 4;
+
 struct Registry {
   std::unordered_map<PyCodeObject*, std::shared_ptr<CodeCache>> caches;
   std::unordered_map<PyCodeObject*, Ref> watches;
@@ -86,12 +91,40 @@ std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at) {
   ++(*at)->hits;
   ++hits;
   (*at)->used = ++clock_;
+  if (!refusals_.empty()) end_refusals((*at)->offset);
   if (at != entries.begin() && !(*at)->general) entries.splice(entries.begin(), entries, at);
   return *at;
 }
 
+size_t CodeCache::note_refusal(int32_t offset, PyObject* cache_key) {
+  if (refusals_[offset].cache_key != cache_key) end_refusals(offset);
+  Refusals& row = refusals_[offset];
+  row.cache_key = cache_key;
+  if (++row.count == kRefusalsUntilRest) ++resting_;
+  return 1 + std::exchange(row.unseen, 0);
+}
+
+bool CodeCache::is_resting(int32_t offset, PyObject* cache_key) {
+  auto found = refusals_.find(offset);
+  if (found == refusals_.end()) return false;
+  Refusals& row = found->second;
+  if (row.cache_key != cache_key || row.count < kRefusalsUntilRest) return false;
+  const Entries* entries = at(offset);
+  if (row.unseen + 1 >= kCallsPerEntry * (entries ? entries->size() : 0)) return false;
+  ++row.unseen;
+  return true;
+}
+
+void CodeCache::end_refusals(int32_t offset) {
+  auto found = refusals_.find(offset);
+  if (found == refusals_.end()) return;
+  if (found->second.count >= kRefusalsUntilRest) --resting_;
+  refusals_.erase(found);
+}
+
 void CodeCache::add(std::shared_ptr<Entry> entry) {
   entry->used = ++clock_;
+  end_refusals(entry->offset);
   Entries& row = entries_[entry->offset];
   row.insert(entry->general ? row.end() : row.begin(), std::move(entry));
 }
@@ -117,12 +150,13 @@ void CodeCache::evict(PyObject* cache_key) {
   evicted.splice(evicted.end(), *from, oldest);
 }
 
-std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key, const GuardInput& input,
+                                             size_t limit) {
   std::vector<std::string> reasons;
   const Entries* entries = at(offset);
   if (!entries) return reasons;
   for (auto& entry : *entries)
-    if (entry->cache_key.get() == cache_key)
+    if (entry->cache_key.get() == cache_key && reasons.size() < limit)
       reasons.push_back(
           entry->id() + ": " +
           (entry->fits(input.arguments) ? entry->guards->miss(input).text : "other variables of the frame are bound"));
@@ -185,6 +219,8 @@ size_t CodeCache::count_for(int32_t offset, PyObject* cache_key, const GuardInpu
 void CodeCache::clear() {
   std::unordered_map<int32_t, Entries> dropped;
   dropped.swap(entries_);
+  refusals_.clear();
+  resting_ = 0;
   next_compile_id = 0;
   warned = skipped = false;
   varying.clear();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <optional>
@@ -28,8 +29,9 @@ class CodeCache {
   std::string compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input);
   /// Drops the least recently used entry with this key.
   void evict(PyObject* cache_key);
-  /// Which guard of each entry fails: one line per entry.
-  std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// Which guard of each entry fails: one line per entry, at most `limit`.
+  std::vector<std::string> failures(int32_t offset, PyObject* cache_key, const GuardInput& input,
+                                    size_t limit = SIZE_MAX);
   /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
   /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
@@ -37,6 +39,13 @@ class CodeCache {
   /// The number of entries for the instances of this call (`CheckArray::is_about_same`). The recompile limit applies to
   /// it, so that one instance does not use up the captures of others.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
+  /// A call at this place was refused: no entry fits, and a limit forbids another. After many in a row, most calls need
+  /// not look for an entry any more (`is_resting`). Returns how many calls there were since the last refusal.
+  size_t note_refusal(int32_t offset, PyObject* cache_key);
+  /// Whether this call runs as plain Python without looking for an entry. Each call must ask only once: now and then
+  /// the answer is no, so that a call for which an entry fits again is noticed.
+  bool is_resting(int32_t offset, PyObject* cache_key);
+  bool has_resting_calls() const { return resting_ != 0; }
   /// All of them, most recently used first.
   std::vector<std::shared_ptr<Entry>> entries() const;
   void clear();
@@ -60,7 +69,14 @@ class CodeCache {
 
  private:
   using Entries = std::list<std::shared_ptr<Entry>>;
+  /// Calls in a row, with one key, that a limit refused.
+  struct Refusals {
+    PyObject* cache_key = nullptr;  // compared only
+    size_t count = 0;
+    size_t unseen = 0;  // calls since the last one that looked for an entry
+  };
   std::shared_ptr<Entry> hit(Entries& entries, Entries::iterator at);
+  void end_refusals(int32_t offset);
   /// The entries at an offset; null where there are none.
   Entries* at(int32_t offset);
   const Entries* at(int32_t offset) const { return const_cast<CodeCache*>(this)->at(offset); }
@@ -68,6 +84,8 @@ class CodeCache {
   bool detached_ = false;
   PyCodeObject* code_;
   std::unordered_map<int32_t, Entries> entries_;
+  std::unordered_map<int32_t, Refusals> refusals_;
+  size_t resting_ = 0;  // offsets with so many refusals that calls rest
   uint64_t clock_ = 0;
 };
 
