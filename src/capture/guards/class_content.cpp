@@ -181,6 +181,8 @@ ClassContent::ClassContent(PyTypeObject* type, unsigned tag, std::vector<std::sh
   list(type->tp_mro, mro_);
   list(type->tp_bases, bases_);
   for (PyObject* base : mro_) held_.push_back(Ref::borrow(base));
+  name_ = Ref::borrow(reinterpret_cast<PyHeapTypeObject*>(type)->ht_name);
+  qualname_ = Ref::borrow(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname);
   pycompat::each_slot(type, [&](uintptr_t word) { return slots_.push_back(word), true; });
 }
 
@@ -204,7 +206,9 @@ bool ClassContent::has_same_bases() const {
 }
 
 bool ClassContent::compare() {
-  if (!has_same_bases()) return false;
+  const auto* heap = reinterpret_cast<PyHeapTypeObject*>(type_);
+  if (!has_same_bases() || !literal_equal(heap->ht_name, name_.get())) return false;
+  if (!literal_equal(heap->ht_qualname, qualname_.get())) return false;
   if (!std::all_of(names_.begin(), names_.end(), [](auto& names) { return names->hold(); })) return false;
   auto wanted = slots_.begin();
   return pycompat::each_slot(type_, [&](uintptr_t word) { return word == *wanted++; });

@@ -81,6 +81,7 @@ class ClassContent {
   std::vector<uintptr_t> slots_;
   std::vector<std::shared_ptr<ClassNames>> names_;
   std::vector<Ref> held_;  // classes of the MRO
+  Ref name_, qualname_;
 };
 
 /// Makes the contents of all classes that one attempt guards.
@@ -93,10 +94,5 @@ class ClassContents {
   std::shared_ptr<const ClassLookups> lookups_;
   std::unordered_map<PyTypeObject*, std::shared_ptr<ClassNames>> names_;
 };
-
-/// Whether attributes of the class can be set: those of static built-in classes cannot.
-inline bool is_changeable(const PyTypeObject* type) {
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
-}
 
 }  // namespace stator::capture

@@ -1,12 +1,19 @@
 #include "capture/values/class_lookups.h"
 
+#include "capture/pycompat/facts.h"
+
 namespace stator::capture {
 namespace {
 
 thread_local ClassLookups* current = nullptr;
 
-void record(PyObject* name, ClassLookups::Use use) {
-  if (current) current->add(name, use);
+PyObject* recorded(PyTypeObject* type, PyObject* name, ClassLookups::Use use) {
+  PyObject* found = _PyType_Lookup(type, name);
+  if (!current) return found;
+  current->add(name, use);
+  current->add_class(type);
+  if (found) current->add_class(Py_TYPE(found));
+  return found;
 }
 
 }  // namespace
@@ -31,6 +38,13 @@ void ClassLookups::add(PyObject* name, Use use) {
   if (use == Use::Object) found->second.uses_object = true;
 }
 
+void ClassLookups::add_class(PyTypeObject* type) {
+  if (type == last_class_ || !is_changeable(type)) return;
+  last_class_ = type;
+  if (!known_classes_.insert(type).second) return;
+  classes_.push_back({Ref::borrow(reinterpret_cast<PyObject*>(type)), stator_type_assign_version(type)});
+}
+
 void ClassLookups::add_source(PyTypeObject* owner, PyObject* name) {
   add(name, Use::Presence);
   sources_[owner].insert(interned(name).get());
@@ -50,18 +64,14 @@ bool ClassLookups::has_source(PyTypeObject* owner, PyObject* name) const {
   return found != sources_.end() && found->second.contains(interned(name).get());
 }
 
-PyObject* look_up(PyTypeObject* type, PyObject* name) {
-  record(name, ClassLookups::Use::Object);
-  return _PyType_Lookup(type, name);
-}
+PyObject* look_up(PyTypeObject* type, PyObject* name) { return recorded(type, name, ClassLookups::Use::Object); }
 
 PyObject* look_up_attribute(PyTypeObject* type, PyObject* name) {
-  record(name, ClassLookups::Use::Presence);
-  return _PyType_Lookup(type, name);
+  return recorded(type, name, ClassLookups::Use::Presence);
 }
 
 PyObject* look_up_own(PyTypeObject* type, PyObject* name) {
-  record(name, ClassLookups::Use::Presence);
+  if (current) current->add(name, ClassLookups::Use::Presence);
   if (type->tp_dict) return PyDict_GetItemWithError(type->tp_dict, name);
   // Static built-in classes may have no `tp_dict`.
   Ref dict = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));

@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "capture/pycompat/ref.h"
 
@@ -33,11 +35,19 @@ class ClassLookups {
     Object,    // the object itself
   };
   void add(PyObject* name, Use use);
+  /// A name was looked up on this class, or an object of this class was found, which may be a descriptor.
+  void add_class(PyTypeObject* type);
   /// The program reads this name of the class's own dict, and a source guards what it finds.
   void add_source(PyTypeObject* owner, PyObject* name);
   /// All names of this class matter: it was looked through.
   void add_all(PyTypeObject* type) { looked_through_.insert(type); }
 
+  struct Class {
+    Ref type;
+    unsigned tag;  // its version tag at the first lookup
+  };
+  /// The classes of `add_class` that can change, in order. Guards refer to this object, and must keep no class alive.
+  std::vector<Class> take_classes() { return std::exchange(classes_, {}); }
   /// The name, or an equal one, was looked up.
   bool contains(PyObject* name) const;
   bool uses_object(PyObject* name) const;
@@ -52,17 +62,27 @@ class ClassLookups {
   std::unordered_map<PyObject*, Name> names_;  // interned
   std::unordered_map<PyTypeObject*, std::unordered_set<PyObject*>> sources_;
   std::unordered_set<PyTypeObject*> looked_through_;
+  std::vector<Class> classes_;
+  std::unordered_set<PyTypeObject*> known_classes_;
+  PyTypeObject* last_class_ = nullptr;  // of `add_class`: most lookups ask the same class again
 };
+
+/// Whether attributes of the class can be set: those of static built-in classes cannot.
+inline bool is_changeable(const PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
+}
 
 /// The interned string that equals this one.
 Ref interned(PyObject* name);
 
-/// What CPython's lookup along the MRO finds; borrowed, null if there is nothing. The caller uses the object itself.
+/// What CPython's lookup along the MRO finds; borrowed, null if there is nothing. The class is guarded, and so is the
+/// class of what was found. The caller uses the object itself.
 PyObject* look_up(PyTypeObject* type, PyObject* name);
 /// The same for the attribute of an instance or class. The caller passes a found object that is no descriptor to
 /// `Interpreter::bind_descriptor`, or only asks whether it is one.
 PyObject* look_up_attribute(PyTypeObject* type, PyObject* name);
-/// What the class itself has under this name, without its bases; as `look_up_attribute`.
+/// What the class itself has under this name, without its bases; as `look_up_attribute`. The class must be in the MRO
+/// of one that is guarded.
 PyObject* look_up_own(PyTypeObject* type, PyObject* name);
 
 }  // namespace stator::capture

@@ -227,6 +227,99 @@ def test_two_changes_in_every_order(first, second):
             check(compiled, world)
 
 
+class Kind(type):
+    pass
+
+
+def asked_world():
+    """Classes that are asked about, without that the program reads an attribute of them."""
+
+    class OwnKind(Kind):
+        pass
+
+    class Value:
+        pass
+
+    class Held(metaclass=OwnKind):
+        value = Value()
+        k = 2.0
+
+        def shift(self, t):
+            return t + 1
+
+    class Behind(Held):
+        def shift(self, t):
+            return super().shift(t) * 2
+
+    return types.SimpleNamespace(
+        OwnKind=OwnKind, Value=Value, Held=Held, held=Held(), behind=Behind(), other=Value(), Behind=Behind
+    )
+
+
+QUESTIONS = {
+    "isinstance": lambda w, t: t + 1 if isinstance(w.other, w.Held) else t - 1,
+    "issubclass": lambda w, t: t + 1 if issubclass(w.Value, w.Held) else t - 1,
+    "value": lambda w, t: t + 1 if w.held.value is None else t - 1,
+    "shadowed": lambda w, t: t * w.behind.value if isinstance(w.behind.value, float) else t,
+    "hasattr": lambda w, t: t + 1 if hasattr(w.held, "extra") else t,
+    "callable": lambda w, t: t + 1 if callable(w.held) else t,
+    "truth": lambda w, t: t + 1 if w.held else t,
+    "equality": lambda w, t: t + 1 if w.held == w.other else t,
+    "hash": lambda w, t: t + len({w.held: 1, w.behind: 2}),
+    "names": lambda w, t: t + len(w.Held.__name__) + len(w.Held.__qualname__) + len(w.Held.__module__),
+    "doc": lambda w, t: t + len(w.Held.__doc__ or ""),
+    "super": lambda w, t: w.behind.shift(t),
+    "names of the class": lambda w, t: t + len(vars(w.Held)),
+    "order": lambda w, t: t + len(w.Behind.__mro__) + len(w.Behind.__bases__),
+}
+
+ANSWERS = {
+    "instance check": lambda w: patched(w.OwnKind, "__instancecheck__", lambda cls, object: True),
+    "subclass check": lambda w: patched(w.OwnKind, "__subclasscheck__", lambda cls, object: True),
+    "value is a descriptor": lambda w: patched(w.Value, "__get__", lambda self, instance, owner: None),
+    "value is a data descriptor": lambda w: both(
+        patched(w.Value, "__get__", lambda self, instance, owner: 7.0),
+        patched(w.Value, "__set__", lambda self, instance, value: None),
+    ),
+    "attribute": lambda w: patched(w.Held, "extra", 1),
+    "call": lambda w: patched(w.Held, "__call__", lambda self: 1),
+    "bool": lambda w: patched(w.Held, "__bool__", lambda self: False),
+    "len": lambda w: patched(w.Held, "__len__", lambda self: 0),
+    "eq": lambda w: both(
+        patched(w.Held, "__eq__", lambda self, other: True), patched(w.Held, "__hash__", lambda self: 1)
+    ),
+    "name": lambda w: renamed(w, "__name__"),
+    "qualified name": lambda w: renamed(w, "__qualname__"),
+    "module": lambda w: patched(w.Held, "__module__", "elsewhere"),
+    "doc": lambda w: patched(w.Held, "__doc__", "longer"),
+    "method": lambda w: patched(w.Held, "shift", lambda self, t: t * 5),
+}
+
+
+def both(*undos):
+    return lambda: [undo() for undo in undos]
+
+
+def renamed(world, name):
+    before = getattr(world.Held, name)
+    setattr(world.Held, name, "AnotherName")
+    return lambda: setattr(world.Held, name, before)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_a_class_is_asked(question):
+    ask = QUESTIONS[question]
+    world, t = asked_world(), torch.ones(2)
+    world.behind.value = 5.0
+    compiled = stator.compile(ask)
+    assert_same(compiled(world, t), ask(world, t))
+    for name in (*ANSWERS, *reversed(ANSWERS)):
+        undo = ANSWERS[name](world)
+        assert_same(outcome_of(compiled, world, t), outcome_of(ask, world, t))
+        undo()
+        assert_same(outcome_of(compiled, world, t), outcome_of(ask, world, t))
+
+
 def test_class_of_the_instance_is_assigned():
     class First:
         k = 2.0

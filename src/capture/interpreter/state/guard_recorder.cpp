@@ -28,6 +28,7 @@ std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
     if (is_own) empty(root);
     return is_own;
   });
+  guard_lookups();
   ClassContents contents(lookups_);
   for (Source* root : sources_->roots())
     for (Fact& fact : root->facts)
@@ -58,13 +59,28 @@ void GuardRecorder::add_at_end(Source* source, FactKind kind, int64_t number) {
   sources_->add_fact(source, Fact{kind, Ref(), Ref(), number, UserLine()});
 }
 
-void GuardRecorder::add_class(PyTypeObject* type) {
+/// Guards the classes that were asked and that nothing else guarded.
+void GuardRecorder::guard_lookups() {
+  for (const ClassLookups::Class& asked : lookups_->take_classes()) {
+    auto* type = asked.type.as<PyTypeObject>();
+    if (!needs_guard(type)) continue;
+    Source* source = sources_->pinned(asked.type.get(), type->tp_name);
+    sources_->add_fact(source, Fact{FactKind::ClassContent, asked.type, Ref(), asked.tag, UserLine()});
+  }
+}
+
+bool GuardRecorder::needs_guard(PyTypeObject* type) {
   // The bases of a prototype were guarded when it was made.
-  if (prototypes_.find(reinterpret_cast<PyObject*>(type))) return;
-  if (!is_changeable(type)) return;
-  if (!guarded_classes_.insert(type).second) return;
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if (!is_changeable(type) || prototypes_.find(object) || prototypes_.owns(object)) return false;
+  if (!guarded_classes_.insert(type).second) return false;
   // The tables of an enumeration's members change with the names of the class.
   if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type())) lookups_->add_all(type);
+  return true;
+}
+
+void GuardRecorder::add_class(PyTypeObject* type) {
+  if (!needs_guard(type)) return;
   Source* source = sources_->pinned(reinterpret_cast<PyObject*>(type), type->tp_name);
   add(source, FactKind::ClassContent, reinterpret_cast<PyObject*>(type), stator_type_assign_version(type));
 }
@@ -74,7 +90,10 @@ Source* GuardRecorder::class_item(PyTypeObject* owner, PyObject* name, PyObject*
   lookups_->add_source(owner, name);
   Source* source = sources_->pinned(reinterpret_cast<PyObject*>(owner), owner->tp_name);
   Source* names = sources_->child(source, SourceKind::ClassDict, 0, nullptr, owner->tp_dict);
-  return sources_->child(names, SourceKind::DictItem, 0, name, object);
+  Source* item = sources_->child(names, SourceKind::DictItem, 0, name, object);
+  // Its class may become that of a descriptor.
+  if (is_changeable(Py_TYPE(object))) add_type(item, Py_TYPE(object));
+  return item;
 }
 
 void GuardRecorder::add_same(Source* a, Source* b, bool same) {

@@ -45,6 +45,8 @@ class GuardRecorder {
     UserLine line;
   };
   void emit_differences();
+  bool needs_guard(PyTypeObject* type);
+  void guard_lookups();
 
   const FrameStack& frames_;
   Prototypes& prototypes_;
