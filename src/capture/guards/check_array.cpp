@@ -71,10 +71,8 @@ static PyObject* held_by_cell(PyObject* function, int32_t cell) {
 
 bool CheckArray::is_about_same(const GuardInput& input) const {
   if (*dead_) return false;
-  for (const Asserted& asserted : facts_)
-    if (asserted.fact->kind == FactKind::Identity && asserted.source->kind == SourceKind::Argument &&
-        input.arguments[asserted.source->index] != asserted.object)
-      return false;
+  for (const auto& [argument, wanted] : identities_)
+    if (input.arguments[argument] != wanted) return false;
   return std::all_of(instances_.begin(), instances_.end(), [&](const Instance& instance) {
     PyObject* then = instance.weak ? PyWeakref_GET_OBJECT(instance.weak.get()) : Py_None;
     PyObject* now =

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/guards/check.h"
@@ -82,6 +83,7 @@ class CheckArray {
     PyObject* object;  // as Check::object
   };
   std::vector<Asserted> facts_;
+  std::vector<std::pair<int32_t, PyObject*>> identities_;  // arguments that are guarded by identity; compared only
   std::vector<std::unique_ptr<const DistinctSlots>> groups_;
   std::vector<Ref> watches_;
   Ref on_death_;  // the callback of the watches

@@ -161,6 +161,8 @@ struct CheckArray::Builder {
     check.object = fact.object.get();
     check.extra = fact.extra.get();
     check.number = static_cast<uint64_t>(fact.number);
+    if (fact.kind == FactKind::Identity && s->kind == SourceKind::Argument)
+      array.identities_.emplace_back(s->index, fact.object.get());
     if (fact.kind == FactKind::Absent) check.number = static_cast<uint64_t>(PyObject_Hash(fact.object.get()));
     if (fact.kind == FactKind::Tensor) check.number = reinterpret_cast<uint64_t>(fact.tensor.get());
     if (fact.content) check.number = reinterpret_cast<uint64_t>(fact.content.get());
