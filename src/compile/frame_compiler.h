@@ -37,7 +37,8 @@ class FrameCompiler final : public capture::Compiler {
  private:
   /// Whether the entry only reports a break that this request makes an error.
   bool is_refusal(const capture::Entry& entry) const;
-  /// Tells the user's callback why the entries at the place do not hold. False with the Python error of the callback set.
+  /// Tells the user's callback why the entries at the place do not hold. False with the Python error of the callback
+  /// set.
   bool report_misses(capture::CodeCache& cache, const capture::Place& place);
   /// False with the error of a signal handler set.
   bool publish(capture::CodeCache& cache, std::shared_ptr<capture::Entry> entry, const std::string& reason);
