@@ -74,7 +74,7 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
 }
 
 bool runs_at_rest(CodeCache& cache, int32_t offset, const CompileRequest& request) {
-  if (!cache.has_resting_calls() || limits_of(request).fail) return false;
+  if (!cache.has_resting_calls() || fails_at_limit(request)) return false;
   if (request.guards && request.guards->wants_failures()) return false;  // each miss is told
   return cache.is_resting(offset, request.cache_key.get());
 }
