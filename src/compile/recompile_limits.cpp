@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "compile/errors.h"
+#include "compile/options.h"
 #include "compile/torch_compiler.h"
 #include "core/observe/counters.h"
 
@@ -74,7 +75,9 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
 }
 
 bool runs_at_rest(CodeCache& cache, int32_t offset, const CompileRequest& request) {
-  if (!cache.has_resting_calls() || fails_at_limit(request)) return false;
+  if (!cache.has_resting_calls()) return false;
+  // Torch's own setting is read by the calls that look for an entry.
+  if (request.fullgraph || config().fail_on_recompile_limit_hit) return false;
   if (request.guards && request.guards->wants_failures()) return false;  // each miss is told
   return cache.is_resting(offset, request.cache_key.get());
 }
