@@ -40,7 +40,9 @@ def separate(command: dict[str, str]) -> list[dict[str, str]]:
     if joined.parent.name != "Unity":
         return [command]
     sources = re.findall(r'^#include "(.*)"', joined.read_text(), re.MULTILINE)
-    return [{**command, "file": source, "command": command["command"].replace(str(joined), source)} for source in sources]
+    return [
+        {**command, "file": source, "command": command["command"].replace(str(joined), source)} for source in sources
+    ]
 
 
 def write_database(build: Path, folder: Path) -> list[str]:

@@ -72,8 +72,7 @@ class Printer {
     out_ << joined(graph_.inputs, [&](ValueId id) { return described(id, graph_.values[id].definition); }) << ") {\n";
     for (size_t i = 0; i < graph_.states.size(); ++i)
       begin_line() << "state " << i << state_text(graph_.states[i]) << "\n";
-    if (graph_.autocast_region_at_end != 0)
-      begin_line() << "region_at_end " << graph_.autocast_region_at_end << "\n";
+    if (graph_.autocast_region_at_end != 0) begin_line() << "region_at_end " << graph_.autocast_region_at_end << "\n";
     for (size_t i = 1; i < graph_.locations.size(); ++i) print_location(i);
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) print_node(n);
     begin_line() << "return (" << joined(graph_.outputs, [&](ValueId id) { return name(id); }) << ")\n";
