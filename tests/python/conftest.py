@@ -37,6 +37,12 @@ def one_thread():
 
 
 @pytest.fixture
+def validated_distributions(monkeypatch):
+    """Restores a setting that importing torch._dynamo, as some programs do, turns off."""
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
+
+@pytest.fixture
 def capture_table(request, clean_state, renew):
     """Compares the captures of a test with the table in tests/golden that is named after the test's file."""
     with watched() as records:

@@ -101,6 +101,7 @@ def test_compiled_optimizer_step_equals_eager():
         assert torch.equal(mine, theirs)
 
 
+@pytest.mark.usefixtures("validated_distributions")
 def test_arguments_of_distributions_are_still_checked():
     def f(scale):
         return torch.distributions.Normal(torch.zeros(2), scale, validate_args=True).log_prob(torch.ones(2))

@@ -5,7 +5,6 @@ those that tests/golden lists.
 """
 
 import pytest
-import torch
 
 import stator
 from tests.python.captured import Table, watched
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.usefixtures("one_thread", "validated_distributions")
 # setting that is named.
 NEAR = {"numpy_interop": "numpy_exact"}  # torch rounds differently from NumPy
 TABLE = Table("corpus")
-
-
-@pytest.fixture
-def validated_distributions(monkeypatch):
-    """Restores a setting that importing torch._dynamo, as some programs do, turns off."""
-    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
 
 
 def _programs():
