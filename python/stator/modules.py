@@ -88,7 +88,7 @@ def _ignore_self(self: torch.nn.Module, wrapping: Wrapping) -> Any:
     made = wrapping.wrap(call, type(self))
     own = type(self).__call__
     if isinstance(made, _C.CompiledFunction) and isinstance(own, types.FunctionType):
-        made._stator_inlined = own
+        made._torchdynamo_inline = own  # what torch.compile captures in place of a call
     return made
 
 

@@ -141,7 +141,7 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
     compiled._stator_settings = settings
     # Applies to the body when another compiled function inlines it.
     compiled.error_on_graph_break = settings.fullgraph or settings.error_on_graph_break
-    compiled.get_compiler_config = _ConfigGetter(backend)
+    compiled._stator_config = _ConfigGetter(backend)
     if backend.context is None:
         return compiled
     return _in_context(compiled, fn, backend.context)
@@ -175,6 +175,7 @@ def _in_context(compiled: Any, fn: types.FunctionType, context: Callable[[], Any
         with context():
             return compiled(*args, **kwargs)
 
+    call.get_compiler_config = compiled.get_compiler_config  # type: ignore[attr-defined]
     remember_original(call, fn)
     return call
 

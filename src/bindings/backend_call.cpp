@@ -103,7 +103,7 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
   bool untouched =
       callable.get() == module.get() && reinterpret_cast<PyObject*>(Py_TYPE(module.get())) == lazy_type.get();
   if (untouched || unwrap_graph(callable.get()) == graph) return capture::make_native_runner(graph, backend::Choice());
-  return capture::make_python_runner(std::move(callable), graph->outputs.size());
+  return capture::make_python_runner(std::move(callable), graph);
 }
 
 }  // namespace stator::bindings

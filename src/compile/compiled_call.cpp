@@ -6,6 +6,7 @@
 #include "capture/guards/break_policy.h"
 #include "capture/guards/global_state.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/hook.h"
 #include "compile/errors.h"
 #include "compile/frame_compiler.h"
 #include "compile/options.h"
@@ -124,6 +125,22 @@ PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, PyObje
   return result;
 }
 
+/// Whether torch.compile is capturing the frames of this thread. Its module is not imported for this.
+bool is_in_torch_compile() {
+  if (!stator_has_foreign_evaluator()) return false;
+  static PyObject* const module_name = PyUnicode_InternFromString("torch._C._dynamo.eval_frame");
+  PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_name);
+  Ref callback = module ? Ref::steal(PyObject_CallMethod(module, "get_eval_frame_callback", nullptr)) : Ref();
+  PyErr_Clear();
+  return callback && callback.get() != Py_None && callback.get() != Py_False;
+}
+
+/// The compiled function with another backend. Null with a Python error set if there is no such backend.
+Ref with_backend(PyObject* compiled, PyObject* backend) {
+  Ref module = Ref::steal(PyImport_ImportModule("stator.targets"));
+  return module ? Ref::steal(PyObject_CallMethod(module.get(), "with_backend", "OO", compiled, backend)) : Ref();
+}
+
 /// `instance` before the positional arguments, in one new row.
 PyObject* call_with_row(CompiledFunction* self, PyObject* instance, PyObject* args, PyObject* kwargs) {
   std::vector<PyObject*> row{instance};
@@ -137,8 +154,14 @@ PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, 
   auto* self = reinterpret_cast<CompiledFunction*>(object);
   std::optional<RunMode> mode = mode_now();
   if (!mode) return nullptr;
+  if (PyObject* forced = forced_backend()) {
+    Ref other = with_backend(object, forced);
+    if (!other) return nullptr;
+    if (other.get() != object) return PyObject_Vectorcall(other.get(), args, nargsf, names);
+  }
   const bool is_unusual = config().has_unusual_calls();
-  if (mode == RunMode::Off || (is_unusual && config().disable) || stator_is_debugged(PyThreadState_Get()))
+  const bool is_plain = stator_is_debugged(PyThreadState_Get()) || is_in_torch_compile();
+  if (mode == RunMode::Off || (is_unusual && config().disable) || is_plain)
     return call_plain(self, args, nargsf, names);
   if (is_unusual && wants_backward()) return call_with_backward(object, args, nargsf, names);
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
@@ -193,8 +216,9 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
   }
   std::optional<RunMode> mode = mode_now();
   if (!mode) return nullptr;
-  if (mode != RunMode::Off && is_ready(self) && !(*self->cache)->has_resting_calls() &&
-      !stator_is_debugged(PyThreadState_Get())) {
+  const bool is_plain = stator_is_debugged(PyThreadState_Get()) || is_in_torch_compile();
+  if (mode != RunMode::Off && is_ready(self) && !(*self->cache)->has_resting_calls() && !forced_backend() &&
+      !is_plain) {
     RawCall raw(row, positional, names, given);
     if (std::shared_ptr<Entry> entry = find_known(self, raw); entry && !is_refused(self, *entry)) {
       Ref given_names = Ref::borrow(entry->guards->call_names());  // other calls may change the row it belongs to

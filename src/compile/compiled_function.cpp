@@ -119,8 +119,40 @@ PyMemberDef members[] = {
     {},
 };
 
+/// An attribute of the function itself; `closure` is its name.
+PyObject* attribute_of_function(PyObject* object, void* closure) {
+  return PyObject_GetAttrString(reinterpret_cast<CompiledFunction*>(object)->fn, static_cast<const char*>(closure));
+}
+
+/// An entry of the object's `__dict__`; `closure` is its name.
+PyObject* attribute_in_dict(PyObject* object, void* closure) {
+  const char* name = static_cast<const char*>(closure);
+  PyObject* found = PyDict_GetItemString(reinterpret_cast<CompiledFunction*>(object)->dict, name);
+  if (!found) PyErr_SetString(PyExc_AttributeError, name);
+  return Py_XNewRef(found);
+}
+
+constexpr const char* kFunctionAttributes[] = {"__code__", "__globals__", "__defaults__", "__kwdefaults__",
+                                               "__closure__"};
+void* closure_of(const char* name) { return const_cast<char*>(name); }
+
+// Tools that read a function, or ask whether something is one, get the same answers as from the function itself.
+// The attributes that torch.compile looks for are no entries of `__dict__`, which functools.wraps would copy.
 PyGetSetDef getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {"__class__", [](PyObject*, void*) { return Py_NewRef(reinterpret_cast<PyObject*>(&PyFunction_Type)); }, nullptr,
+     nullptr, nullptr},
+    {kFunctionAttributes[0], attribute_of_function, nullptr, nullptr, closure_of(kFunctionAttributes[0])},
+    {kFunctionAttributes[1], attribute_of_function, nullptr, nullptr, closure_of(kFunctionAttributes[1])},
+    {kFunctionAttributes[2], attribute_of_function, nullptr, nullptr, closure_of(kFunctionAttributes[2])},
+    {kFunctionAttributes[3], attribute_of_function, nullptr, nullptr, closure_of(kFunctionAttributes[3])},
+    {kFunctionAttributes[4], attribute_of_function, nullptr, nullptr, closure_of(kFunctionAttributes[4])},
+    {"get_compiler_config", attribute_in_dict, nullptr, nullptr, closure_of("_stator_config")},
+    {"_torchdynamo_orig_callable",
+     [](PyObject* self, void*) { return Py_NewRef(reinterpret_cast<CompiledFunction*>(self)->fn); }, nullptr, nullptr,
+     nullptr},
+    {"_torchdynamo_wrapper_id", [](PyObject* self, void*) { return PyLong_FromVoidPtr(self); }, nullptr, nullptr,
+     nullptr},
     {},
 };
 

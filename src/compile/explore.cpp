@@ -12,10 +12,9 @@ using namespace capture;
 namespace {
 
 CaptureRules rules_of(const CompileRequest& request) {
-  // If an assumption fails, the program itself runs. That needs the native executor, which can undo what the graph did;
-  // the graph of a Python backend cannot be undone.
+  // An assumption is an operator of the graph that a compiler of a Python backend need not know.
   const bool is_native = !request.compiler;
-  return {request.fullgraph, is_native, is_native && !request.fullgraph};
+  return {request.fullgraph, is_native, !request.fullgraph};
 }
 
 /// Where `config.break_after` ends the plan.

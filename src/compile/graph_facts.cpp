@@ -20,9 +20,11 @@ bool fails_after_writing(const graph::Graph& graph) { return backend::UndoLog(gr
 
 std::vector<uint32_t> check_early(graph::Graph& graph) { return backend::check_early(graph); }
 
-Hazard hazard_of(const graph::Graph& graph) {
-  backend::UndoLog::Hazard found = backend::UndoLog(graph).hazard();
-  return {found.node, found.effect};
+Hazard hazard_of(const graph::Graph& graph, bool keeps_order) {
+  const backend::UndoLog log(graph);
+  const backend::UndoLog::Hazard late = log.hazard(), early = log.early_hazard();
+  if (!keeps_order && early.node < late.node) return {early.node, early.effect};
+  return {late.node, late.effect};
 }
 
 std::vector<FollowedWrite> followed_writes(const graph::Graph& graph) {

@@ -84,8 +84,8 @@ bool has_view_of(const Interpreter& in, PyObject* tensor) {
 }
 
 /// Where the plan has to end although nothing breaks there. `order`: the program's position of each node, if the graph
-/// has another order; else empty.
-std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector<uint32_t>& order) {
+/// has another order; else empty. `keeps_order`: the backend runs the nodes in their order.
+std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector<uint32_t>& order, bool keeps_order) {
   Interpreter& in = *result.interpreter;
   auto step_of = [&](uint32_t node) { return in.torch.step_of_node(node < order.size() ? order[node] : node); };
   // No fake shows what the write does to the view's base, and so to the autograd history of both.
@@ -94,7 +94,7 @@ std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector
       return PlanEnd{step_of(write.node), BreakId::view_write};
   // If an operator raises, the program itself runs, which needs all earlier writes undone. So the plan ends before an
   // operator that may raise after an unrecoverable write.
-  Hazard hazard = hazard_of(*result.graph);
+  Hazard hazard = hazard_of(*result.graph, keeps_order);
   if (hazard.node >= op_count(*result.graph)) return {};
   bool is_own = hazard.effect == hazard.node;
   uint64_t step = step_of(hazard.node);
@@ -110,7 +110,7 @@ void examine_graph(const Attempt& attempt, AttemptResult& result) {
     result.outcome.verifies_late = fails_after_writing(*result.graph);
   }
   if (attempt.rules.may_split && attempt.plan_end.step == 0 && !result.outcome.verifies_late)
-    result.outcome.split = find_split(result, order);
+    result.outcome.split = find_split(result, order, !result.interpreter->options.for_python_backend);
 }
 
 }  // namespace
@@ -120,6 +120,7 @@ AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt)
   AttemptOptions options = attempt.options;
   options.for_python_backend = static_cast<bool>(context.request.compiler);
   options.for_compiled_autograd = config().compiled_autograd;
+  options.may_hold_symbols = !options.for_python_backend || attempt.rules.fullgraph;
   result.interpreter = std::make_unique<Interpreter>(context.start, context.graph_name, options);
   Interpreter& in = *result.interpreter;
   ClassLookups::Scope recorded(in.guards.lookups());

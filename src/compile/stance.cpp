@@ -58,6 +58,7 @@ class WatchedDict {
 struct TorchStance {
   WatchedDict modules, globals;  // globals: of that module, if it is there
   Stance known = Stance::Default;
+  PyObject* backend = nullptr;  // that replaces all others, owned; null: none
 
   bool is_known() const { return modules.is_unchanged() && (!globals.get() || globals.is_unchanged()); }
 
@@ -69,6 +70,7 @@ struct TorchStance {
     PyObject* dict = module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
     if (dict != globals.get()) globals.watch(dict);
     known = Stance::Default;
+    Py_CLEAR(backend);
     PyObject* stance = dict ? stator_dict_get_str(dict, variable) : nullptr;
     Ref name = stance ? Ref::steal(PyObject_GetAttrString(stance, "stance")) : Ref();
     PyErr_Clear();
@@ -77,6 +79,9 @@ struct TorchStance {
       if (!found) return {};
       known = *found;
     }
+    Ref forced = stance ? Ref::steal(PyObject_GetAttrString(stance, "backend")) : Ref();
+    PyErr_Clear();
+    if (forced && forced.get() != Py_None && known == Stance::Default) backend = forced.release();
     modules.remember();
     globals.remember();
     return known;
@@ -115,6 +120,8 @@ std::optional<RunMode> mode_now() {
   if (asked == RunMode::Off || stands == RunMode::Off) return RunMode::Off;
   return asked == RunMode::Compile ? stands : asked;
 }
+
+PyObject* forced_backend() { return own == Stance::Default ? of_torch.backend : nullptr; }
 
 bool is_first_call(CodeCache& cache) {
   const std::optional<Stance> stance = stance_now();

@@ -29,6 +29,9 @@ PyObject* stance_name(Stance stance);
 /// What a compiled call may do now: the stricter of the thread's mode and the stance. The stance is Stator's own or,
 /// where that is the default, torch's. Empty with a Python error set if torch's stance has an unknown name.
 std::optional<RunMode> mode_now();
+/// The backend that torch's stance names in place of each compiled function's own; null: none. Borrowed. To be asked
+/// after `mode_now`, which takes notice of changes.
+PyObject* forced_backend();
 /// Whether the call is the first of its code under a stance that makes the first call as plain Python.
 bool is_first_call(capture::CodeCache& cache);
 

@@ -74,6 +74,7 @@ bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std
   if (undone && is_raised_by_signal()) undone = false;
   // Nodes of the graph change torch's state and put it back; a failure came in between.
   if (!done) guards.globals().restore();
+  if (!done && undone) undone = graph->is_programs_error(tensors);
   return done;
 }
 

@@ -18,6 +18,9 @@ class GraphRunner {
   /// `tensors`: borrowed Python tensors, one per graph input. Fills all of `outputs`, one per graph output.
   /// False with a Python error set if an operator raised; `undone` then says whether all its writes were undone.
   virtual bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const = 0;
+  /// After a run that raised and was undone: whether an operator of the graph is what raises, so that the program
+  /// itself is to run. If not, the backend failed, and its error stands. Keeps the Python error; undoes what it wrote.
+  virtual bool is_programs_error(std::span<PyObject* const>) const { return true; }
   size_t output_count() const { return outputs_; }
   /// If torch warns during a run, the run fails instead, provided that its writes can be undone.
   bool refuses_warnings = false;

@@ -1,6 +1,8 @@
 #include "capture/call/runners.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/Exception.h>
 
 #include "capture/call/gil.h"
@@ -80,13 +82,107 @@ Ref as_tensor(PyObject* result) {
   }));
 }
 
+/// How many torch-function and torch-dispatch modes are active on this thread.
+struct OpenModes {
+  long long function = at::impl::PythonTorchFunctionTLS::stack_len();
+  long long dispatch = c10::impl::TorchDispatchModeTLS::stack_len();
+};
+
+/// After a backend's code raised: leaves the modes that it left open, and drops the locals of its frames, among which
+/// may be objects that change the dispatcher's state when they die. Keeps the Python error.
+void release_failed_run(const OpenModes& before) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) PyException_SetTraceback(value, trace);
+  Ref module = Ref::steal(PyImport_ImportModule("stator.ambient"));
+  if (module) Ref::steal(PyObject_CallMethod(module.get(), "release", "OLL", value, before.function, before.dispatch));
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+}
+
+/// Whether an operator of the graph raises, or warns where `refuses_warnings`: the reference executor runs it, and what
+/// it wrote is undone.
+bool raises_natively(const std::shared_ptr<const graph::Graph>& graph, const backend::UndoLog& undo_log,
+                     std::span<PyObject* const> tensors, bool refuses_warnings) {
+  bool raised = false;
+  handle_errors([&]() -> PyObject* {
+    std::vector<at::Tensor> inputs;
+    for (PyObject* tensor : tensors) inputs.push_back(tensor_of(tensor));
+    WithoutGil released;
+    KeptWarnings kept;
+    c10::WarningUtils::WarningHandlerGuard silent(&kept);
+    const backend::UndoLog::Saved saved = undo_log.save(inputs);
+    const std::unique_ptr<backend::Executable> executable = backend::compile_reference(graph);
+    try {
+      executable->run(std::move(inputs));
+    } catch (const std::exception&) {
+      raised = undo_log.restore(saved, executable->failure());
+      return Py_None;
+    }
+    const bool undone = undo_log.restore(saved, {backend::Failure::Wrote::CannotTell});
+    raised = undone && refuses_warnings && !kept.empty();
+    return Py_None;
+  });
+  PyErr_Clear();
+  return raised;
+}
+
+/// Calls what a Python backend made of a graph. Such a backend may compute in any order and need not say how far it
+/// came. So a failed run is undone as a whole; and because its error may be one of the backend itself, the reference
+/// executor decides whether an operator of the program raised.
 class PythonRunner final : public GraphRunner {
  public:
-  PythonRunner(Ref callable, size_t outputs) : GraphRunner(outputs), callable_(std::move(callable)) {}
+  PythonRunner(Ref callable, std::shared_ptr<const graph::Graph> graph)
+      : GraphRunner(graph->outputs.size()),
+        callable_(std::move(callable)),
+        undo_log_(*graph, /*keeps_order=*/false),
+        graph_(std::move(graph)) {}
 
-  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool&) const override {
-    Ref result = Ref::steal(PyObject_Vectorcall(callable_.get(), tensors.data(), tensors.size(), nullptr));
-    if (!result) return false;
+  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const override {
+    backend::UndoLog::Saved saved;
+    if (undo_log_.saves() && !save(tensors, saved)) return false;
+    const OpenModes modes;
+    Ref result = call(tensors);
+    if (!result) {
+      release_failed_run(modes);
+      if (PyErr_ExceptionMatches(PyExc_Exception))
+        undone = undo_log_.restore(saved, {backend::Failure::Wrote::CannotTell});
+      return false;
+    }
+    return take_results(std::move(result), outputs);
+  }
+
+  bool is_programs_error(std::span<PyObject* const> tensors) const override {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    const bool raises = raises_natively(graph_, undo_log_, tensors, refuses_warnings);
+    PyErr_Restore(type, value, trace);
+    return raises;
+  }
+
+ private:
+  Ref call(std::span<PyObject* const> tensors) const {
+    if (!refuses_warnings || !undo_log_.undoes_everything())
+      return Ref::steal(PyObject_Vectorcall(callable_.get(), tensors.data(), tensors.size(), nullptr));
+    Ref module = Ref::steal(PyImport_ImportModule("stator.ambient"));
+    Ref caller = module ? Ref::steal(PyObject_GetAttrString(module.get(), "call_without_warnings")) : Ref();
+    if (!caller) return {};
+    std::vector<PyObject*> row{callable_.get()};
+    row.insert(row.end(), tensors.begin(), tensors.end());
+    return Ref::steal(PyObject_Vectorcall(caller.get(), row.data(), row.size(), nullptr));
+  }
+
+  bool save(std::span<PyObject* const> tensors, backend::UndoLog::Saved& saved) const {
+    return handle_errors([&]() -> PyObject* {
+      std::vector<at::Tensor> inputs;
+      for (PyObject* tensor : tensors) inputs.push_back(tensor_of(tensor));
+      saved = undo_log_.save(inputs);
+      return Py_None;
+    });
+  }
+
+  static bool take_results(Ref result, std::span<Ref> outputs) {
     bool is_sequence = PyTuple_CheckExact(result.get()) || PyList_CheckExact(result.get());
     if (!is_sequence && outputs.size() == 1 && is_tensor_object(result.get())) {
       outputs[0] = std::move(result);
@@ -106,8 +202,9 @@ class PythonRunner final : public GraphRunner {
     return true;
   }
 
- private:
   Ref callable_;
+  backend::UndoLog undo_log_;
+  std::shared_ptr<const graph::Graph> graph_;
 };
 
 }  // namespace
@@ -117,8 +214,8 @@ std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Gra
   return std::make_unique<NativeRunner>(std::move(graph), backend);
 }
 
-std::unique_ptr<GraphRunner> make_python_runner(Ref callable, size_t outputs) {
-  return std::make_unique<PythonRunner>(std::move(callable), outputs);
+std::unique_ptr<GraphRunner> make_python_runner(Ref callable, std::shared_ptr<const graph::Graph> graph) {
+  return std::make_unique<PythonRunner>(std::move(callable), std::move(graph));
 }
 
 }  // namespace stator::capture

@@ -16,7 +16,8 @@ namespace stator::capture {
 /// Runs what the native backend makes of the graph, with the GIL released. Throws what the backend throws.
 std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Graph> graph,
                                                 const backend::Choice& backend);
-/// Calls a Python backend's callable. Converts Python numbers among its results to zero-dimensional tensors.
-std::unique_ptr<GraphRunner> make_python_runner(Ref callable, size_t outputs);
+/// Calls what a Python backend made of the graph. Converts Python numbers among its results to zero-dimensional
+/// tensors. The graph must still have its fakes.
+std::unique_ptr<GraphRunner> make_python_runner(Ref callable, std::shared_ptr<const graph::Graph> graph);
 
 }  // namespace stator::capture

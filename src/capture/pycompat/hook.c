@@ -24,6 +24,10 @@ static PyObject* enter_hook(PyThreadState* tstate, StatorFrame* frame, int throw
 
 static _PyFrameEvalFunction current(void) { return _PyInterpreterState_GetEvalFrameFunc(interpreter()); }
 bool stator_hook_is_current(void) { return current() == enter_hook; }
+bool stator_has_foreign_evaluator(void) {
+  const _PyFrameEvalFunction installed = current();
+  return installed != _PyEval_EvalFrameDefault && installed != enter_hook;
+}
 
 // Installs the hook, unless another tool has installed its own on top.
 static void install(void) {

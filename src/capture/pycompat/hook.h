@@ -20,6 +20,8 @@ int stator_hook_acquire(StatorFrameHook hook);
 void stator_hook_release(void);
 /// Whether the hook is the evaluator that is installed now.
 bool stator_hook_is_current(void);
+/// Whether another tool's evaluator is installed.
+bool stator_has_foreign_evaluator(void);
 enum { kStatorHookDepth = 100 };
 
 /// Calls the evaluator that was installed before the hook.

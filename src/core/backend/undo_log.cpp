@@ -109,16 +109,18 @@ bool may_raise_in_part(const graph::Graph& part, const graph::Node& node) {
 
 }  // namespace
 
-UndoLog::UndoLog(const graph::Graph& graph) {
+UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
-  first_effect_ = first_lasting_ = count;
-  hazard_ = {count, count};
+  first_effect_ = first_lasting_ = first_fallible_ = count;
+  hazard_ = early_hazard_ = {count, count};
   fails_inside_.assign(count, false);
   const graph::Aliasing aliasing(graph);
   for (uint32_t i = 0; i < count; ++i) look_at(graph, aliasing, i);
   // An effect in the last node needs no undo unless it can fail after a partial write.
-  bool is_over = first_effect_ + 1 >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
+  bool is_over =
+      first_effect_ + (keeps_order ? 1 : 0) >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
   saves_ = !is_over && first_effect_ < first_lasting_;
+  if (first_fallible_ < first_lasting_ && first_lasting_ < count) early_hazard_ = {first_lasting_, first_fallible_};
 }
 
 void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing, uint32_t index) {
@@ -127,6 +129,7 @@ void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing
   bool raises = may_raise(graph, node, fitting_);
   if (node.op == shapes::fits_op())
     fitting_.emplace(node.args[0].value, static_cast<at::ScalarType>(node.args[1].constant.toInt()));
+  if (raises) first_fallible_ = std::min(first_fallible_, index);
   bool is_check = shapes::is_number_op(node.op) || node.op.operator_name().name == "aten::_assert_async";
   checks_late_ = checks_late_ || (is_check && raises && first_lasting_ < index);
   bool is_late = first_lasting_ < index && hazard_.node > index;

@@ -22,8 +22,9 @@ namespace stator::backend {
 /// it would cost a copy in every call: it is an unrecoverable write.
 class STATOR_API UndoLog {
  public:
-  /// Reads the graph's fakes, so it must be made before they are dropped.
-  explicit UndoLog(const graph::Graph& graph);
+  /// Reads the graph's fakes, so it must be made before they are dropped. `keeps_order`: the backend runs the nodes in
+  /// their order, so that the last effect needs no undo.
+  explicit UndoLog(const graph::Graph& graph, bool keeps_order = true);
 
   /// The state that one run may have to restore. Empty for most graphs.
   struct Saved {
@@ -32,6 +33,10 @@ class STATOR_API UndoLog {
     bool is_complete = false;
   };
   Saved save(const std::vector<at::Tensor>& inputs) const;
+  /// Whether `save` saves anything.
+  bool saves() const { return saves_; }
+  /// Whether the graph has no unrecoverable write.
+  bool undoes_everything() const { return first_lasting_ >= fails_inside_.size(); }
   /// Undoes what a failed run wrote. False if a write remains that the program would do a second time.
   bool restore(const Saved& saved, const Failure& failure) const;
 
@@ -41,6 +46,8 @@ class STATOR_API UndoLog {
     uint32_t node, effect;
   };
   Hazard hazard() const { return hazard_; }
+  /// The first unrecoverable write after the node `effect` that may raise. For backends that change the order.
+  Hazard early_hazard() const { return early_hazard_; }
   /// Whether a number or an assumption may fail after an unrecoverable write.
   bool checks_late() const { return checks_late_; }
 
@@ -58,7 +65,8 @@ class STATOR_API UndoLog {
   bool random_ = false;
   // Node indices of the first effect, and of the first one that cannot be undone; past the last node if there is none.
   uint32_t first_effect_, first_lasting_;
-  Hazard hazard_;
+  Hazard hazard_, early_hazard_;
+  uint32_t first_fallible_;
   size_t bytes_ = 0;                // total size of the storages written so far
   std::vector<bool> fails_inside_;  // by node: it writes, and may raise depending on its data
   bool saves_;

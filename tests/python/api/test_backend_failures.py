@@ -46,7 +46,7 @@ DEPENDENT = [scaled, shifted, sliced, masked, uniques]
 
 @pytest.mark.parametrize("program", DEPENDENT)
 @pytest.mark.parametrize("name", ["aot_eager", "eager_debug"])
-def test_data_dependent_values(x, program, name):
+def test_data_dependent_values_break(x, program, name):
     compiled = stator.compile(program, backend=name)
     for argument in (x, -x, x * 2):
         torch.testing.assert_close(compiled(argument), program(argument))
@@ -154,32 +154,74 @@ LEFT = [
 
 
 @pytest.mark.parametrize("leave", LEFT, ids=lambda leave: leave.__name__.removeprefix("_leave_"))
+@pytest.mark.parametrize("when", ["compile", "run"])
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_state_after_a_failure(x, leave, error):
+def test_state_after_a_failure(x, leave, when, error):
     def failing(gm, example_inputs):
-        leave()
-        raise error
+        def run(*inputs):
+            kept = leave()
+            raise error(kept)
+
+        if when == "compile":
+            run()
+        return run
 
     before = _state()
     with pytest.raises((stator.BackendCompilerFailed, error)):
         stator.compile(f, backend=failing)(x)
     after = _state()
+    if when == "run":  # these two are process-wide, and a graph that runs may change them
+        before.pop("threads"), after.pop("threads")
+        before.pop("random"), after.pop("random")
+        torch.set_num_threads(torch.get_num_threads())
     assert after == before
     gc.collect()
     assert (torch.ones(1, requires_grad=True) * 2).requires_grad
 
 
-def test_guard_objects_in_frames_of_an_error(x):
+@pytest.mark.parametrize("when", ["compile", "run"])
+def test_guard_objects_in_frames_of_an_error(x, when):
     def failing(gm, example_inputs):
-        guard = torch._C._AutoDispatchBelowAutograd()
-        try:
-            raise ValueError("first")
-        except ValueError as error:
-            error.cycle = error  # dies only when garbage is collected
-            raise RuntimeError("second", guard is None) from error
+        def run(*inputs):
+            guard = torch._C._AutoDispatchBelowAutograd()
+            try:
+                raise ValueError("first")
+            except ValueError as error:
+                error.cycle = error  # dies only when garbage is collected
+                raise RuntimeError("second", guard is None) from error
+
+        if when == "compile":
+            run()
+        return run
 
     before = _state()
-    with pytest.raises(stator.BackendCompilerFailed):
+    with pytest.raises((stator.BackendCompilerFailed, RuntimeError)):
         stator.compile(f, backend=failing)(x)
     gc.collect()
     assert _state() == before
+
+
+# ---- settings of torch that a graph changes
+
+
+def _attention(q):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+def _removing(gm, example_inputs):
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    return gm
+
+
+@pytest.mark.parametrize("backend", [_removing, "aot_eager"])
+def test_attention_kernels_chosen_in_a_graph(backend):
+    x = torch.randn(1, 2, 4, 8)
+    compiled = stator.compile(_attention, backend=backend, fullgraph=True)
+    before = _state()
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), _attention(x))
+        assert _state() == before

@@ -348,7 +348,7 @@ def test_is_compiling_is_true_in_captured_code(x):
 def test_types_survive():
     compiled = stator.compile(f)
     assert callable(compiled)
-    assert not isinstance(compiled, types.FunctionType)
+    assert type(compiled) is not types.FunctionType
     assert isinstance(compiled.__get__(5, int), types.MethodType)
 
 

@@ -157,3 +157,47 @@ def test_default_backend_of_torch(x, torch_names):
     assert len(got) == 1
     torch.compiler.set_default_backend(None)
     assert backends.resolve(None, None, None).name == "reference"
+
+
+class TestForcedBackend:
+    def test_replaces_the_backend_of_each_call(self, x):
+        got = []
+
+        def forced(gm, example_inputs):
+            got.append("forced")
+            return gm.forward
+
+        def own(gm, example_inputs):
+            got.append("own")
+            return gm.forward
+
+        compiled = stator.compile(f, backend=own)
+        with torch.compiler.set_stance("default", force_backend=forced):
+            for _ in range(2):
+                assert torch.equal(compiled(x), f(x))
+            assert got == ["forced"]
+        assert torch.equal(compiled(x), f(x))
+        assert got == ["forced", "own"]
+        with torch.compiler.set_stance("default", force_backend=forced):
+            compiled(x)
+        assert got == ["forced", "own"]
+
+    def test_of_a_module(self, x):
+        got = []
+
+        def forced(gm, example_inputs):
+            got.append("forced")
+            return gm.forward
+
+        layer = torch.nn.Linear(4, 2)
+        compiled = stator.compile(layer)
+        for stance in ({}, {"force_backend": forced}, {}):
+            with torch.compiler.set_stance("default", **stance):
+                for _ in range(2):
+                    assert torch.equal(compiled(x), layer(x))
+        assert got == ["forced"]
+
+    def test_by_name(self, x):
+        with torch.compiler.set_stance("default", force_backend="aot_eager"):
+            torch.testing.assert_close(stator.compile(f)(x), f(x))
+        assert [entry["backend"] for entry in stator.cache_entries(f)] == ["aot_eager"]

@@ -19,14 +19,14 @@ NEAR = {"numpy_interop": "numpy_exact"}  # torch rounds differently from NumPy
 TABLE = Table("corpus")
 
 
-def _programs():
+def programs():
     for category in run.categories():
         for name in run.names(category):
             yield pytest.param(category, name, id=f"{category}.{name}")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("category", "name"), _programs())
+@pytest.mark.parametrize(("category", "name"), programs())
 def test_equals_plain_python(category, name, renew):
     expected = run.run(category, name)
     assert difference(run.run(category, name), expected) is None, "not the same in two plain runs"

@@ -6,6 +6,19 @@
 
 namespace stator::capture {
 
+/// The function that torch.compile compiled, if this is the wrapper it returned; else null. Borrowed. A wrapper of the
+/// program around that one has the same attributes, but not the same identity.
+static PyObject* below_torch_compile(PyObject* function) {
+  PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* id = attributes ? PyDict_GetItemString(attributes, "_torchdynamo_wrapper_id") : nullptr;
+  PyObject* inlined = id ? PyDict_GetItemString(attributes, "_torchdynamo_inline") : nullptr;
+  if (!inlined || !PyLong_Check(id) || PyLong_AsVoidPtr(id) != function) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return inlined;
+}
+
 Value* substitute_of(Interpreter& in, Value* callee) {
   PyObject* object = nullptr;
   Source* source = nullptr;
@@ -18,6 +31,7 @@ Value* substitute_of(Interpreter& in, Value* callee) {
   if (!object) return nullptr;
   if (in.marks.is_disallowed(object)) throw Break{BreakId::disabled, name_of(object) + ": disallowed in graphs"};
   Ref substitute = in.marks.substitute_of(object);
+  if (!substitute && callee->kind == Kind::Function) substitute = Ref::borrow(below_torch_compile(object));
   if (!substitute) return nullptr;
   // Inside of the substitute a call of the original is that of the original.
   for (const Frame* f = in.frames.current(); f; f = f->caller)

@@ -5,7 +5,8 @@
 /// Callables that users marked, by torch's names or by ours: substituted, disabled, disallowed, constant.
 namespace stator::capture {
 
-/// What users gave to be captured in place of a callable; null: itself. Breaks for callables that they disallowed.
+/// What users gave to be captured in place of a callable, or what torch.compile compiled; null: the callable itself.
+/// Breaks for callables that they disallowed.
 Value* substitute_of(Interpreter& in, Value* callee);
 /// Breaks for functions that `disable` marked, in torch's way or ours. Torch's other compiler marks parts of the
 /// optimizers for itself as soon as it is used: for those it gives the original, to be captured. Null for all others.

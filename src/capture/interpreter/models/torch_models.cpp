@@ -375,8 +375,9 @@ constexpr const char* kSetters[] = {
 template <Setting kWhich>
 Value* set_setting(Interpreter& in, CallArgs& args) {
   static PyObject* const set = known_object(kSetters[static_cast<size_t>(kWhich)]);
-  // A user's backend may remove a node without results.
-  if (!in.options.may_assume) throw Break{BreakId::global_state, "a global setting of torch is changed"};
+  // The compiler of a Python backend traces the graph again, and operators that make tensors lose the dtype there.
+  if (kWhich == Setting::Dtype && in.options.for_python_backend)
+    throw Break{BreakId::global_state, "the default dtype is changed"};
   Ref module = Ref::steal(PyImport_ImportModule("stator.functions"));
   Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Setting")) : Ref();
   Ref value = in.literal_of(args.positional[0]);
