@@ -12,16 +12,11 @@ using namespace capture;
 
 namespace {
 
-/// Whether some frame has a handler for an exception that the current instruction raises. A `with` block does not
-/// count: as a rule it passes the exception on.
+/// Whether some frame has a handler for an exception that the current instruction raises.
 bool has_handler(const Interpreter& in) {
-  auto is_with = [](const pycompat::Code& code, int target) {
-    return std::any_of(code.instrs.begin() + target, std::min(code.instrs.begin() + target + 2, code.instrs.end()),
-                       [](const pycompat::Instr& instr) { return instr.op == pycompat::Op::WITH_EXCEPT_START; });
-  };
   for (const Frame* f = in.frames.current(); f; f = f->caller)
     for (const pycompat::ExceptionEntry& entry : f->code->exceptions)
-      if (int at = static_cast<int>(f->pc) - 1; entry.start <= at && at < entry.end && !is_with(*f->code, entry.target))
+      if (int at = static_cast<int>(f->pc) - 1; entry.start <= at && at < entry.end && is_handler(*f->code, entry))
         return true;
   return false;
 }
@@ -109,8 +104,12 @@ void examine_graph(const Attempt& attempt, AttemptResult& result) {
     order = check_early(*result.graph);
     result.outcome.verifies_late = fails_after_writing(*result.graph);
   }
-  if (attempt.rules.may_split && attempt.plan_end.step == 0 && !result.outcome.verifies_late)
-    result.outcome.split = find_split(result, order, !result.interpreter->options.for_python_backend);
+  // The graph of a Python backend is split only where the program has a handler: else an error ends the program's call,
+  // whichever effects it had.
+  const Interpreter& in = *result.interpreter;
+  const bool may_split = attempt.rules.may_split && (!in.options.for_python_backend || in.frames.has_seen_handlers());
+  if (may_split && attempt.plan_end.step == 0 && !result.outcome.verifies_late)
+    result.outcome.split = find_split(result, order, !in.options.for_python_backend);
 }
 
 }  // namespace
@@ -120,7 +119,6 @@ AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt)
   AttemptOptions options = attempt.options;
   options.for_python_backend = static_cast<bool>(context.request.compiler);
   options.for_compiled_autograd = config().compiled_autograd;
-  options.may_hold_symbols = !options.for_python_backend || attempt.rules.fullgraph;
   result.interpreter = std::make_unique<Interpreter>(context.start, context.graph_name, options);
   Interpreter& in = *result.interpreter;
   ClassLookups::Scope recorded(in.guards.lookups());

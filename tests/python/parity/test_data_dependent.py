@@ -457,3 +457,12 @@ class TestIntegersThatAreGuarded:
         finally:
             stator._C.set_capture_listener(before)
         assert "holds 0" in records[1]["recompile_reason"] and "holds 1" in records[1]["recompile_reason"]
+
+
+def test_zero_is_an_operand_of_a_graph_for_a_backend():
+    def program(x, n):
+        return x * (1 + (n.item() - 1) * 0)
+
+    compiled = stator.compile(program, backend=lambda gm, inputs: torch.fx.GraphModule(gm, gm.graph))
+    args = torch.ones(2), torch.tensor(3.0)
+    assert_same(compiled(*args), program(*args))

@@ -195,3 +195,23 @@ def test_reentrant_under_a_python_backend_runs_in_torch():
     compiled = stator.compile(reentrant_forward, backend=lambda gm, inputs: gm.forward)
     scenario(compiled)
     assert_same(scenario(compiled), scenario(reentrant_forward))
+
+
+def test_reentrant_part_that_asks_whether_its_argument_is_a_leaf():
+    """The backward pass gives the part detached arguments: leaves."""
+
+    def part(t):
+        return t.sin() * (3 if t.is_leaf else 2)
+
+    def scenario(run):
+        x = leaf(3)
+        y = run(x * 2)
+        y.sum().backward()
+        return y, x.grad
+
+    def program(x):
+        return reentrant(part, x)
+
+    compiled = stator.compile(program)
+    scenario(compiled)
+    assert_same(scenario(compiled), scenario(program))

@@ -17,7 +17,6 @@ Interpreter::Interpreter(const Start& given, const std::string& graph_name, Atte
       guards(frames, prototypes),
       lifetimes(start, objects, effects),
       torch(graph_name, frames) {
-  if (options.may_hold_symbols) torch.tracer.allow_symbols();
   none_ = constant(Py_None);
   true_ = constant(Py_True);
   false_ = constant(Py_False);

@@ -18,9 +18,6 @@ struct AttemptOptions {
   bool for_python_backend = false;
   /// Torch's compiled autograd captures backward passes; it knows torch's own autograd nodes only.
   bool for_compiled_autograd = false;
-  /// The graph may hold numbers and sizes that depend on data. Compilers of Python backends have no rule for them, so
-  /// they are breaks there, unless one graph was asked for.
-  bool may_hold_symbols = true;
   /// Integers in input tensors are read now, and guarded.
   bool reads_items = false;
   /// Steps that register a hook on a tensor which is written later: the hook is registered on a copy of the tensor.

@@ -1,12 +1,24 @@
 #include "capture/interpreter/state/frame_stack.h"
 
+#include <algorithm>
+
 namespace stator::capture {
+
+bool is_handler(const pycompat::Code& code, const pycompat::ExceptionEntry& entry) {
+  const auto target = code.instrs.begin() + entry.target;
+  return std::none_of(target, std::min(target + 2, code.instrs.end()),
+                      [](const pycompat::Instr& instr) { return instr.op == pycompat::Op::WITH_EXCEPT_START; });
+}
 
 void FrameStack::enter(Frame& frame) {
   if (inline_depth_ >= kMaxInlineDepth)
     throw Break{BreakId::recursion, "more than " + std::to_string(kMaxInlineDepth) + " nested calls"};
   ++inline_depth_;
   current_ = &frame;
+  const auto& entries = frame.code->exceptions;
+  has_seen_handlers_ = has_seen_handlers_ || std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+                         return is_handler(*frame.code, entry);
+                       });
   frame.in_transform = in_transform_;
 }
 

@@ -13,6 +13,9 @@ namespace stator::capture {
 ///
 /// Invariant: following `caller` from `current()` leads to the captured frame, which has no caller. Steps only grow,
 /// and no frame's step is smaller than its caller's. A repeated attempt reaches the same frames at the same step.
+/// Whether the entry is that of a handler. A `with` block does not count: as a rule it passes the exception on.
+bool is_handler(const pycompat::Code& code, const pycompat::ExceptionEntry& entry);
+
 class FrameStack {
  public:
   static constexpr int kMaxInlineDepth = 180;
@@ -55,6 +58,9 @@ class FrameStack {
   bool in_transform() const { return in_transform_; }
   void set_in_transform(bool open);
 
+  /// Whether a frame that was entered has a handler of exceptions somewhere.
+  bool has_seen_handlers() const { return has_seen_handlers_; }
+
   /// The line that the current frame executes; empty if there is no frame.
   UserLine user_line() const;
   /// The lines of all frames, outermost first.
@@ -66,6 +72,7 @@ class FrameStack {
   Frame* current_ = nullptr;
   int inline_depth_ = 0;
   uint64_t steps_ = 0;
+  bool has_seen_handlers_ = false;
   bool in_transform_ = false;
   uint64_t transform_opened_at_ = 0;  // the step of the outermost frame when it was opened
   std::unordered_map<Value*, uint64_t> raise_steps_;

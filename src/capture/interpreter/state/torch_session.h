@@ -29,6 +29,8 @@ class TorchSession {
   std::vector<TensorValue*> inputs;  // by graph input number
   std::vector<Value*> modes;         // torch-function modes that are active, outermost first
   std::vector<Value*> modes_at_start;
+  /// While the part of a reentrant checkpoint is captured as its backward pass runs it: on detached arguments.
+  bool arguments_are_detached = false;
   const bool starts_in_autocast = TorchTracer::in_autocast_block();
   Overriding overriding = Overriding::Enabled, overriding_at_start = Overriding::Enabled;
   OverrideQuery* override_query = nullptr;  // the question that is being put to a binding

@@ -19,7 +19,9 @@
 
 namespace stator::capture {
 
-TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {}
+TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {
+  impl_->tracer.allow_symbols();
+}
 TorchTracer::~TorchTracer() = default;
 
 Ref TorchTracer::add_input(PyObject* real, const std::string& name) {
@@ -189,7 +191,6 @@ void TorchTracer::close_range() { impl_->tracer.close_range(); }
 size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
 
 void TorchTracer::record_below() { impl_->tracer.record_below(); }
-void TorchTracer::allow_symbols() { impl_->tracer.allow_symbols(); }
 
 std::shared_ptr<graph::Graph> TorchTracer::finish(const std::vector<PyObject*>& outputs, std::vector<uint32_t>& kept) {
   std::vector<at::Tensor> fakes;

@@ -35,8 +35,6 @@ class TorchTracer {
 
   /// Also records the list below autograd. Must be called before anything else.
   void record_below();
-  /// The graph may hold numbers and sizes that depend on data.
-  void allow_symbols();
 
   /// The fake that represents a real tensor; it becomes the graph's next input.
   /// Null (with the reason in `failure()`) for tensors that have no fake.

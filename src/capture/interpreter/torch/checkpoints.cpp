@@ -121,6 +121,15 @@ Value* recomputed_part(Interpreter& in, Call call) {
   throw Break{BreakId::unknown_call, std::string("a reentrant torch.utils.checkpoint ") + why};
 }
 
+struct DetachedScope {
+  TorchSession& session;
+  bool before;
+  DetachedScope(TorchSession& torch, bool on) : session(torch), before(torch.arguments_are_detached) {
+    torch.arguments_are_detached = before || on;
+  }
+  ~DetachedScope() { session.arguments_are_detached = before; }
+};
+
 /// The part of a reentrant checkpoint, with gradients or without. Returns a tensor, or a tuple of tensors and
 /// constants: autograd does not look into other objects.
 struct ReentrantRun {
@@ -130,6 +139,7 @@ struct ReentrantRun {
   ReentrantRun(Interpreter& in, const Call& call, bool with_gradients) {
     const size_t first = in.torch.tracer.node_count();
     GradModeScope mode(with_gradients);
+    DetachedScope detached(in.torch, with_gradients);
     result = run_part(in, call.function, call.inner, kPart);
     std::vector<Value*> items = {result};
     if (result->kind == Kind::Tuple && in.type_of(result) == &PyTuple_Type) {

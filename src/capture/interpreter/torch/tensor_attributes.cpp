@@ -81,6 +81,7 @@ Value* recorded(Interpreter& in, const char* name, const std::vector<Value*>& ar
 /// The fake of an input starts as a leaf. While it is one, the real tensor's property is read and guarded. Without
 /// requires_grad every tensor is a leaf.
 bool is_leaf(Interpreter& in, TensorValue* tensor) {
+  if (in.torch.arguments_are_detached) refuse("is_leaf", "in a reentrant checkpoint");
   PyObject* fake = in.fake_of(tensor);
   const bool is_untouched = is_leaf_tensor(fake) && is_true_of(fake, "requires_grad");
   if (!tensor->source || tensor->written || !is_untouched) return is_leaf_tensor(fake);
