@@ -85,6 +85,24 @@ TEST(FrameStack, RemembersWhereAnExceptionWasRaisedFirst) {
   EXPECT_EQ(calls.stack.raise_step(&made), 0u);
 }
 
+TEST(FrameStack, KnowsWhetherAFrameHadAHandler) {
+  pycompat::Code plain, with_block, handling;
+  pycompat::Instr exit;
+  exit.op = pycompat::Op::WITH_EXCEPT_START;
+  with_block.instrs = {exit};
+  with_block.exceptions = {pycompat::ExceptionEntry{}};
+  handling.instrs = {pycompat::Instr{}};
+  handling.exceptions = {pycompat::ExceptionEntry{}};
+  FrameStack stack;
+  for (const pycompat::Code* code : {&plain, &with_block, &handling}) {
+    EXPECT_FALSE(stack.has_seen_handlers());
+    Frame frame;
+    frame.code = code;
+    FrameStack::Scope scope(stack, frame);
+  }
+  EXPECT_TRUE(stack.has_seen_handlers());
+}
+
 TEST(FrameStack, ScopesRestoreTheFrameBefore) {
   FrameStack stack;
   EXPECT_EQ(stack.current(), nullptr);

@@ -24,7 +24,7 @@ GENERATING = [row for row in ROWS if row.kind.prompt]
 SIZES_VARY = {"Switch Transformers"}
 # Graphs for Python backends that torch.compile does not make: the library handles errors around these models, and a
 # graph ends between a write that cannot be undone and an operator that may raise.
-SPLITS = {"RWKV": 2, "Switch Transformers": 4}
+SPLITS = {"RWKV": 4, "Switch Transformers": 4}
 
 
 def check_count(row, backend, peer, call):

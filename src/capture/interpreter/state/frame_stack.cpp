@@ -10,15 +10,17 @@ bool is_handler(const pycompat::Code& code, const pycompat::ExceptionEntry& entr
                       [](const pycompat::Instr& instr) { return instr.op == pycompat::Op::WITH_EXCEPT_START; });
 }
 
+static bool has_handlers(const pycompat::Code& code) {
+  return std::any_of(code.exceptions.begin(), code.exceptions.end(),
+                     [&](const pycompat::ExceptionEntry& entry) { return is_handler(code, entry); });
+}
+
 void FrameStack::enter(Frame& frame) {
   if (inline_depth_ >= kMaxInlineDepth)
     throw Break{BreakId::recursion, "more than " + std::to_string(kMaxInlineDepth) + " nested calls"};
   ++inline_depth_;
   current_ = &frame;
-  const auto& entries = frame.code->exceptions;
-  has_seen_handlers_ = has_seen_handlers_ || std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
-                         return is_handler(*frame.code, entry);
-                       });
+  has_seen_handlers_ = has_seen_handlers_ || (frame.code && has_handlers(*frame.code));
   frame.in_transform = in_transform_;
 }
 
