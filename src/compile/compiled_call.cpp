@@ -128,9 +128,13 @@ PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, PyObje
 /// Whether torch.compile is capturing the frames of this thread. Its module is not imported for this.
 bool is_in_torch_compile() {
   if (!stator_has_foreign_evaluator()) return false;
-  static PyObject* const module_name = PyUnicode_InternFromString("torch._C._dynamo.eval_frame");
-  PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_name);
-  Ref callback = module ? Ref::steal(PyObject_CallMethod(module, "get_eval_frame_callback", nullptr)) : Ref();
+  static PyObject* get_callback = nullptr;  // kept: this runs in each call of a process that uses torch.compile
+  if (!get_callback) {
+    static PyObject* const module_name = PyUnicode_InternFromString("torch._C._dynamo.eval_frame");
+    PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_name);
+    if (module) get_callback = PyObject_GetAttrString(module, "get_eval_frame_callback");
+  }
+  Ref callback = get_callback ? Ref::steal(PyObject_CallNoArgs(get_callback)) : Ref();
   PyErr_Clear();
   return callback && callback.get() != Py_None && callback.get() != Py_False;
 }

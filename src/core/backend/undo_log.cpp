@@ -107,6 +107,18 @@ bool may_raise_in_part(const graph::Graph& part, const graph::Node& node) {
   return raises;
 }
 
+/// Whether the node takes random numbers. A dropout outside of training, or with probability 0 in attention, does not.
+bool takes_random_numbers(const graph::Node& node) {
+  const auto& declared = node.op.schema().arguments();
+  for (size_t i = 0; i < node.args.size() && i < declared.size(); ++i) {
+    const std::string& name = declared[i].name();
+    const c10::IValue* given = node.args[i].kind == graph::Argument::Kind::Constant ? &node.args[i].constant : nullptr;
+    if (given && (name == "train" || name == "training") && given->isBool() && !given->toBool()) return false;
+    if (given && name == "dropout_p" && given->isDouble() && given->toDouble() == 0) return false;
+  }
+  return graph::draws_random(node);
+}
+
 }  // namespace
 
 UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) {
@@ -134,7 +146,7 @@ void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing
   checks_late_ = checks_late_ || (is_check && raises && first_lasting_ < index);
   bool is_late = first_lasting_ < index && hazard_.node > index;
   if (is_late && (raises || raises_on_sight(graph, node))) hazard_ = {index, first_lasting_};
-  if (graph::draws_random(node)) {
+  if (takes_random_numbers(node)) {
     first_effect_ = std::min(first_effect_, index);
     random_ = true;
     auto own_generator = [](const graph::Argument& a) {
