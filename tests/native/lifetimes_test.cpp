@@ -12,7 +12,7 @@ class LifetimesTest : public ::testing::Test {
  protected:
   LifetimesTest() { python.run("class Loud:\n  def __del__(self): pass\nclass Silent: pass"); }
 
-  /// A capture that was resumed in a frame whose first slots hold these objects; it owns the only references.
+  /// A capture that starts in a resumed frame. Its first slots own the only references to `held`.
   void resume(std::vector<Ref> held) {
     std::vector<PyObject*> values(16);
     for (size_t i = 0; i < held.size(); ++i) values[i] = held[i].get();

@@ -7,7 +7,7 @@
 namespace stator::capture {
 namespace {
 
-/// What `stator_call_with_frame` hands to its body.
+/// The argument that `stator_call_with_frame` passes to its `body` callback.
 struct FrameStateCall {
   Compiler& compiler;
   const Plan& plan;

@@ -128,7 +128,8 @@ UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) {
   fails_inside_.assign(count, false);
   const graph::Aliasing aliasing(graph);
   for (uint32_t i = 0; i < count; ++i) look_at(graph, aliasing, i);
-  // An effect in the last node needs no undo unless it can fail after a partial write.
+  // No node after the last one can fail, so an effect there is undone only if that node itself may fail after a
+  // partial write.
   bool is_over =
       first_effect_ + (keeps_order ? 1 : 0) >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
   saves_ = !is_over && first_effect_ < first_lasting_;

@@ -67,7 +67,8 @@ class Recorder {
   void rollback(size_t mark);
 
  protected:
-  /// The value of a fake that is not known yet; refuses if it cannot have one.
+  /// Returns the graph value of an operand that no earlier node or input of the graph made. Throws if the operand
+  /// cannot become a value.
   virtual graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) = 0;
   /// The graph's data for a new value, which will be `id`.
   virtual graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) = 0;

@@ -69,7 +69,7 @@ class STATOR_API Tracer {
   void close_range();
 
   graph::Graph& graph();
-  /// The same graph; it may outlive the tracer.
+  /// Shares ownership of the graph, which then may outlive the tracer.
   std::shared_ptr<graph::Graph> share_graph();
   /// Ends the trace. Returns the graph with its outputs, and with `below` if requested. Throws for a tensor
   /// that is not a value of the graph.

@@ -78,7 +78,7 @@ void set_slice(Interpreter& in, SequenceValue* list, SliceValue* slice, Value* t
   for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = more[i];
 }
 
-/// Deletes a slice; gives whether it had any items.
+/// Deletes the items of a slice. Returns whether there were any.
 bool drop_slice(Interpreter& in, SequenceValue* list, SliceValue* slice) {
   auto [start, stop, step, count] = slice_of(in, slice, list->items.size());
   for (Py_ssize_t i = 0; i < count; ++i) list->items[start + i * step] = nullptr;

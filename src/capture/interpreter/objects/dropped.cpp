@@ -45,7 +45,7 @@ class Search {
   std::vector<PyObject*> waiting_;
 };
 
-/// The objects of the captured frame at the start that it still holds now.
+/// The objects that the captured frame held when the capture began and still holds at the current instruction.
 std::unordered_set<PyObject*> held_variables(const Interpreter& in) {
   std::unordered_set<PyObject*> held;
   auto hold = [&](const Source* source) {

@@ -25,8 +25,8 @@ struct Start {
 
 /// The captured frame as it was when the capture began.
 ///
-/// Invariant: it holds a reference to everything that the frame held, so no address of these objects is used again
-/// before the capture ends. Which slots hold something is a fact of the entry only for slots that were looked at.
+/// Invariant: it owns a reference to each object that the frame held, so no other object gets the address of one before
+/// the capture ends. Whether a slot is bound is guarded only for slots that the capture read.
 class StartFrame {
  public:
   explicit StartFrame(const Start& start);
