@@ -699,4 +699,6 @@ def test_classes_change_in_another_thread():
         over.set()
         thread.join()
         del nn.Module.unrelated
-    assert captures() <= 2
+    # A capture during which the class changes never holds.
+    interrupted = stator.counters()["guards"].get("unstable", 0)
+    assert captures() - interrupted <= 2
