@@ -5,7 +5,7 @@ import torch
 
 import stator
 from tests.python.captured import Table, watched
-from tests.python.helpers import Counting
+from tests.python.helpers import Counting, collect
 
 
 def pytest_addoption(parser):
@@ -25,6 +25,7 @@ def clean_state():
     for name, value in settings.items():
         setattr(stator.config, name, value)
     stator.reset()
+    collect(0)  # fails if the test left the collector stuck
 
 
 @pytest.fixture

@@ -2,9 +2,13 @@
 
 import contextlib
 import copy
+import gc
 import subprocess
 import sys
 import textwrap
+import time
+import traceback
+import weakref
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -32,6 +36,27 @@ class Counting:
     @property
     def count(self):
         return len(self.graphs)
+
+
+class _Probe:
+    """An object that only the garbage collector frees."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def collect(generation=2):
+    """Frees garbage. `gc.collect()` does nothing while another thread collects; this waits for that thread."""
+    deadline = time.monotonic() + 60
+    while True:
+        probe = weakref.ref(_Probe())
+        gc.collect(generation)
+        if probe() is None:
+            return
+        if time.monotonic() > deadline:
+            stacks = ["".join(traceback.format_stack(frame)) for frame in sys._current_frames().values()]
+            raise AssertionError("the garbage collector does not run; the threads are at\n" + "\n".join(stacks))
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager

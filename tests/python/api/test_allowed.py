@@ -1,6 +1,5 @@
 """Functions that are allowed in graphs."""
 
-import gc
 import os
 import weakref
 
@@ -8,6 +7,7 @@ import pytest
 import torch
 
 import stator
+from tests.python.helpers import collect
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_no_graph_keeps_it_alive(x):
         return weakref.ref(owner)
 
     gone = program()
-    gc.collect()
+    collect()
     assert gone() is None
 
 
@@ -248,7 +248,7 @@ def test_a_node_of_a_graph_that_outlives_it(x):
         return stator.compile(lambda a: helper(a) + 1, backend=backend, fullgraph=True)(x)
 
     equal([program()], [x * 2 + 1])
-    gc.collect()
+    collect()
     with pytest.raises(ReferenceError, match="helper"):
         graphs[0](x)
 

@@ -1,12 +1,10 @@
 """Python backends: values that depend on data, and what a backend leaves behind when it fails."""
 
-import gc
-
 import pytest
 import torch
 
 import stator
-from tests.python.helpers import captures
+from tests.python.helpers import captures, collect
 
 
 def f(x):
@@ -175,7 +173,7 @@ def test_state_after_a_failure(x, leave, when, error):
         before.pop("random"), after.pop("random")
         torch.set_num_threads(torch.get_num_threads())
     assert after == before
-    gc.collect()
+    collect()
     assert (torch.ones(1, requires_grad=True) * 2).requires_grad
 
 
@@ -197,7 +195,7 @@ def test_guard_objects_in_frames_of_an_error(x, when):
     before = _state()
     with pytest.raises((stator.BackendCompilerFailed, RuntimeError)):
         stator.compile(f, backend=failing)(x)
-    gc.collect()
+    collect()
     assert _state() == before
 
 

@@ -1,7 +1,6 @@
 """Invalid or unusual input gives eager's behaviour, or a Stator error with a hint."""
 
 import asyncio
-import gc
 import signal
 import sys
 
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import assert_same, captures, collect
 
 
 @pytest.mark.parametrize("target", [3, "text", [], {"a": 1}, torch.ones(2), object()], ids=lambda t: type(t).__name__)
@@ -211,7 +210,7 @@ def test_interrupt_during_capture_leaves_a_clean_state(monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert captures() == 0
-    gc.collect()
+    collect()
     x = torch.ones(3)
     before = captures()
     fine = stator.compile(lambda x: x.sin() + 1, fullgraph=True)

@@ -1,6 +1,5 @@
 """Guards, cache entries and limits, as a user sees them."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import captures
+from tests.python.helpers import captures, collect
 
 
 def f(x):
@@ -261,7 +260,7 @@ def test_entries_keep_no_input_alive():
 
     compiled = stator.compile(f)
     dead = scope(compiled)
-    gc.collect()
+    collect()
     assert dead() is None
     assert len(stator.cache_entries(compiled)) == 1
 
@@ -278,7 +277,7 @@ def test_local_function_over_a_tensor_dies():
         return weakref.ref(weight), weakref.ref(local)
 
     refs = scope()
-    gc.collect()
+    collect()
     assert [ref() for ref in refs] == [None, None]
 
 

@@ -1,6 +1,5 @@
 """Copies of inputs, and state after a compiled call, which equals that after a plain one: O84 to O88."""
 
-import gc
 import weakref
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 
 import stator
 from stator.testing import checkpoint_params, clone_input, clone_inputs
-from tests.python.helpers import captures
+from tests.python.helpers import captures, collect
 
 
 class TestCloneInput:
@@ -224,7 +223,7 @@ def test_tensors_die_though_their_graph_lives(K):
     compiled(x)
     compiled(x)
     del x
-    gc.collect()
+    collect()
     assert dead() is None and companion() is None
     assert torch.equal(compiled(torch.zeros(3)), torch.ones(3)) and K.count == 1
 

@@ -1,12 +1,12 @@
 """Guard callbacks of one `compile` call."""
 
-import gc
 import weakref
 
 import pytest
 import torch
 
 import stator
+from tests.python.helpers import collect
 
 FLAG = True
 
@@ -85,7 +85,7 @@ class TestExport:
         compiled(holder, torch.ones(3))
         gone = weakref.ref(holder)
         del holder
-        gc.collect()
+        collect()
         assert gone() is None
 
 

@@ -1,7 +1,6 @@
 """Marks on functions and tensors, by Stator's names and by torch's."""
 
 import binascii
-import gc
 import os
 import sys
 import zlib
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 import stator
+from tests.python.helpers import collect
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_marks_end_with_their_functions():
     before = len(stator.marks.disallowed)
     for _ in range(100):
         stator.disallow_in_graph(lambda a: a)
-    gc.collect()
+    collect()
     assert len(stator.marks.disallowed) <= before + 1
 
 

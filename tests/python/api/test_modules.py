@@ -1,7 +1,6 @@
 """A compiled module differs from the original only in how a call runs."""
 
 import copy
-import gc
 import io
 import pickle
 import weakref
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 
 import stator
-from tests.python.helpers import Counting, captures
+from tests.python.helpers import Counting, captures, collect
 
 
 class Net(nn.Module):
@@ -285,7 +284,7 @@ def test_graph_module_is_not_kept_alive(m, x):
     assert torch.equal(o(x), traced(x)) and captures() == 1
     alive = weakref.ref(traced)
     del traced, o
-    gc.collect()
+    collect()
     assert alive() is None
 
 
@@ -294,10 +293,10 @@ def test_wrapper_keeps_nothing_after_it_dies(m, x):
     o(x)
     parameter, wrapper = weakref.ref(m.l.weight), weakref.ref(o)
     del o
-    gc.collect()
+    collect()
     assert wrapper() is None
     del m
-    gc.collect()
+    collect()
     # The fixture still has a reference to the module.
     assert parameter() is not None
 
@@ -310,7 +309,7 @@ def test_module_in_a_local_scope_dies(x):
         return weakref.ref(module), weakref.ref(module.l.weight)
 
     module, weight = scope()
-    gc.collect()
+    collect()
     assert module() is None and weight() is None
 
 

@@ -1,6 +1,5 @@
 """Nodes that call Python: they print, are exported to torch.fx as modules, and drop their references."""
 
-import gc
 import subprocess
 import sys
 import weakref
@@ -10,7 +9,7 @@ import torch
 from torch.autograd import Function
 
 import stator
-from tests.python.helpers import Counting
+from tests.python.helpers import Counting, collect
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -65,7 +64,7 @@ def check_lifetime():
     watched = weakref.ref(function)
     del program, function, compiled
     stator.reset()
-    gc.collect()
+    collect()
     assert watched() is None
 
 

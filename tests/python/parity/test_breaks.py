@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 import traceback
@@ -13,7 +12,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import check_parity
+from tests.python.helpers import check_parity, collect
 
 x = torch.arange(6.0).reshape(2, 3)
 programs = {}
@@ -272,7 +271,7 @@ def test_no_value_outlives_the_call():
     for _ in range(3):
         refs.clear()
         compiled(x, lambda t: refs.append(weakref.ref(t)))
-        gc.collect()
+        collect()
         assert refs[0]() is None
 
 

@@ -1,6 +1,5 @@
 """Activation checkpointing: what stays in memory, threads, hooks, and which code runs."""
 
-import gc
 import sys
 import threading
 import weakref
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same
+from tests.python.helpers import assert_same, collect
 from tests.python.parity.checkpointing import compare, leaf, once, plain
 from tests.python.parity.test_checkpoints import forward, nested
 from tests.python.parity.test_reentrant_checkpoints import reentrant_forward
@@ -47,10 +46,10 @@ def test_the_arguments_die_with_the_graph():
         y = run(x)
         y.sum().backward()
         del x
-        gc.collect()
+        collect()
         died_after_backward = reference() is None
         del y
-        gc.collect()
+        collect()
         return died_after_backward, reference() is None
 
     eager = referents(lambda x: once(plain, x * 2))

@@ -1,7 +1,6 @@
 """Classes that change between calls: what a capture looked up is compared by content, and nothing else counts."""
 
 import enum
-import gc
 import itertools
 import threading
 import types
@@ -16,7 +15,7 @@ from torch._dynamo.backends.debugging import aot_eager
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import assert_same, captures, collect
 
 
 class Scale:
@@ -539,7 +538,7 @@ def test_equal_containers_are_one_entry():
     for _ in range(10):
         assert_same(compiled(x), f(x))
         Holder.items = [1.0, 2.0]
-        gc.collect()
+        collect()
     assert captures() == 1
 
 
@@ -581,7 +580,7 @@ def test_objects_at_reused_addresses():
         assert_same(compiled(t), f(t))
         Holder.fn = None
         Holder.both = None
-        gc.collect()
+        collect()
         Holder.fn = staticmethod(lambda t, i=i: t + i)
         Holder.both = property(lambda self, i=i: float(i))
 
@@ -615,7 +614,7 @@ def test_annotations_are_replaced():
     for i in range(6):
         assert_same(compiled(x), f(x))
         Noted.__annotations__ = {f"n{j}": int for j in range(i)}
-        gc.collect()
+        collect()
 
 
 def test_enumerations():
@@ -676,7 +675,7 @@ def test_entries_keep_no_class_alive():
         return weakref.ref(Local), weakref.ref(Local.helper)
 
     cls, helper = run()
-    gc.collect()
+    collect()
     assert cls() is None and helper() is None
 
 

@@ -1,13 +1,13 @@
 """Class statements are captured in one graph, and every call of the program makes new classes."""
 
 import functools
-import gc
 import weakref
 
 import pytest
 import torch
 
 import stator
+from tests.python.helpers import collect
 from tests.python.parity.corpus import run
 from tests.python.parity.corpus.observe import difference
 
@@ -21,7 +21,7 @@ def collecting(compiled):
 
     @functools.wraps(compiled)
     def call(*args):
-        gc.collect()
+        collect()
         return compiled(*args)
 
     return call
@@ -65,10 +65,10 @@ def test_a_base_knows_no_other_subclasses():
 
     compiled = stator.compile(make, fullgraph=True)
     kept = [compiled(x)[1] for _ in range(3)]
-    gc.collect()
+    collect()
     assert sorted(map(id, Base.__subclasses__())) == sorted(map(id, kept))
     del kept
-    gc.collect()
+    collect()
     assert not Base.__subclasses__()
 
 
@@ -90,7 +90,7 @@ def test_a_program_that_is_dropped_dies():
     stator.compile(program)(x)
     watched = weakref.ref(base)
     del program, base
-    gc.collect()
+    collect()
     assert watched() is None
 
 
@@ -118,7 +118,7 @@ def test_an_examined_class_dies(look):
     compiled = stator.compile(make)
     for _ in range(3):
         assert compiled(x)[1] == make(x)[1]
-    gc.collect()
+    collect()
     assert [ref() for ref in refs] == [None] * 6
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import assert_same, captures, collect
 
 x = torch.arange(3.0)
 
@@ -257,7 +257,6 @@ def test_an_iterator_that_others_hold():
 
 
 def test_items_are_not_kept_alive():
-    import gc
     import weakref
 
     def fn(a, items):
@@ -271,7 +270,7 @@ def test_items_are_not_kept_alive():
     watched = [weakref.ref(item) for item in items]
     compiled(x, items)
     del items
-    gc.collect()
+    collect()
     assert all(ref() is None for ref in watched)
 
 

@@ -1,7 +1,6 @@
 """One capture serves every instance of equal structure, and no instance gets the answer of another."""
 
 import copy
-import gc
 import itertools
 import random
 import types
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import assert_same, captures, collect
 
 x = torch.arange(6.0).reshape(2, 3)
 
@@ -274,7 +273,7 @@ def test_entries_outlive_instances_and_keep_none_alive():
     compiled(first, x)
     dead = weakref.ref(first)
     del first
-    gc.collect()
+    collect()
     assert dead() is None
     second = Block()
     for _ in range(4):

@@ -1,7 +1,6 @@
 """State of the standard library is captured, and afterwards equals that of the plain program."""
 
 import functools
-import gc
 import threading
 import weakref
 
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 import stator
+from tests.python.helpers import collect
 from tests.python.parity.corpus import run
 from tests.python.parity.corpus.observe import difference
 
@@ -101,7 +101,7 @@ def _made_by(program, counts):
     alive = weakref.WeakSet()
     for _ in range(counts):
         alive.add(compiled(x))
-    gc.collect()
+    collect()
     return len(alive)
 
 

@@ -1,13 +1,13 @@
 """An object dies when its last reference is dropped, also one in a temporary, an attribute, a cell or a container."""
 
 import collections
-import gc
 import weakref
 
 import pytest
 import torch
 
 import stator
+from tests.python.helpers import collect
 
 log: list = []
 kept = None
@@ -289,7 +289,7 @@ def test_entries_own_no_key_and_no_element():
             assert compiled[2](make([thing]), thing).tolist() == [2, 2]
         held.append(weakref.ref(thing))
     del thing
-    gc.collect()
+    collect()
     assert [reference() for reference in held] == [None] * 6
 
 
@@ -302,7 +302,7 @@ def test_entries_own_no_optimizer():
         step(optimizer)
     held = [weakref.ref(thing) for thing in (layer, layer.weight, optimizer)]
     del layer, optimizer
-    gc.collect()
+    collect()
     assert [reference() for reference in held] == [None] * 3
 
 

@@ -1,6 +1,5 @@
 """Changes that the word pass of guards must detect: each is made after the word pass is in use, then undone."""
 
-import gc
 import types
 import weakref
 from abc import ABC
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same
+from tests.python.helpers import assert_same, collect
 
 x = torch.ones(2, 3)
 
@@ -337,7 +336,7 @@ def test_change_and_back(name):
             assert_same(run(lambda: compiled(given)), run(lambda: m(given)))  # noqa: B023
         undo()
         agrees(compiled, m, x)
-    gc.collect()
+    collect()
     settle(compiled, m, x)
 
 
@@ -574,7 +573,7 @@ def test_dead_objects_are_not_examined():
         settle(compiled, f, x)
         for i in range(2, 12):
             del holder["thing"]
-            gc.collect()
+            collect()
             junk = [[j] for j in range(100)]
             holder["thing"] = Thing(i)
             del junk
@@ -596,7 +595,7 @@ def test_globals_of_a_function_argument_that_are_gone():
             fn = make(i)
             agrees(compiled, f, fn, x)
             del fn
-            gc.collect()
+            collect()
 
 
 def test_word_pass_keeps_nothing_alive():
@@ -610,7 +609,7 @@ def test_word_pass_keeps_nothing_alive():
     parts = [m, m.inner, m.inner.weight, m.inner.shift, m.options, m.ordered, m.tensors[0], m.extra]
     watched = [weakref.ref(part) for part in parts]
     del compiled, m, parts
-    gc.collect()
+    collect()
     assert [ref() for ref in watched] == [None] * len(watched)
 
 
@@ -627,7 +626,7 @@ def test_values_of_a_dict_are_not_kept_alive():
     settle(compiled, f, x)
     watched = [weakref.ref(value) for value in table.values()]
     table.update(thing=Thing(), tensor=torch.zeros(3))
-    gc.collect()
+    collect()
     assert [ref() for ref in watched] == [None, None]
     agrees(compiled, f, x)
 

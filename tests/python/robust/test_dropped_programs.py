@@ -1,6 +1,5 @@
 """A program without references dies, with everything that was captured of it."""
 
-import gc
 import sys
 import types
 import weakref
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 import stator
+from tests.python.helpers import collect
 
 PROGRAMS = {
     "plain": "def program(x): return x + 1",
@@ -72,5 +72,5 @@ def test_a_dropped_program_dies(name):
     watched = [weakref.ref(thing) for thing in (module.program.__code__, module.program, module)]
     del sys.modules["dropped"]
     del module, compiled
-    gc.collect()
+    collect()
     assert [ref() for ref in watched] == [None] * 3

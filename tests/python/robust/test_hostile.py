@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import assert_same, captures, collect
 
 x = torch.arange(4.0)
 
@@ -244,7 +244,7 @@ def test_garbage_that_computes_is_not_collected_in_a_capture():
 
     before = gc.get_threshold()
     compiled = stator.compile(fn, fullgraph=True)
-    gc.collect()
+    collect()
     thing = Dies()
     thing.itself = thing
     try:
@@ -254,7 +254,7 @@ def test_garbage_that_computes_is_not_collected_in_a_capture():
         assert gc.isenabled()
     finally:
         gc.set_threshold(*before)
-    gc.collect()
+    collect()
     assert stator.cache_entries(compiled)[0]["ops"] == 300
     assert [value.tolist() for value in made] == [[2.0, 2.0]]
 
@@ -274,7 +274,7 @@ def test_objects_are_not_kept_alive():
     compiled(x, thing)
     compiled(x, thing)
     del thing
-    gc.collect()
+    collect()
     assert gone() is None
 
 
