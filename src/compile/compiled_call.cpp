@@ -101,7 +101,6 @@ std::shared_ptr<Entry> find_known(CompiledFunction* self, const RawCall& raw) {
 
 /// Whether `cache` is that of the function's current code, and calls may use it.
 bool is_ready(CompiledFunction* self) {
-  if (config().has_unusual_calls() && (config().disable || wants_backward() || config().oracle)) return false;
   const CodeCache* cache = self->cache->get();
   return cache && reinterpret_cast<PyObject*>(cache->code()) == PyFunction_GET_CODE(self->fn) && !cache->is_detached();
 }
@@ -125,6 +124,28 @@ PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, PyObje
   return result;
 }
 
+/// A call for which no entry was found by its raw arguments: binds them and looks at all entries.
+PyObject* call_bound(CompiledFunction* self, RunMode mode, const RawCall& raw, PyObject* const* args, size_t nargsf,
+                     PyObject* names) {
+  const bool has_oracle = config().oracle;
+  std::shared_ptr<CodeCache> cache = *self->cache;
+  if (!cache->decoded) cache->decoded = pycompat::decode(cache->code());
+  BoundArguments bound;
+  if (!cache->decoded || !bound.bind(*cache->decoded, self->fn, args, raw.positional, names)) {
+    PyErr_Clear();
+    return call_plain(self, args, nargsf, names);
+  }
+  GuardInput input{bound.data(), self->fn, &raw};
+  const Place place{self->fn, cache->decoded, 0, bound.data(), 0};
+  if (has_oracle && !FrameCompiler(*self->request).confirm_words(*cache, place, input)) return nullptr;
+  std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input);
+  if (found && !is_refused(self, *found)) {
+    if (has_oracle && !FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
+    return run_entry(self, *found, args, nargsf, names);
+  }
+  return on_miss(self, *cache, mode, bound.data(), args, nargsf, names);
+}
+
 /// Whether torch.compile is capturing the frames of this thread. Its module is not imported for this.
 bool is_in_torch_compile() {
   if (!stator_has_foreign_evaluator()) return false;
@@ -132,11 +153,22 @@ bool is_in_torch_compile() {
   if (!get_callback) {
     static PyObject* const module_name = PyUnicode_InternFromString("torch._C._dynamo.eval_frame");
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_name);
-    if (module) get_callback = PyObject_GetAttrString(module, "get_eval_frame_callback");
+    Ref found = module ? Ref::steal(PyObject_GetAttrString(module, "get_eval_frame_callback")) : Ref();
+    PyErr_Clear();
+    if (!found || !PyCFunction_Check(found.get()) || PyCFunction_GET_FLAGS(found.get()) != METH_NOARGS) return false;
+    get_callback = found.release();
   }
-  Ref callback = get_callback ? Ref::steal(PyObject_CallNoArgs(get_callback)) : Ref();
-  PyErr_Clear();
+  Ref callback = Ref::steal(PyCFunction_GET_FUNCTION(get_callback)(PyCFunction_GET_SELF(get_callback), nullptr));
+  if (!callback) PyErr_Clear();
   return callback && callback.get() != Py_None && callback.get() != Py_False;
+}
+
+/// How this call may use entries. Off also if a debugger or torch.compile must see the function's own frames. Empty
+/// with a Python error set if there is no such stance.
+std::optional<RunMode> mode_of_call() {
+  const std::optional<RunMode> mode = mode_now();
+  if (mode && (stator_is_debugged(PyThreadState_Get()) || is_in_torch_compile())) return RunMode::Off;
+  return mode;
 }
 
 /// The compiled function with another backend. Null with a Python error set if there is no such backend.
@@ -156,43 +188,24 @@ PyObject* call_with_row(CompiledFunction* self, PyObject* instance, PyObject* ar
 
 PyObject* call_compiled(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   auto* self = reinterpret_cast<CompiledFunction*>(object);
-  std::optional<RunMode> mode = mode_now();
+  const std::optional<RunMode> mode = mode_of_call();
   if (!mode) return nullptr;
+  const bool is_unusual = config().has_unusual_calls();
+  if (mode == RunMode::Off || (is_unusual && config().disable)) return call_plain(self, args, nargsf, names);
   if (PyObject* forced = forced_backend()) {
     Ref other = with_backend(object, forced);
     if (!other) return nullptr;
     if (other.get() != object) return PyObject_Vectorcall(other.get(), args, nargsf, names);
   }
-  const bool is_unusual = config().has_unusual_calls();
-  const bool is_plain = stator_is_debugged(PyThreadState_Get()) || is_in_torch_compile();
-  if (mode == RunMode::Off || (is_unusual && config().disable) || is_plain)
-    return call_plain(self, args, nargsf, names);
   if (is_unusual && wants_backward()) return call_with_backward(object, args, nargsf, names);
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn));
-  if (!is_ready(self)) *self->cache = code_cache(code);
+  if (!is_ready(self)) *self->cache = code_cache(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->fn)));
   if (mode == RunMode::Compile && runs_at_rest(**self->cache, 0, *self->request))
     return call_plain(self, args, nargsf, names);
   RawCall raw(args, PyVectorcall_NARGS(nargsf), names);
-  const bool has_oracle = is_unusual && config().oracle;
-  if (!has_oracle)
+  if (!(is_unusual && config().oracle))
     if (std::shared_ptr<Entry> found = find_known(self, raw); found && !is_refused(self, *found))
       return run_entry(self, *found, args, nargsf, names);
-  std::shared_ptr<CodeCache> cache = *self->cache;
-  if (!cache->decoded) cache->decoded = pycompat::decode(code);
-  BoundArguments bound;
-  if (!cache->decoded || !bound.bind(*cache->decoded, self->fn, args, raw.positional, names)) {
-    PyErr_Clear();
-    return call_plain(self, args, nargsf, names);
-  }
-  GuardInput input{bound.data(), self->fn, &raw};
-  const Place place{self->fn, cache->decoded, 0, bound.data(), 0};
-  if (has_oracle && !FrameCompiler(*self->request).confirm_words(*cache, place, input)) return nullptr;
-  std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input);
-  if (found && !is_refused(self, *found)) {
-    if (has_oracle && !FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
-    return run_entry(self, *found, args, nargsf, names);
-  }
-  return on_miss(self, *cache, *mode, bound.data(), args, nargsf, names);
+  return call_bound(self, *mode, raw, args, nargsf, names);
 }
 
 PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
@@ -218,11 +231,10 @@ PyObject* call_instance(PyObject* instance, PyObject* args, PyObject* kwargs) {
     row[positional + i] = value;
     values[i] = Ref::borrow(value);
   }
-  std::optional<RunMode> mode = mode_now();
+  const std::optional<RunMode> mode = mode_of_call();
   if (!mode) return nullptr;
-  const bool is_plain = stator_is_debugged(PyThreadState_Get()) || is_in_torch_compile();
-  if (mode != RunMode::Off && is_ready(self) && !(*self->cache)->has_resting_calls() && !forced_backend() &&
-      !is_plain) {
+  if (mode != RunMode::Off && !config().has_unusual_calls() && !forced_backend() && is_ready(self) &&
+      !(*self->cache)->has_resting_calls()) {
     RawCall raw(row, positional, names, given);
     if (std::shared_ptr<Entry> entry = find_known(self, raw); entry && !is_refused(self, *entry)) {
       Ref given_names = Ref::borrow(entry->guards->call_names());  // other calls may change the row it belongs to

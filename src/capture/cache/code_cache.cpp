@@ -47,6 +47,7 @@ PyMethodDef on_code_death_def = {"on_code_death", on_code_death, METH_O, nullptr
 CodeCache::CodeCache(PyCodeObject* code) : code_(code) {}
 
 CodeCache::Entries* CodeCache::at(int32_t offset) {
+  if (offset == 0) return at_start_;
   auto found = entries_.find(offset);
   return found == entries_.end() ? nullptr : &found->second;
 }
@@ -126,6 +127,7 @@ void CodeCache::add(std::shared_ptr<Entry> entry) {
   entry->used = ++clock_;
   end_refusals(entry->offset);
   Entries& row = entries_[entry->offset];
+  if (entry->offset == 0) at_start_ = &row;
   row.insert(entry->general ? row.end() : row.begin(), std::move(entry));
 }
 
@@ -219,6 +221,7 @@ size_t CodeCache::count_for(int32_t offset, PyObject* cache_key, const GuardInpu
 void CodeCache::clear() {
   std::unordered_map<int32_t, Entries> dropped;
   dropped.swap(entries_);
+  at_start_ = nullptr;
   refusals_.clear();
   resting_ = 0;
   next_compile_id = 0;

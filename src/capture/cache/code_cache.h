@@ -84,6 +84,7 @@ class CodeCache {
   bool detached_ = false;
   PyCodeObject* code_;
   std::unordered_map<int32_t, Entries> entries_;
+  Entries* at_start_ = nullptr;  // those at offset 0, which every call asks for
   std::unordered_map<int32_t, Refusals> refusals_;
   size_t resting_ = 0;  // offsets with so many refusals that calls rest
   uint64_t clock_ = 0;
