@@ -1,8 +1,6 @@
 #include "capture/call/runners.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/Exception.h>
 
 #include "capture/call/gil.h"
@@ -72,6 +70,7 @@ class NativeRunner final : public GraphRunner {
 
 /// A number of the graph: torch's bindings return zero-dimensional tensors of `stator::item` as Python numbers.
 Ref as_tensor(PyObject* result) {
+  if (is_tensor_object(result)) return Ref::borrow(result);
   return Ref::steal(handle_errors([&]() -> PyObject* {
     if (PyFloat_CheckExact(result)) return wrap_tensor(at::scalar_tensor(PyFloat_AS_DOUBLE(result), at::kDouble));
     if (PyBool_Check(result)) return wrap_tensor(at::scalar_tensor(result == Py_True, at::kBool));
@@ -82,21 +81,16 @@ Ref as_tensor(PyObject* result) {
   }));
 }
 
-/// How many torch-function and torch-dispatch modes are active on this thread.
-struct OpenModes {
-  long long function = at::impl::PythonTorchFunctionTLS::stack_len();
-  long long dispatch = c10::impl::TorchDispatchModeTLS::stack_len();
-};
-
-/// After a backend's code raised: leaves the modes that it left open, and drops the locals of its frames, among which
-/// may be objects that change the dispatcher's state when they die. Keeps the Python error.
-void release_failed_run(const OpenModes& before) {
+/// After a backend's code raised: leaves the modes that it left open (none was active when the run began), and drops
+/// the locals of its frames, among which may be objects that change the dispatcher's state when they die. Keeps the
+/// Python error.
+void release_failed_run() {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   if (trace) PyException_SetTraceback(value, trace);
   Ref module = Ref::steal(PyImport_ImportModule("stator.ambient"));
-  if (module) Ref::steal(PyObject_CallMethod(module.get(), "release", "OLL", value, before.function, before.dispatch));
+  if (module) Ref::steal(PyObject_CallMethod(module.get(), "release", "Oii", value, 0, 0));
   PyErr_Clear();
   PyErr_Restore(type, value, trace);
 }
@@ -142,10 +136,9 @@ class PythonRunner final : public GraphRunner {
   bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const override {
     backend::UndoLog::Saved saved;
     if (undo_log_.saves() && !save(tensors, saved)) return false;
-    const OpenModes modes;
     Ref result = call(tensors);
     if (!result) {
-      release_failed_run(modes);
+      release_failed_run();
       if (PyErr_ExceptionMatches(PyExc_Exception))
         undone = undo_log_.restore(saved, {backend::Failure::Wrote::CannotTell});
       return false;
