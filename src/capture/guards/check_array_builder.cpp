@@ -169,7 +169,9 @@ struct CheckArray::Builder {
     if (fact.group) {
       auto group = std::make_unique<DistinctSlots>();
       group->changed = static_cast<size_t>(fact.number);
-      group->by_dict = fact.extra.get() == Py_True;
+      if (fact.extra)
+        for (size_t i = 0; i < fact.group->size(); ++i)
+          group->by_dict.push_back(PyBytes_AS_STRING(fact.extra.get())[i] != 0);
       for (const Source* source : *fact.group) {
         group->slots.push_back(source->slot);
         array.slot_info_[source->slot].related = true;

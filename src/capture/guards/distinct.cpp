@@ -50,19 +50,29 @@ bool sweep(const std::vector<MemoryRange>& ranges, const Visit& visit) {
 
 PyObject* represented_by(PyObject* object) {
   PyObject* dict;
-  if (PyDict_CheckExact(object) || stator_instance_dict(object, &dict) != kStatorDictObject) return object;
-  return dict;
+  if (stator_instance_dict(object, &dict) == kStatorDictObject && dict) return dict;
+  return PyDict_Check(object) ? nullptr : object;
 }
 
 /// In one pass over the slots, with a hash table of the changed objects.
 bool are_distinct(const DistinctSlots& group, PyObject* const* slots) {
+  auto key_at = [&](size_t i) {
+    PyObject* object = slots[group.slots[i]];
+    return group.compares_dict(i) ? represented_by(object) : object;
+  };
+  if (group.changed == 1) {
+    PyObject* changed = key_at(0);
+    for (size_t i = 1; i < group.slots.size(); ++i)
+      if (key_at(i) == changed && changed) return false;
+    return true;
+  }
   size_t size = 16;
   while (size < 2 * group.changed) size *= 2;
   static thread_local std::vector<PyObject*> table;
   table.assign(size, nullptr);
   for (size_t i = 0; i < group.slots.size(); ++i) {
-    PyObject* object = slots[group.slots[i]];
-    if (group.by_dict) object = represented_by(object);
+    PyObject* object = key_at(i);
+    if (!object) continue;
     size_t at = (reinterpret_cast<uintptr_t>(object) >> 4) * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
     for (; table[at]; at = (at + 1) & (size - 1))
       if (table[at] == object) return false;

@@ -12,10 +12,13 @@ namespace stator::capture {
 struct DistinctSlots {
   std::vector<int32_t> slots;
   size_t changed;
-  bool by_dict;  // objects that share one `__dict__` count as one
+  std::vector<bool> by_dict;  // for each slot: objects that share one `__dict__` count as one; empty: for none
+
+  bool compares_dict(size_t at) const { return !by_dict.empty() && by_dict[at]; }
 };
 
 /// What stands for an object where a shared `__dict__` makes two objects one: that dict, or the object if it has none.
+/// Null for a dict without a `__dict__`: as a dict it is in the group by itself.
 PyObject* represented_by(PyObject* object);
 
 bool are_distinct(const DistinctSlots& group, PyObject* const* slots);

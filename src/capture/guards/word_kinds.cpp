@@ -281,12 +281,14 @@ bool own_dict_words(int32_t slot, WordRecorder& to) {
 /// Objects that are all placed stay distinct. The others are compared with the changed objects in each call.
 bool distinct_words(const Check& c, WordRecorder& to) {
   const auto& group = *reinterpret_cast<const DistinctSlots*>(c.number);
-  DistinctSlots rest{{}, group.changed, group.by_dict};
+  DistinctSlots rest{{}, group.changed, {}};
   for (size_t i = 0; i < group.slots.size(); ++i) {
     const int32_t slot = group.slots[i];
-    const bool has_words = to.is_placed(slot) && (!group.by_dict || own_dict_words(slot, to));
+    const bool has_words = to.is_placed(slot) && (!group.compares_dict(i) || own_dict_words(slot, to));
     if (!has_words && i < group.changed) return false;
-    if (!has_words || i < group.changed) rest.slots.push_back(slot);
+    if (has_words && i >= group.changed) continue;
+    rest.slots.push_back(slot);
+    rest.by_dict.push_back(group.compares_dict(i));
   }
   if (rest.slots.size() > group.changed) to.compare_later(c, std::move(rest));
   return true;

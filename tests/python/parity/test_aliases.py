@@ -7,6 +7,7 @@ see equal worlds. What the program gives and how it leaves its arguments must ag
 import copy
 import functools
 import types
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -604,6 +605,76 @@ def test_aliases_by_cells():
     for pair in (tied, apart, tied):
         fn, twin = make(*pair()), make(*pair())
         assert_same(look(stator.compile(fn)(torch.ones(2))), look(twin(torch.ones(2))))
+
+
+# ---- OrderedDicts, which are dicts and may have a `__dict__`
+
+x = torch.zeros(2)
+
+
+def ordered(share):
+    a, b = OrderedDict(k=1), OrderedDict(k=2)
+    a.note, b.note = 1, 2
+    if share == "dict":
+        b.__dict__ = a.__dict__
+    return (a, a) if share == "object" else (a, b)
+
+
+def box_and_ordered(share):
+    box, names = Box(k=1, note=3), OrderedDict(k=2)
+    names.note = 4
+    if share == "dict":
+        box.__dict__ = names.__dict__
+    elif share == "object":
+        box.__dict__ = names
+    return box, names
+
+
+def write_items(a, b, x):
+    a["k"] = 5
+    return x + b["k"]
+
+
+def write_note(a, b, x):
+    a.note = 7
+    return x + b.note
+
+
+def write_items_and_note(a, b, x):
+    a["k"] = 5
+    a.note = 7
+    return x + b["k"] + b.note, len(b)
+
+
+def write_through_vars(a, b, x):
+    vars(a)["note"] = 7
+    return x + b.note
+
+
+@pytest.mark.parametrize("first", ["dict", "object", None])
+@pytest.mark.parametrize("fn", [write_items, write_note, write_items_and_note, write_through_vars])
+def test_ordered_dicts(fn, first):
+    compiled = stator.compile(fn)
+    for share in (first, None, "dict", "object", None, "dict"):
+        seen, wanted = ordered(share), ordered(share)
+        assert_same(compiled(*seen, x), fn(*wanted, x))
+        assert_same([(dict(one), vars(one)) for one in seen], [(dict(one), vars(one)) for one in wanted])
+
+
+@pytest.mark.parametrize("first", ["dict", "object", None])
+@pytest.mark.parametrize("fn", [write_note, write_through_vars, lambda a, b, x: (setattr(b, "note", 9), x + a.note)])
+def test_an_instance_and_an_ordered_dict(fn, first):
+    compiled = stator.compile(fn)
+    for share in (first, None, "dict", "object", None, "dict"):
+        seen, wanted = box_and_ordered(share), box_and_ordered(share)
+        assert_same(run_either(compiled, *seen, x), run_either(fn, *wanted, x))
+
+
+def run_either(fn, *args):
+    try:
+        return fn(*args)
+    except AttributeError as error:
+        return str(error)
 
 
 # ---- instances that share one `__dict__`

@@ -54,7 +54,9 @@ Value* builtin_instance_attr(Interpreter& in, Value* value, PyObject* name) {
   if (auto* dict = as<DictValue>(value); dict && dict->own)
     if (Value* written = in.dict_get(dict->own, in.constant(name))) return written;
   if (value->source && type->tp_dictoffset != 0 && !(on_class && is_data_descriptor(on_class)))
-    if (Value* own = held_attribute(in, value->source->object.get(), value->source, name)) return own;
+    if (refuse_shared_dict(in, value);
+        Value* own = held_attribute(in, value->source->object.get(), value->source, name))
+      return own;
   if (!on_class) return nullptr;
   if (value->kind == Kind::Constant || value->kind == Kind::Slice) {
     Ref literal = in.literal_of(value);

@@ -15,6 +15,8 @@ Value* generic_attr(Interpreter& in, ObjectValue* object, PyObject* name);
 Value* own_attr(Interpreter& in, ObjectValue* object, PyObject* name);
 /// The same for a real object at a source: guards the value, or that there is none.
 Value* held_attribute(Interpreter& in, PyObject* instance, Source* source, PyObject* name);
+/// Breaks if the `__dict__` of an external container is known to the program by another name too.
+void refuse_shared_dict(Interpreter& in, const Value* container);
 /// Makes a dict, which is the instance's `__dict__`, the holder of the instance's attributes.
 void adopt_dict(Interpreter& in, ObjectValue* object, DictValue* dict);
 /// `__dict__` of an instance.

@@ -54,6 +54,8 @@ Value* fresh_field(Interpreter& in, FunctionValue* function, const std::string& 
 DictValue* shared_dict(Interpreter& in, FunctionValue* function) {
   PyObject* dict = nullptr;
   if (stator_instance_dict(function->function.get(), &dict) != kStatorDictObject) return nullptr;
+  if (in.objects.is_dict_of_container(dict))
+    throw Break{BreakId::mutation, "an OrderedDict and a function share a __dict__"};
   Value* other = in.objects.claim_dict(dict, function);
   if (other && other->kind != Kind::Dict) other = in.wrap(dict, instance_dict_source(in, other->source, dict));
   if (other) in.guards.add_same(instance_dict_source(in, function->source, dict), other->source, true);

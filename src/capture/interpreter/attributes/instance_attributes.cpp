@@ -105,6 +105,12 @@ Value* held_attribute(Interpreter& in, PyObject* instance, Source* source, PyObj
   return nullptr;
 }
 
+void refuse_shared_dict(Interpreter& in, const Value* container) {
+  PyObject *object = container->source->object.get(), *own = nullptr;
+  if (stator_instance_dict(object, &own) == kStatorDictObject && !in.objects.claim_dict_of_container(own, container))
+    throw Break{BreakId::mutation, "a container and another object share a __dict__"};
+}
+
 Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   static PyObject* const module_getattr = known_object("torch.nn.Module.__getattr__");

@@ -114,6 +114,7 @@ bool is_stored(Interpreter& in, ObjectValue* module, PyObject* name, Value* to, 
 bool set_dict_attr(Interpreter& in, DictValue* dict, PyObject* name, Value* to) {
   if (dict->type != ordered_dict_type() || look_up_attribute(dict->type, name)) return false;
   in.effects.refuse_frozen(dict);
+  if (dict->source) refuse_shared_dict(in, dict);
   ConstantValue* key = in.constant(name);
   if (!dict->own) dict->own = in.dict();
   if (dict->external && !in.dict_get(dict->own, key)) in.lifetimes.drop(held_now(dict->external.get(), name).get());

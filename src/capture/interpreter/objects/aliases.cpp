@@ -12,6 +12,7 @@ namespace {
 struct Seen {
   Source* source;
   bool changed;
+  bool by_dict = false;  // as the owner of its `__dict__`
 };
 
 /// Whether the source gives the same object in every call.
@@ -48,10 +49,10 @@ class Groups {
     any_ = any_ || changed;
     PyObject* object = source->object.get();
     if (value->kind == Kind::Tensor) tensors_.push_back({source, changed});
+    if (PyDict_Check(object)) with_dict_.push_back({source, changed});
     const bool by_attributes =
-        PyDict_Check(object) || value->kind == Kind::Object || changed ||
-        ((value->kind == Kind::Tensor || value->kind == Kind::Function) && has_attribute_guards(source));
-    if (by_attributes && (PyDict_Check(object) || may_have_dict(object))) with_dict_.push_back({source, changed});
+        changed || has_attribute_guards(source) || (value->kind == Kind::Object && !PyDict_Check(object));
+    if (by_attributes && may_have_dict(object)) with_dict_.push_back({source, changed, /*by_dict=*/true});
     // An instance with a `__dict__` is represented by the dict; items of a list or set are separate.
     const bool is_covered = PyDict_Check(object) || (value->kind == Kind::Object && may_have_dict(object));
     if (value->kind == Kind::Tensor || (is_covered && !PyList_Check(object) && !PyAnySet_Check(object))) return;
@@ -69,38 +70,46 @@ class Groups {
 
   void emit(SourceTree& sources, const UserLine& line) const {
     if (!any_) return;
-    emit(tensors_, false, sources, line);
-    emit(with_dict_, true, sources, line);
-    for (auto& [type, all] : by_type_) emit(all, false, sources, line);
+    emit(tensors_, sources, line);
+    emit(with_dict_, sources, line);
+    for (auto& [type, all] : by_type_) emit(all, sources, line);
   }
 
  private:
   static bool may_have_dict(PyObject* object) {
     PyObject* dict;
-    return stator_instance_dict(object, &dict) != kStatorDictNone;
+    return !PyDict_CheckExact(object) && stator_instance_dict(object, &dict) != kStatorDictNone;
   }
 
-  static void emit(const std::vector<Seen>& all, bool by_dict, SourceTree& sources, const UserLine& line) {
+  static void emit(const std::vector<Seen>& all, SourceTree& sources, const UserLine& line) {
     auto key_of = [&](const Seen& one) {
       PyObject* object = one.source->object.get();
-      return by_dict ? represented_by(object) : object;
+      return one.by_dict ? represented_by(object) : object;
     };
     std::unordered_set<PyObject*> changed;
     auto group = std::make_shared<std::vector<Source*>>();
+    std::string by_dict;
     bool fixed = true;
-    auto join = [&](Source* source) {
-      group->push_back(source);
-      fixed = fixed && is_fixed(source) && (!by_dict || PyDict_CheckExact(source->object.get()));
+    auto join = [&](const Seen& one) {
+      group->push_back(one.source);
+      by_dict.push_back(one.by_dict);
+      fixed = fixed && is_fixed(one.source) && !one.by_dict;
     };
-    for (const Seen& one : all)
-      if (one.changed && changed.insert(key_of(one)).second) join(one.source);
+    size_t changes = 0;
+    for (const Seen& one : all) {
+      if (!one.changed) continue;
+      if (PyObject* key = key_of(one); key && !changed.insert(key).second) continue;
+      join(one);
+      ++changes;
+    }
     // Sources that gave one object at capture are already guarded to give one.
     for (const Seen& one : all)
-      if (!one.changed && !changed.contains(key_of(one))) join(one.source);
-    if (changed.empty() || group->size() < 2 || fixed) return;
+      if (PyObject* key = key_of(one); !one.changed && !(key && changed.contains(key))) join(one);
+    if (changes == 0 || group->size() < 2 || fixed) return;
     for (Source* source : *group) source->loaded = true;
-    Fact fact{FactKind::Distinct, Ref(), by_dict ? Ref::borrow(Py_True) : Ref(), static_cast<int64_t>(changed.size()),
-              line};
+    Fact fact{FactKind::Distinct, Ref(), Ref(), static_cast<int64_t>(changes), line};
+    if (by_dict.find('\1') != std::string::npos)
+      fact.extra = Ref::steal(PyBytes_FromStringAndSize(by_dict.data(), static_cast<Py_ssize_t>(by_dict.size())));
     fact.group = group;
     sources.add_fact(group->front(), std::move(fact));
   }

@@ -33,6 +33,7 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
     if (source && known->source && source != known->source) guards.add_same(source, known->source, true);
     return known;
   }
+  if (objects.is_dict_of_container(object)) throw Break{BreakId::mutation, "the __dict__ of an OrderedDict"};
   Value* owner = objects.owner_of_dict(object);
   auto* function = as<FunctionValue>(owner);
   if ((function && function->own) || as<TensorValue>(owner))
@@ -168,6 +169,8 @@ static void open_own_dict(Interpreter& in, ObjectValue* instance) {
   if (stator_instance_dict(object, &own) != kStatorDictObject || !own || own == object) return;
   if (!PyDict_CheckExact(own))
     throw Break{BreakId::unknown_object, "an instance whose __dict__ is a " + std::string(Py_TYPE(own)->tp_name)};
+  if (in.objects.is_dict_of_container(own))
+    throw Break{BreakId::mutation, "an OrderedDict and another object share a __dict__"};
   auto dict_of = [&](Source* owner) {
     return in.guards.sources().child(owner, SourceKind::InstanceDict, 0, nullptr, own);
   };

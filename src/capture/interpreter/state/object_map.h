@@ -38,6 +38,14 @@ class ObjectMap {
     return other == owner ? nullptr : other;
   }
 
+  /// Notes that an external container (an OrderedDict) stores its attributes in this dict. False if the program knows
+  /// the dict by another name.
+  bool claim_dict_of_container(PyObject* dict, const Value* owner) {
+    if (contains(dict) || dict_owners_.contains(dict)) return false;
+    return container_dicts_.emplace(dict, owner).first->second == owner;
+  }
+  bool is_dict_of_container(PyObject* dict) const { return container_dicts_.contains(dict); }
+
   /// The value of a fake tensor, or null.
   TensorValue* find_fake(PyObject* fake) const {
     TensorValue* const* found = by_fake_.find(fake);
@@ -53,6 +61,7 @@ class ObjectMap {
  private:
   std::unordered_map<PyObject*, Value*> by_object_;
   std::unordered_map<PyObject*, Value*> dict_owners_;
+  std::unordered_map<PyObject*, const Value*> container_dicts_;
   PointerMap<TensorValue*> by_fake_;
   std::unordered_map<PyObject*, ArrayValue*> arrays_;
   std::unordered_map<const Value*, ObjectValue*> weak_references_;
