@@ -1,4 +1,7 @@
 // Comparison of values, by identity and by value.
+#include <algorithm>
+#include <iterator>
+
 #include "capture/guards/literals.h"
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/containers/sets.h"
@@ -25,6 +28,13 @@ bool is_empty_tuple(Interpreter& in, Value* value) {
            static_cast<SequenceValue*>(value)->items.empty();
   return value->kind == Kind::Constant && in.type_of(value) == &PyTuple_Type &&
          PyTuple_GET_SIZE(in.constant_of(value)) == 0;
+}
+
+/// Types of torch that have one object for each value.
+bool has_one_object_per_value(PyTypeObject* type) {
+  static PyObject* const types[] = {known_object("torch.dtype"), known_object("torch.layout"),
+                                    known_object("torch.memory_format"), known_object("torch.qscheme")};
+  return std::find(std::begin(types), std::end(types), reinterpret_cast<PyObject*>(type)) != std::end(types);
 }
 
 // By Py_LT ...
@@ -102,7 +112,7 @@ bool Interpreter::is_same(Value* a, Value* b) {
       if (known->source && !known->literal) guards.add(known->source, FactKind::Identity, known->object.get());
     if (singleton(a) || singleton(b) || !x->literal || !y->literal) return p == q;
     if (!literal_equal(p, q)) return false;
-    if (p == q && !x->source && !y->source) return true;
+    if (p == q && ((!x->source && !y->source) || has_one_object_per_value(Py_TYPE(p)))) return true;
     throw Break{BreakId::unknown_object, "identity of equal literals"};
   }
   if (a->kind == Kind::Opaque || b->kind == Kind::Opaque) {
