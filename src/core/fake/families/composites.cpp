@@ -2,6 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/max_pool1d_with_indices.h>
 
+#include <algorithm>
+
 #include "core/fake/composite.h"
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
@@ -43,6 +45,24 @@ void one_hot(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Dims sizes(classes.sym_sizes().begin(), classes.sym_sizes().end());
   sizes.push_back(args.integer(1));
   args.returns(new_contiguous(classes, sizes));
+}
+
+/// `(self, r, with_replacement)`. The implementation selects them by a mask, whose count follows from the sizes.
+bool has_known_length(const Args& args) {
+  return args.tensor(0).dim() == 1 && !args.tensor(0).sym_size(0).is_heap_allocated() && args.integer(1) > 0;
+}
+
+void combinations(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  const int64_t length = args.integer(1), elements = self.size(0) + (args.boolean(2) ? length - 1 : 0);
+  constexpr int64_t kMost = int64_t{1} << 40;
+  int64_t count = elements < length ? 0 : 1;
+  for (int64_t i = 1; i <= length && count > 0; ++i) {
+    require(count < kMost / std::max<int64_t>(elements, 1), args, "more combinations than fit in memory");
+    count = count * (elements - length + i) / i;
+  }
+  args.returns(new_contiguous(self, c10::IntArrayRef{count, length}));
 }
 
 /// Composites use `equal` to check values.

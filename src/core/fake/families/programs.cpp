@@ -1,5 +1,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
+
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
@@ -87,6 +89,47 @@ void histogram_edges(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require(edges.dim() == 1 && edges.size(0) > 1, args, "the edges are not a vector");
   args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef{edges.size(0) - 1}),
                new_contiguous(edges, edges.sym_sizes()));
+}
+
+/// `(self, bins, ...)`: a histogram over the last dimension of `self`, with this many bins along each of its columns.
+void require_columns(const Args& args, size_t bins) {
+  const at::Tensor& self = args.tensor(0);
+  require(self.dim() >= 2 && self.sym_size(-1) == static_cast<int64_t>(bins), args,
+          "not a column for each list of bins");
+  require(self.is_floating_point() && self.device().is_cpu(), args, "values of another kind");
+}
+
+void histogram_edges_by_count(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const std::vector<int64_t> bins = args.ints(1);
+  require_columns(args, bins.size());
+  c10::List<at::Tensor> edges;
+  for (const int64_t count : bins) {
+    require(count > 0, args, "no bins");
+    edges.push_back(new_contiguous(args.tensor(0), c10::IntArrayRef{count + 1}));
+  }
+  args.returns(std::move(edges));
+}
+
+void histogram_by_counts(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const std::vector<int64_t> bins = args.ints(1);
+  require_columns(args, bins.size());
+  require(std::all_of(bins.begin(), bins.end(), [](int64_t count) { return count > 0; }), args, "no bins");
+  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef(bins)));
+}
+
+void histogram_by_edges(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const std::vector<at::Tensor> bins = args.tensors(1);
+  require_columns(args, bins.size());
+  std::vector<int64_t> sizes;
+  for (const at::Tensor& edges : bins) {
+    require(edges.dim() == 1 && edges.size(0) > 1 && edges.scalar_type() == args.tensor(0).scalar_type(), args,
+            "the edges are not a vector");
+    sizes.push_back(edges.size(0) - 1);
+  }
+  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef(sizes)));
 }
 
 void weight_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
