@@ -118,6 +118,11 @@ int check_view(Check& c, CheckRun& run) { return is_view_tensor(run.slots[c.slot
 
 int check_item(Check& c, CheckRun& run) { return whole_item(run.slots[c.slot]) == static_cast<int64_t>(c.number); }
 
+int check_items(Check& c, CheckRun& run) {
+  Ref items = whole_items(run.slots[c.slot]);
+  return items && literal_equal(items.get(), c.object);
+}
+
 int check_array_layout(Check& c, CheckRun& run) { return has_layout(run.slots[c.slot], c.object); }
 
 int check_offset(Check& c, CheckRun& run) {

@@ -55,6 +55,11 @@ std::string saw_item(const Fact&, PyObject* object) {
   auto item = object ? whole_item(object) : std::nullopt;
   return item ? "holds " + std::to_string(*item) : saw_type({}, object);
 }
+std::string describe_items(const Fact& fact) { return "holds " + expected_object(fact); }
+std::string saw_items(const Fact&, PyObject* object) {
+  Ref items = object ? whole_items(object) : Ref();
+  return items ? "holds " + short_repr(items.get()) : saw_type({}, object);
+}
 std::string describe_view(const Fact& fact) { return fact.number ? "is a view" : "is not a view"; }
 std::string describe_item(const Fact& fact) { return "holds " + std::to_string(static_cast<int64_t>(fact.number)); }
 std::string describe_array_layout(const Fact&) { return "is an array of the same dtype, shape and strides"; }

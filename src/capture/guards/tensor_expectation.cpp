@@ -174,6 +174,26 @@ std::optional<int64_t> whole_item(PyObject* object) {
   }
 }
 
+template <class Number>
+static Ref items_of(const at::Tensor& tensor) {
+  Ref items = Ref::steal(PyTuple_New(tensor.numel()));
+  const Number* element = tensor.const_data_ptr<Number>();
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    PyTuple_SET_ITEM(items.get(), i, PyLong_FromLongLong(element[i * tensor.stride(0)]));
+  return items;
+}
+
+Ref whole_items(PyObject* object) {
+  constexpr int64_t kMost = 64;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (!tensor.is_cpu() || tensor.layout() != at::kStrided || !tensor.has_storage() || tensor.dim() != 1 ||
+      tensor.numel() > kMost || tensor.is_neg())
+    return {};
+  if (tensor.scalar_type() == at::kLong) return items_of<int64_t>(tensor);
+  if (tensor.scalar_type() == at::kInt) return items_of<int32_t>(tensor);
+  return {};
+}
+
 PyObject* gradient_of(PyObject* tensor) {
   const at::Tensor& gradient = THPVariable_Unpack(tensor).grad();
   if (!gradient.defined()) return nullptr;

@@ -40,16 +40,31 @@ Value* symbolic_number(Interpreter& in, PyObject* object) {
   return type ? in.arena.make<NumberValue>(type, Ref::borrow(object)) : nullptr;
 }
 
+static bool reads_items_of(Interpreter& in, TensorValue* tensor) {
+  return in.options.reads_items && tensor->source && !in.torch.tracer.is_written(in.fake_of(tensor));
+}
+
+/// The only integer in an input tensor, guarded; null as `known_integers` gives it.
+static Value* known_integer(Interpreter& in, TensorValue* tensor) {
+  auto item = reads_items_of(in, tensor) ? whole_item(tensor->real.get()) : std::nullopt;
+  if (!item) return nullptr;
+  in.guards.add(tensor->source, FactKind::Item, nullptr, *item);
+  return TorchTracer::holds_truth(in.fake_of(tensor)) ? in.boolean(*item != 0) : in.integer(*item);
+}
+
+Value* known_integers(Interpreter& in, TensorValue* tensor) {
+  if (Value* known = known_integer(in, tensor)) return known;
+  Ref items = reads_items_of(in, tensor) ? whole_items(tensor->real.get()) : Ref();
+  if (!items) return nullptr;
+  in.guards.add(tensor->source, FactKind::Items, items.get());
+  return in.constant(std::move(items));
+}
+
 Value* tensor_number(Interpreter& in, TensorValue* tensor) {
   PyObject* fake = in.fake_of(tensor);
   if (in.frames.in_transform() || tensor->wrapped_at)
     throw Break{BreakId::data_exit, "Tensor.item: within a transform"};
-  if (in.options.reads_items && tensor->source && !in.torch.tracer.is_written(fake)) {
-    if (auto item = whole_item(tensor->real.get())) {
-      in.guards.add(tensor->source, FactKind::Item, nullptr, *item);
-      return TorchTracer::holds_truth(fake) ? in.boolean(*item != 0) : in.integer(*item);
-    }
-  }
+  if (Value* known = known_integer(in, tensor)) return known;
   in.torch.locate();
   Ref number = in.torch.tracer.item(fake);
   if (!number) throw Break{BreakId::data_exit, "Tensor.item: " + in.torch.tracer.failure()};

@@ -8,6 +8,9 @@ namespace stator::capture {
 
 /// The only element of a tensor, as `item()` gives it.
 Value* tensor_number(Interpreter& in, TensorValue* tensor);
+/// The integers in an input tensor of at most one dimension: an int, a bool or a tuple of ints, guarded. Null where the
+/// attempt does not read them, or the tensor holds something else.
+Value* known_integers(Interpreter& in, TensorValue* tensor);
 /// The value of torch's object for a symbolic number; null for any other object.
 Value* symbolic_number(Interpreter& in, PyObject* object);
 /// The fake of the tensor without dimensions that holds a number.
