@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/interpreter/protocol/names.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/warnings_as_errors.h"
 #include "capture/pycompat/facts.h"
 
@@ -15,6 +16,14 @@ bool has_changed_filters(Interpreter& in) {
   if (written && *written != before) return true;
   return before && std::any_of(in.effects.begin(), in.effects.end(),
                                [&](const Effect& effect) { return effect.target == before; });
+}
+
+bool has_warned(Interpreter& in) {
+  static PyObject* const give = known_object("stator.warned.give");
+  return std::any_of(in.effects.begin(), in.effects.end(), [](const Effect& effect) {
+    auto* target = effect.target ? as<ConstantValue>(effect.target) : nullptr;
+    return effect.kind == EffectKind::CallMethod && target && target->object.get() == give;
+  });
 }
 
 }  // namespace stator::capture

@@ -8,5 +8,7 @@ namespace stator::capture {
 /// before that would meet the wrong filters: in a capture it is a break, and in a run of the graph it makes
 /// the program itself run.
 bool has_changed_filters(Interpreter& in);
+/// Whether the program gave a warning, which the plan gives when it ends.
+bool has_warned(Interpreter& in);
 
 }  // namespace stator::capture
