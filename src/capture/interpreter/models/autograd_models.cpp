@@ -8,6 +8,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/checkpoints.h"
 #include "capture/interpreter/torch/hooks.h"
+#include "capture/interpreter/torch/made_functions.h"
 #include "capture/interpreter/torch/parts.h"
 
 namespace stator::capture {
@@ -208,6 +209,8 @@ Value* apply(Interpreter& in, CallArgs& args) {
   if (in.frames.in_transform()) throw Break{BreakId::unknown_call, "an autograd function inside a transform"};
   if (!type) throw Break{BreakId::unknown_call, "an autograd function that is not known"};
   if (!has_plain_subclasses(type)) throw Break{BreakId::unknown_call, "an autograd function with a custom metaclass"};
+  Ref lasting;
+  if (const Prototype* made = in.prototypes.find(type)) type = (lasting = lasting_function(in, *made)).get();
   const bool with_setup = has_setup(in, function);
   const std::vector<Value*> inputs = bound_inputs(in, function, args, with_setup);
   ObjectValue* context = new_context(in, inputs);

@@ -131,8 +131,9 @@ Value* build_class(Interpreter& in, CallArgs& args) {
 /// Whether the program may make subclasses of this class in a capture.
 bool may_be_base(PyTypeObject* base) {
   PyTypeObject* native = native_base(base);
-  static PyTypeObject* const plain[] = {&PyBaseObject_Type, &PyDict_Type,  &PyList_Type,      &PyTuple_Type,
-                                        &PySet_Type,        &PyODict_Type, &PyFrozenSet_Type, &PyType_Type};
+  static auto* const function = reinterpret_cast<PyTypeObject*>(known_object("torch._C._FunctionBase"));
+  static PyTypeObject* const plain[] = {&PyBaseObject_Type, &PyDict_Type,      &PyList_Type, &PyTuple_Type, &PySet_Type,
+                                        &PyODict_Type,      &PyFrozenSet_Type, &PyType_Type, function};
   return std::find(std::begin(plain), std::end(plain), native) != std::end(plain) || is_exception_class(native);
 }
 
@@ -332,6 +333,7 @@ Value* change(Interpreter& in, CallArgs& args) {
 constexpr const char* kAbcInit = "_abc._abc_init";
 constexpr const char* kTotalOrdering = "functools.total_ordering";
 constexpr const char* kUpdateAbstract = "abc.update_abstractmethods";
+constexpr const char* kFunctionInit = "torch.autograd.function.FunctionMeta.__init__";
 constexpr const char* kProcess = "dataclasses._process_class";
 
 bool has_abstract_base(PyTypeObject* type) {
@@ -355,6 +357,12 @@ Value* process_dataclass(Interpreter& in, CallArgs& args) {
   if (first_prototype(in, args) && slots && in.truth(slots)) refuse("a dataclass with slots");
   // The class's docstring contains the repr() of its fields' default values.
   return change_within<kProcess>(in, args, {.shows = true});
+}
+
+/// The metaclass of autograd functions only adds a class for the node of the backward pass.
+Value* init_autograd_function(Interpreter& in, CallArgs& args) {
+  if (!change_within<kFunctionInit>(in, args, {.gets = false})) refuse(kFunctionInit);
+  return in.none();
 }
 
 Value* set_on_class(Interpreter& in, CallArgs& args) {
@@ -393,6 +401,7 @@ constexpr ModelRow kRows[] = {
     {kAbcInit, abc_init, 1, 1},
     {kTotalOrdering, change<kTotalOrdering>, 1, 1},
     {kUpdateAbstract, change<kUpdateAbstract>, 1, 1},
+    {kFunctionInit, init_autograd_function, 4, 4},
     {kProcess, process_dataclass, 1, ModelRow::kAny, "*"},
     {"builtins.staticmethod", make_static, 1, 1},
     {"builtins.classmethod", make_class_method, 1, 1},
