@@ -2,6 +2,7 @@
 #include "capture/interpreter/protocol/names.h"
 
 #include "capture/interpreter/containers/keys.h"
+#include "capture/interpreter/protocol/arguments.h"
 
 namespace stator::capture {
 
@@ -85,8 +86,15 @@ void store_cell(Interpreter& in, CellValue* cell, Value* value) {
   if (cell->external) in.effects.add({EffectKind::SetCell, cell, nullptr, value});
 }
 
+/// Whether torch imports a module of its own, which changes nothing that a program sees.
+static bool is_own_import(const Frame& frame, PyObject* module) {
+  PyObject* importer = PyDict_GetItemString(frame.globals, "__name__");
+  if (!importer || !PyUnicode_Check(importer)) return false;
+  return name_text(importer).starts_with("torch.") && name_text(module).starts_with("torch.");
+}
+
 Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, Value* level) {
-  // Only a module that was imported before: a first import would run its code.
+  // Any other module must have been imported before: a first import would run its code.
   PyObject* relative = in.constant_of(level);
   Ref full = Ref::borrow(name);
   if (relative && PyLong_AsLong(relative) > 0) {
@@ -102,6 +110,8 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
     full = PyUnicode_GET_LENGTH(name) ? Ref::steal(PyUnicode_FromFormat("%U.%U", base.get(), name)) : base;
   }
   Ref module = Ref::steal(PyImport_GetModule(full.get()));
+  PyErr_Clear();
+  if (!module && is_own_import(f, full.get())) module = Ref::steal(PyImport_Import(full.get()));
   PyErr_Clear();
   if (!module) throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
   bool whole = in.is_same(from_list, in.none());
