@@ -7,7 +7,8 @@ with fullgraph=True. Stator must be bitwise equal. torch.compile may differ by r
 compared. Each category runs in its own process; a program that crashes the process is a row of the report.
 
 The programs of the category `backends` run with torch's backends aot_eager and inductor, by name, on both sides; there
-Stator may differ by rounding too.
+Stator may differ by rounding too. The programs of the category `operators` are the entries of PyTorch's operator
+database (tests/python/parity/op_database.py), each with a few of its samples.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ SYSTEMS = ("stator", "peer")
 NEAR = {"numpy_interop"}  # torch rounds differently from NumPy, so Stator may differ by rounding as well
 PATIENCE = 120  # seconds for one program
 BACKENDS = ("aot_eager", "inductor")  # of the category `backends`
+OPERATORS = "operators"  # the category of the operator database
 
 Row = dict[str, Any]
 
@@ -52,7 +54,13 @@ def work(system: str, category: str, skipped: set[str]) -> None:
     torch.set_num_threads(1)
     judge = _judge_stator if system == "stator" else _judge_peer
     by_backend = functools.partial(_judge_backend, system)
-    for name in run.names(category):
+    if category == OPERATORS:
+        from tests.python.parity import op_database
+
+        judge, names = functools.partial(_judge_operator, system), op_database.names()
+    else:
+        names = run.names(category)
+    for name in names:
         # With backends, a row for each of them: its name is that of the program and of the backend.
         kinds = [(f"{name}.{backend}", by_backend, backend) for backend in BACKENDS]
         for title, how, what in kinds if category == "backends" else [(name, judge, category)]:
@@ -166,6 +174,41 @@ def _judge_backend(system: str, backend: str, name: str) -> Row:
         return {
             "correct": found is None,
             "difference": found,
+            "graphs": ours.get("graphs", 0) if system == "stator" else theirs["unique_graphs"],
+            "ops": ours.get("ops", 0) if system == "stator" else theirs["calls_captured"],
+        }
+
+    strict = attempt(fullgraph=True)
+    if strict["correct"]:
+        return strict | {"one_graph": True, "reason": ""}
+    return attempt(fullgraph=False) | {"one_graph": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+
+
+def _judge_operator(system: str, category: str, name: str) -> Row:
+    """An entry of the operator database: in one graph if all of its samples are."""
+    import logging
+
+    import torch
+    import torch._dynamo
+
+    import stator
+    from tests.python.parity import op_database
+
+    logging.disable(logging.CRITICAL)
+
+    def attempt(fullgraph: bool) -> Row:
+        stator.reset()
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        if system == "stator":
+            compiler = functools.partial(stator.compile, fullgraph=fullgraph)
+        else:
+            compiler = functools.partial(torch.compile, backend="eager", fullgraph=fullgraph)
+        found = [text for text in op_database.differences(name, compiler, exact=system == "stator") if text]
+        ours, theirs = stator.counters().get("captures", {}), torch._dynamo.utils.counters["stats"]
+        return {
+            "correct": not found,
+            "difference": found[0] if found else None,
             "graphs": ours.get("graphs", 0) if system == "stator" else theirs["unique_graphs"],
             "ops": ours.get("ops", 0) if system == "stator" else theirs["calls_captured"],
         }
@@ -325,7 +368,7 @@ def main() -> int:
     sys.path[:0] = [str(ROOT / "python"), str(ROOT)]
     from tests.python.parity.corpus import run
 
-    categories = options.only.split(",") if options.only else run.categories()
+    categories = options.only.split(",") if options.only else [*run.categories(), OPERATORS]
     found = judge(categories, SYSTEMS[:1] if options.no_peer else SYSTEMS, options.jobs)
     late = behind(found)
     report = "\n".join([*table(found), "", f"behind torch.compile: {len(late)} programs", *lists(found)])
