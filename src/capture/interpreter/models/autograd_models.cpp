@@ -40,24 +40,20 @@ class Template {
   }
 
   Ref slot(TensorValue* tensor) {
-    // A graph does not store the class of a tensor that it makes.
-    bool known =
-        tensor->type == TorchTracer::tensor_type() || (tensor->source && tensor->type == TorchTracer::parameter_type());
-    if (!known) throw Break{BreakId::tensor_subclass, "an autograd function gets a tensor of a subclass"};
-    auto found = std::find(tensors_.begin(), tensors_.end(), in_.fake_of(tensor));
-    auto index = found - tensors_.begin();
-    if (found == tensors_.end()) tensors_.push_back(in_.fake_of(tensor));
-    return Ref::steal(PyObject_CallFunction(known_object("stator.functions.Slot"), "n", index));
+    // A graph does not store the class of a tensor that it makes; an input is the program's own object.
+    if (tensor->type != TorchTracer::tensor_type() && !tensor->source)
+      throw Break{BreakId::tensor_subclass, "an autograd function gets a tensor of a subclass"};
+    return any_slot(tensor);
   }
 
   /// The results of forward. Torch only counts those that are not tensors.
   Ref of_outputs(Value* output) {
-    if (auto* tensor = as<TensorValue>(output)) return slot(tensor);
+    if (auto* tensor = as<TensorValue>(output)) return result_slot(tensor);
     std::vector<Value*> items = in_.unpack(output);
     Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
     for (size_t i = 0; i < items.size(); ++i) {
       auto* tensor = as<TensorValue>(items[i]);
-      Ref item = tensor ? slot(tensor) : Ref::borrow(Py_None);
+      Ref item = tensor ? result_slot(tensor) : Ref::borrow(Py_None);
       PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), item.release());
     }
     return made;
@@ -66,6 +62,24 @@ class Template {
   const std::vector<PyObject*>& tensors() const { return tensors_; }
 
  private:
+  Ref any_slot(TensorValue* tensor) {
+    auto found = std::find(tensors_.begin(), tensors_.end(), in_.fake_of(tensor));
+    auto index = found - tensors_.begin();
+    if (found == tensors_.end()) tensors_.push_back(in_.fake_of(tensor));
+    return Ref::steal(PyObject_CallFunction(known_object("stator.functions.Slot"), "n", index));
+  }
+
+  /// A result: what the program sees of it gets its class again.
+  Ref result_slot(TensorValue* tensor) {
+    if (!tensor->own.empty())
+      throw Break{BreakId::tensor_subclass, "an autograd function returns a tensor with attributes of its own"};
+    // Torch makes a view of an input that is returned, which the class may override.
+    const bool is_plain = tensor->type == TorchTracer::tensor_type() || tensor->type == TorchTracer::parameter_type();
+    if (tensor->source && !is_plain)
+      throw Break{BreakId::tensor_subclass, "an autograd function returns an input of a subclass"};
+    return any_slot(tensor);
+  }
+
   Ref container(Value* value, const std::string& what) {
     const PyTypeObject* type = in_.type_of(value);
     const bool is_own = !value->source && (type == &PyList_Type || type == &PyDict_Type) &&
@@ -172,13 +186,19 @@ Ref context_template(Interpreter& in, ObjectValue* context, Template& made) {
 /// The output of forward, with its tensors replaced by the tensors that the node returns.
 Value* replaced(Interpreter& in, Value* output, PyObject* results) {
   Py_ssize_t taken = 0;
-  auto next = [&] { return in.wrap_result(PyTuple_GET_ITEM(results, taken++)); };
-  if (output->kind == Kind::Tensor) return next();
+  auto next = [&](Value* before) {
+    Value* made = in.wrap_result(PyTuple_GET_ITEM(results, taken++));
+    // Torch returns the object that forward made, but a new one for an input that it returns.
+    if (auto* tensor = as<TensorValue>(made); tensor && !tensor->source && !before->source)
+      tensor->type = static_cast<TensorValue*>(before)->type;
+    return made;
+  };
+  if (output->kind == Kind::Tensor) return next(output);
   auto* outputs = as_sequence(output);
   std::vector<Value*> items;
   for (size_t i = 0; outputs && i < outputs->items.size(); ++i) {
     Value* item = in.item(outputs, i);
-    items.push_back(item->kind == Kind::Tensor ? next() : item);
+    items.push_back(item->kind == Kind::Tensor ? next(item) : item);
   }
   return in.tuple(std::move(items));
 }
