@@ -164,11 +164,14 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
   bool plain = Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
                !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !look_up_attribute(Py_TYPE(type), name);
   auto is_descriptor = [](PyTypeObject* of) { return of->tp_descr_get || of->tp_descr_set; };
-  bool data = to->kind != Kind::Object && !is_descriptor(in.type_of(to)) &&
-              !(present && is_descriptor(Py_TYPE(present))) && name_text(name).rfind("__", 0) != 0;
+  auto* instance = as<ObjectValue>(to);
+  const bool is_kept = !instance || instance->object;  // by others, so that the class need not be the first to hold it
+  bool data = is_kept && !is_descriptor(in.type_of(to)) && !(present && is_descriptor(Py_TYPE(present))) &&
+              name_text(name).rfind("__", 0) != 0;
   if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a class"};
   if (in.objects.contains(type->tp_dict))
     throw Break{BreakId::mutation, "a class that was looked through is written to"};
+  if (!written_on_class(in, type, name)) in.lifetimes.drop(look_up_own(type, name));
   ConstantValue* key = in.constant(name);
   auto& written = in.effects.classes_written[type];
   written.insert(written.begin(), {key->object.get(), to});
