@@ -23,6 +23,7 @@ except ImportError as _error:
 
 from . import errors
 from . import functions as _functions  # noqa: F401 (the extension uses it)
+from . import rebuilt as _rebuilt  # noqa: F401 (the same)
 from . import warned as _warned  # noqa: F401 (the same)
 from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset
 from .backends import list_backends, register_backend

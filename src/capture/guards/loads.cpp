@@ -7,6 +7,7 @@
 #include "capture/pycompat/facts.h"
 #include "capture/pycompat/hidden.h"
 #include "capture/pycompat/objects.h"
+#include "capture/pycompat/views.h"
 
 namespace stator::capture {
 namespace {
@@ -183,6 +184,7 @@ int load_function_mode(Check& c, CheckRun& run) { return (run.slots[c.slot] = fu
 
 int load_proxied(Check& c, CheckRun& run) {
   PyObject* proxy = run.slots[c.from];
+  if (pycompat::is_dict_view(proxy)) return (run.slots[c.slot] = pycompat::viewed_dict(proxy)) ? 1 : 0;
   return Py_TYPE(proxy) == &PyDictProxy_Type && (run.slots[c.slot] = pycompat::proxied_mapping(proxy)) ? 1 : 0;
 }
 

@@ -100,6 +100,14 @@ int32_t Assembler::emit_bare(ObjectValue* object) {
     step.items = {emit(object->base), emit(object->attributes[0].value)};
     return add(std::move(step));
   }
+  static auto* const generator = reinterpret_cast<PyTypeObject*>(known_object("_random.Random"));
+  if (native == generator) {
+    Ref state = Ref::steal(PyObject_CallMethod(in_.constant_of(object->base), "getstate", nullptr));
+    if (!state) throw Break{BreakId::reconstruct, take_error_text()};
+    Step step{StepKind::Call, 0, -1, Ref::borrow(known_object("stator.rebuilt.generator"))};
+    step.items = {emit(in_.constant(std::move(state)))};
+    return add(std::move(step));
+  }
   if (native == &PyDictProxy_Type) {
     Step step{StepKind::Call, -1, -1, std::move(type)};
     step.items = {emit(object->base)};
@@ -142,7 +150,7 @@ int32_t Assembler::emit_object(ObjectValue* object) {
   }
   int32_t made = emit_bare(object);
   known_[object] = made;
-  if (out_.steps[made].kind == StepKind::Call && !is_exception_class(object->type)) return made;
+  if (out_.steps[made].kind == StepKind::Call && !is_exception_class(object->type) && !object->own) return made;
   when_classes_are_there([this, object, made] { fill_object(object, made); });
   return made;
 }

@@ -13,6 +13,7 @@
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/facts.h"
 #include "capture/pycompat/objects.h"
+#include "capture/pycompat/views.h"
 
 namespace stator::capture {
 
@@ -83,7 +84,20 @@ static Value* external_tensor(Interpreter& in, PyObject* object, Source* source)
   return from_source(tensor, source);
 }
 
-/// The value of a tuple, list, dict, set or slice; null for anything else.
+static Value* external_view(Interpreter& in, PyObject* object, Source* source) {
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject* viewed = pycompat::viewed_dict(object);
+  in.guards.add_type(source, type);
+  auto* dict =
+      as<DictValue>(in.wrap(viewed, in.guards.sources().child(source, SourceKind::Proxied, 0, nullptr, viewed)));
+  if (!dict) throw Break{BreakId::unknown_object, "a view of a subclass of dict"};
+  const auto part = type == &PyDictKeys_Type     ? ViewValue::Part::Keys
+                    : type == &PyDictValues_Type ? ViewValue::Part::Values
+                                                 : ViewValue::Part::Items;
+  return from_source(in.arena.make<ViewValue>(dict, part), source);
+}
+
+/// The value of a tuple, list, dict, dict view, set or slice; null for anything else.
 static Value* external_container(Interpreter& in, PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
   // Lists of varying length are guarded by type only.
@@ -111,6 +125,7 @@ static Value* external_container(Interpreter& in, PyObject* object, Source* sour
     proxy->base = in.wrap(mapping, in.guards.sources().child(source, SourceKind::Proxied, 0, nullptr, mapping));
     return from_source(proxy, source);
   }
+  if (pycompat::is_dict_view(object)) return external_view(in, object, source);
   if (type == &PySet_Type || type == &PyFrozenSet_Type) return external_set(in, object, source);
   if (type == &PySlice_Type) {
     in.guards.add_type(source, type);
