@@ -40,7 +40,7 @@ inline PyObject* proxied_mapping(PyObject* proxy) {
     *static_cast<PyObject**>(into) = object;
     return 1;
   };
-  PyDictProxy_Type.tp_traverse(proxy, take, &mapping);
+  PyDictProxy_Type.tp_traverse(proxy, take, static_cast<void*>(&mapping));
   return mapping;
 }
 

@@ -72,7 +72,7 @@ def test_errors_are_the_programs():
     check(program, (x, torch.tensor(0)), (x, two), (x, torch.tensor([1, 2])), (x, torch.tensor(1.0)))
 
 
-def test_a_written_position_is_read_anew():
+def test_a_written_position_is_read_again():
     def program(a, at):
         at.add_(1)
         return a.narrow(0, at, 2)
