@@ -7,19 +7,28 @@ import types
 import warnings
 from typing import Any
 
-_SHOWN_BY = {name: getattr(warnings, name) for name in ("_showwarnmsg", "_showwarnmsg_impl", "showwarning")}
+_SHOWN_BY = (
+    "_showwarnmsg",
+    "_showwarnmsg_impl",
+    "showwarning",
+    "_formatwarnmsg",
+    "_formatwarnmsg_impl",
+    "formatwarning",
+)
 
 
 def only_shows() -> bool:
     """Whether no filter turns warnings into errors, and no code of the program shows them. A list may record them."""
     if getattr(warnings, "defaultaction", "default") == "error" or any(rule[0] == "error" for rule in warnings.filters):
         return False
-    for name, standard in _SHOWN_BY.items():
-        found = getattr(warnings, name, None)
-        records = isinstance(found, types.BuiltinMethodType) and type(found.__self__) is list
-        if found is not standard and not records:
-            return False
-    return True
+    return all(_is_standard(getattr(warnings, name, None)) for name in _SHOWN_BY)
+
+
+def _is_standard(shown_by: Any) -> bool:
+    """Whether it is a function of `warnings` itself, or a method of a list."""
+    if isinstance(shown_by, types.FunctionType):
+        return shown_by.__globals__ is vars(warnings)
+    return isinstance(shown_by, types.BuiltinMethodType) and type(shown_by.__self__) is list
 
 
 def module_of(variables: dict[str, Any]) -> str | None:
@@ -31,5 +40,6 @@ def module_of(variables: dict[str, Any]) -> str | None:
 
 def give(message: str, category: type[Warning], file: str, line: int, module: str) -> None:
     """What `warnings.warn` does for a line of the module."""
-    registry = vars(sys.modules[module]).setdefault("__warningregistry__", {})
+    place = sys.modules.get(module)
+    registry = {} if place is None else vars(place).setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, file, line, module, registry)

@@ -1,5 +1,6 @@
 """`random.Random(seed)` that a program makes, and views of dicts that it gets."""
 
+import copy
 import random
 
 import pytest
@@ -123,3 +124,31 @@ def test_a_dict_changes_behind_its_view():
     assert compiled(x, table, {"a": 1}.keys())[1:] == (["a"], ["a"])
     sub = type("Sub", (dict,), {})(a=1)
     assert stator.compile(program)(x, sub, sub.keys())[1:] == (["a", "more"], ["a"])
+
+
+def test_a_class_is_written_behind_the_view_of_its_names():
+    class Held:
+        first = 1
+
+    def program(a, names):
+        Held.second = 2
+        found = "second" in names
+        del Held.second
+        return a + 1, found
+
+    def compared(fn):
+        return fn(x, vars(Held).keys())[1]
+
+    compiled = stator.compile(program)
+    for _ in range(2):
+        assert compared(compiled) is compared(program) is True
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copied_generator_goes_its_own_way(copied):
+    def program(a):
+        numbers = random.Random(3)
+        other = copied(numbers)
+        return a + 1, numbers.random(), other.random(), numbers.random(), bool(numbers), numbers == other
+
+    check_parity(program, (x,), (x,))

@@ -67,7 +67,8 @@ def test_an_error_is_raised_at_its_line():
     assert raised.traceback[-1].frame.code.name == "program"
 
 
-def test_code_of_the_program_shows_it_in_time(monkeypatch):
+@pytest.mark.parametrize("shown_by", ["showwarning", "_showwarnmsg_impl"])
+def test_code_of_the_program_shows_it_in_time(monkeypatch, shown_by):
     state = []
 
     def program(a):
@@ -81,7 +82,7 @@ def test_code_of_the_program_shows_it_in_time(monkeypatch):
         warnings.simplefilter("always")
         compiled(x)
         shown = []
-        monkeypatch.setattr(warnings, "showwarning", lambda *args, **kwargs: shown.append(list(state)))
+        monkeypatch.setattr(warnings, shown_by, lambda *args, **kwargs: shown.append(list(state)) or "text")
         state.clear()
         compiled(x)
     assert shown == [[1]] and state == [1, 2]

@@ -87,6 +87,7 @@ static Value* external_tensor(Interpreter& in, PyObject* object, Source* source)
 static Value* external_view(Interpreter& in, PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject* viewed = pycompat::viewed_dict(object);
+  refuse_written_class(in, viewed);
   in.guards.add_type(source, type);
   auto* dict =
       as<DictValue>(in.wrap(viewed, in.guards.sources().child(source, SourceKind::Proxied, 0, nullptr, viewed)));
