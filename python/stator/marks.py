@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from . import _C
 from .errors import InvalidTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +37,7 @@ def _mark(fn: Any, mark: set[int], other: set[int]) -> Any:
     other.discard(address)
     if address not in mark:
         mark.add(address)
+        _C.drop_marked(fn)
         try:
             weakref.finalize(fn, mark.discard, address)
         except TypeError:

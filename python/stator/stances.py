@@ -32,42 +32,50 @@ class set_stance:
     fail_on_recompile: calls that miss the cache raise `RecompileForbidden`. aot_eager_then_compile: as
     eager_then_compile. If the stance is "default", a stance set by `torch.compiler.set_stance` is used.
 
-    skip_guard_eval_unsafe: accepted, as torch's function does; guards are checked all the same.
+    force_backend: replaces the backend of every compiled function; the stance must be "default" then.
+    skip_guard_eval_unsafe: where there is one entry for a call, only the guards that depend on its arguments are
+    checked. Other guards (values of global variables, and the like) are not: the caller vouches for them. Where there
+    are several entries, all guards are checked.
     """
 
-    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False):
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None):
         if stance not in STANCES:
             raise InvalidOption(f"there is no stance {stance!r}", hint=f"one of {', '.join(STANCES)}")
         if not isinstance(skip_guard_eval_unsafe, bool):
             raise InvalidOption(f"skip_guard_eval_unsafe must be True or False, not {skip_guard_eval_unsafe!r}")
+        if force_backend is not None and stance != "default":
+            raise InvalidOption(f"the stance {stance!r} takes no force_backend", hint='use the stance "default"')
+        if not (force_backend is None or isinstance(force_backend, str) or callable(force_backend)):
+            raise InvalidOption(f"{force_backend!r} is no backend", hint="give a name or a callable")
         self.stance = stance
-        self._before = [_C.set_stance(stance)]
+        self._wanted = (stance, force_backend, skip_guard_eval_unsafe)
+        self._before = [_C.set_stance(*self._wanted)]
         self._is_set = True  # set by the constructor; no block has been entered yet
 
     def __enter__(self) -> None:
         if self._is_set:
             self._is_set = False
         else:
-            self._before.append(_C.set_stance(self.stance))
+            self._before.append(_C.set_stance(*self._wanted))
 
     def __exit__(self, *exc: object) -> None:
         self._is_set = False
-        _C.set_stance(_left(self._before))
+        _C.set_stance(*_left(self._before))
 
     def __call__(self, fn: F) -> F:
         if not callable(fn):
             raise InvalidTarget(f"{type(fn).__name__} cannot be called: {fn!r}", hint="decorate a function")
         if self._is_set:
             self.__exit__()
-        stance = self.stance
+        wanted = self._wanted
 
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
-            before = _C.set_stance(stance)
+            before = _C.set_stance(*wanted)
             try:
                 return fn(*args, **kwargs)
             finally:
-                _C.set_stance(before)
+                _C.set_stance(*before)
 
         return call  # type: ignore[return-value]
 

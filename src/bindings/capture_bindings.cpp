@@ -210,9 +210,16 @@ PyObject* set_break_policy(PyObject*, PyObject* policy) {
   Py_RETURN_NONE;
 }
 
-PyObject* set_stance_to(PyObject*, PyObject* name) {
-  int before = set_stance(name);
-  return before < 0 ? nullptr : Py_NewRef(stance_name(static_cast<Stance>(before)));
+PyObject* set_stance_to(PyObject*, PyObject* args) {
+  PyObject *name, *backend;
+  int skips_guards;
+  if (!PyArg_ParseTuple(args, "OOp", &name, &backend, &skips_guards)) return nullptr;
+  return set_stance(name, backend, skips_guards != 0);
+}
+
+PyObject* drop_marked_entries(PyObject*, PyObject* callable) {
+  drop_marked({callable});
+  Py_RETURN_NONE;
 }
 
 PyObject* set_skipped_files(PyObject*, PyObject* prefixes) {
@@ -282,7 +289,8 @@ PyMethodDef capture_functions[] = {
     {"enter_block", enter_block_of, METH_O, nullptr},
     {"leave_block", leave_block_of, METH_NOARGS, nullptr},
     {"run_mode", set_run_mode, METH_O, nullptr},
-    {"set_stance", set_stance_to, METH_O, nullptr},
+    {"set_stance", set_stance_to, METH_VARARGS, nullptr},
+    {"drop_marked", drop_marked_entries, METH_O, nullptr},
     {"stances", [](PyObject*, PyObject*) { return stance_names(); }, METH_NOARGS, nullptr},
     {"break_policy", get_break_policy, METH_NOARGS, nullptr},
     {"set_break_policy", set_break_policy, METH_O, nullptr},

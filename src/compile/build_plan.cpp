@@ -16,6 +16,7 @@ bool is_subclass_tensor(PyObject* input) {
 void add_inputs(Plan& plan, const AttemptResult& result) {
   for (uint32_t index : result.kept_inputs) {
     const TensorValue* input = result.interpreter->torch.inputs[index];
+    if (is_number_input(*input)) plan.number_inputs.push_back(plan.inputs.size());
     if (input->layout) plan.array_inputs.push_back(plan.inputs.size());
     plan.inputs.push_back(input->source->slot);
     plan.has_subclasses = plan.has_subclasses || is_subclass_tensor(input->real.get());
@@ -44,6 +45,7 @@ std::unique_ptr<Plan> build_plan(Exploration& explored, const Entry& entry, bool
   plan->hides_modes = hides_modes;
   const std::optional<BreakReason>& broke = explored.broke;
   plan->is_cut = broke && (broke->id == BreakId::break_after || broke->id == BreakId::split_before_fallible_op);
+  plan->skips_rest = broke && broke->id == BreakId::skip_rest;
   plan->prepare();
   plan->disown_watched(*entry.guards);
   return plan;

@@ -74,7 +74,8 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
                    Plan& plan, std::optional<NoCollection>& no_collection) {
   const AttemptResult& result = explored.result;
   entry.ops = op_count(*result.graph);
-  if (entry.ops > 0) {
+  // A graph without operators may still give back an input that is a number.
+  if (entry.ops > 0 || !result.graph->outputs.empty()) {
     if (!warn_of_marks(result)) return false;
     entry.graph = result.graph;
     const bool is_python = static_cast<bool>(context.request.compiler);

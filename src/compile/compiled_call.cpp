@@ -143,6 +143,10 @@ PyObject* call_bound(CompiledFunction* self, RunMode mode, const RawCall& raw, P
     if (has_oracle && !FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
     return run_entry(self, *found, args, nargsf, names);
   }
+  if (skips_guards())
+    if (std::shared_ptr<Entry> only = cache->find_only(0, self->request->cache_key.get(), input);
+        only && !is_refused(self, *only))
+      return run_entry(self, *only, args, nargsf, names);
   return on_miss(self, *cache, mode, bound.data(), args, nargsf, names);
 }
 

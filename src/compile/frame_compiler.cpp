@@ -1,5 +1,6 @@
 #include "compile/frame_compiler.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "capture/frame/watch.h"
@@ -93,6 +94,17 @@ bool torch_forbids_breaks() {
   return answer && answer.get() == Py_True;
 }
 
+/// Whether a capture ended where one of the earlier ones did, or at the frame's end.
+bool ends_as_before(const Entry& entry, const std::vector<std::shared_ptr<Entry>>& earlier) {
+  if (!entry.broke) return true;
+  auto is_same = [](const StackLine& a, const StackLine& b) { return a.line == b.line && a.file == b.file; };
+  return std::any_of(earlier.begin(), earlier.end(), [&](const std::shared_ptr<Entry>& other) {
+    if (!other->broke || other->broke->id != entry.broke->id) return false;
+    const std::vector<StackLine>&mine = entry.broke->stack, &theirs = other->broke->stack;
+    return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), is_same);
+  });
+}
+
 }  // namespace
 
 RunMode& run_mode() {
@@ -118,7 +130,10 @@ std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
   if (std::shared_ptr<Entry> found = cache->find(place.offset, request_.cache_key.get(), input))
     return confirm_hit(place, *found) ? found : nullptr;
   std::optional<RunMode> mode = mode_now();
-  if (!mode || mode == RunMode::RunOnly || mode == RunMode::Off || cache->skipped) return nullptr;
+  if (!mode) return nullptr;
+  if (skips_guards())
+    if (std::shared_ptr<Entry> only = cache->find_only(place.offset, request_.cache_key.get(), input)) return only;
+  if (mode == RunMode::RunOnly || mode == RunMode::Off || cache->skipped) return nullptr;
   if (const char* why = GlobalState::unsupported_mode()) {
     observe::count(std::string("skips.") + why);
     return nullptr;
@@ -164,24 +179,19 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     folder.close();
     return nullptr;
   }
-  Start start{place.function,
-              place.offset,
-              place.values,
-              place.depth,
-              &cache.varying[place.offset],
-              request_.break_is_error || torch_forbids_breaks()};
-  std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
+  Varying varying;
+  std::shared_ptr<Entry> entry = capture_general(cache, place, varying);
   if (!notice.end(entry.get())) return nullptr;
   if (!entry) {
     folder.close();
     after_failure(cache);
     return nullptr;
   }
-  entry->general = !start.varying->empty();
+  entry->general = !varying.values.empty();
   if (entry->oracle) {
     entry->oracle->settings = capture_settings();
-    entry->oracle->varying = *start.varying;
-    entry->oracle->break_is_error = start.break_is_error;
+    entry->oracle->varying = std::move(varying);
+    entry->oracle->break_is_error = is_error_here();
   }
   if (!publish(cache, entry, reason)) return nullptr;
   folder.write(cache.code(), *entry, reason);
@@ -191,6 +201,40 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     return nullptr;
   }
   return entry;
+}
+
+bool FrameCompiler::is_error_here() const { return request_.break_is_error || torch_forbids_breaks(); }
+
+std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Place& place, Varying& varying) {
+  Varying& known = cache.varying[place.offset];
+  std::vector<std::shared_ptr<Entry>> specialised;
+  std::vector<std::string> changed;
+  varying.values = known.values;
+  // The compiler of a Python backend may not know a float as an input.
+  if (!request_.compiler) {
+    changed = cache.changed_floats(place.offset, request_.cache_key.get(), {place.values, place.function}, specialised);
+    varying.floats = known.floats;
+  }
+  while (true) {
+    varying.floats.insert(changed.begin(), changed.end());
+    Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
+    std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
+    if (!entry || changed.empty()) return entry;
+    if (ends_as_before(*entry, specialised)) {
+      observe::count("recompiles.float_inputs", changed.size());
+      known.floats.insert(changed.begin(), changed.end());
+      return entry;
+    }
+    // The value of a float mattered: of the one that the break names, or of any.
+    auto first = std::find(changed.begin(), changed.end(), entry->broke->detail), last = changed.end();
+    if (first == last)
+      first = changed.begin();
+    else
+      last = first + 1;
+    std::for_each(first, last, [&](const std::string& source) { varying.floats.erase(source); });
+    cache.fixed_floats[place.offset].insert(first, last);
+    changed.erase(first, last);
+  }
 }
 
 bool FrameCompiler::report_misses(CodeCache& cache, const Place& place) {

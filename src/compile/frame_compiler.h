@@ -35,8 +35,14 @@ class FrameCompiler final : public capture::Compiler {
   bool confirm_hit(const capture::Place& place, const capture::Entry& entry);
 
  private:
+  /// Whether a break in the captured function is an error.
+  bool is_error_here() const;
   /// Whether the entry only reports a break that this request makes an error.
   bool is_refusal(const capture::Entry& entry) const;
+  /// Captures with the floats that changed as inputs of the graph, as far as the program allows that. `varying`: what
+  /// the entry does not specialise on. Null with a Python error set.
+  std::shared_ptr<capture::Entry> capture_general(capture::CodeCache& cache, const capture::Place& place,
+                                                  capture::Varying& varying);
   /// Tells the user's callback why the entries at the place do not hold. False with the Python error of the callback
   /// set.
   bool report_misses(capture::CodeCache& cache, const capture::Place& place);

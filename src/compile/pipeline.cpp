@@ -37,8 +37,10 @@ static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileReq
   if (!explored) return fail();
   entry->broke = explored->broke;
   entry->raises = explored->raises;
-  entry->runs_plain = explored->runs_plain;
+  entry->runs_plain = explored->runs_plain || (entry->broke && entry->broke->id == BreakId::skip_rest);
   entry->phases.interpret = watch.lap();
+  const auto& asked = explored->result.interpreter->marks.asked();
+  entry->asked.assign(asked.begin(), asked.end());
 
   Ref exported;
   if (!build_guards(context, *explored, *entry, exported)) return fail();

@@ -54,7 +54,7 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   if (is_asked && !is_error) {
     std::vector<std::string> places = cache.unstable_sources(place.offset, key, input);
     observe::count("recompiles.varying_places", places.size());
-    cache.varying[place.offset].insert(places.begin(), places.end());
+    cache.varying[place.offset].values.insert(places.begin(), places.end());
     if (is_local && !places.empty())
       report_limit(cache, request, is_error, "recompile_limit", limit,
                    "the lines that look at " + places.front() + " run as plain Python", reason);

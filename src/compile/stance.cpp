@@ -5,6 +5,8 @@
 #include "capture/pycompat/facts.h"
 #include "compile/errors.h"
 #include "compile/reports.h"
+#include "compile/torch_marks.h"
+#include "compile/watched_dict.h"
 
 namespace stator {
 using namespace capture;
@@ -25,7 +27,16 @@ constexpr StanceRow kStances[] = {
     {"aot_eager_then_compile", RunMode::Compile},
 };
 
-Stance own = Stance::Default;
+/// Stator's own stance.
+struct OwnStance {
+  Stance stance = Stance::Default;
+  PyObject* backend = nullptr;  // that replaces all others, owned; null: none
+  bool skips_guards = false;
+
+  /// Whether torch's stance counts.
+  bool is_default() const { return stance == Stance::Default && !backend && !skips_guards; }
+};
+OwnStance own;
 
 std::optional<Stance> stance_of(PyObject* name) {
   if (PyUnicode_Check(name))
@@ -35,30 +46,13 @@ std::optional<Stance> stance_of(PyObject* name) {
   return {};
 }
 
-/// Owns a dict. Tells by one comparison of its version tag whether it changed since `remember`.
-class WatchedDict {
- public:
-  void watch(PyObject* dict) {
-    Py_XSETREF(dict_, Py_XNewRef(dict));
-    place_ = dict ? stator_dict_tag_place(dict) : nullptr;
-    tag_ = 0;
-  }
-  PyObject* get() const { return dict_; }
-  bool is_unchanged() const { return place_ && *place_ == tag_; }
-  void remember() { tag_ = place_ ? *place_ : 0; }
-
- private:
-  PyObject* dict_ = nullptr;
-  const StatorWord* place_ = nullptr;
-  StatorWord tag_ = 0;
-};
-
 /// The stance that was set by torch's own function, which keeps it in a variable of a module. The module is not
 /// imported for this. Each call asks whether the variable may have changed.
 struct TorchStance {
   WatchedDict modules, globals;  // globals: of that module, if it is there
   Stance known = Stance::Default;
   PyObject* backend = nullptr;  // that replaces all others, owned; null: none
+  bool skips_guards = false;
 
   bool is_known() const { return modules.is_unchanged() && (!globals.get() || globals.is_unchanged()); }
 
@@ -82,6 +76,9 @@ struct TorchStance {
     Ref forced = stance ? Ref::steal(PyObject_GetAttrString(stance, "backend")) : Ref();
     PyErr_Clear();
     if (forced && forced.get() != Py_None && known == Stance::Default) backend = forced.release();
+    Ref skips = stance ? Ref::steal(PyObject_GetAttrString(stance, "skip_guard_eval_unsafe")) : Ref();
+    PyErr_Clear();
+    skips_guards = skips && skips.get() == Py_True;
     modules.remember();
     globals.remember();
     return known;
@@ -90,15 +87,22 @@ struct TorchStance {
 TorchStance of_torch;
 
 std::optional<Stance> stance_now() {
-  if (own != Stance::Default) return own;
+  if (!own.is_default()) return own.stance;
   return of_torch.is_known() ? of_torch.known : of_torch.look();
 }
 
 }  // namespace
 
-int set_stance(PyObject* name) {
+PyObject* set_stance(PyObject* name, PyObject* backend, bool skips_guards) {
   std::optional<Stance> wanted = stance_of(name);
-  return wanted ? static_cast<int>(std::exchange(own, *wanted)) : -1;
+  if (!wanted) return nullptr;
+  PyObject* before = Py_BuildValue("OOO", stance_name(own.stance), own.backend ? own.backend : Py_None,
+                                   own.skips_guards ? Py_True : Py_False);
+  if (!before) return nullptr;
+  own.stance = *wanted;
+  own.skips_guards = skips_guards;
+  Py_XSETREF(own.backend, backend == Py_None ? nullptr : Py_NewRef(backend));
+  return before;
 }
 
 PyObject* stance_names() {
@@ -114,6 +118,7 @@ PyObject* stance_name(Stance stance) {
 }
 
 std::optional<RunMode> mode_now() {
+  if (may_have_new_marks()) note_new_marks();
   std::optional<Stance> stance = stance_now();
   if (!stance) return {};
   const RunMode asked = run_mode(), stands = kStances[static_cast<size_t>(*stance)].mode;
@@ -121,7 +126,9 @@ std::optional<RunMode> mode_now() {
   return asked == RunMode::Compile ? stands : asked;
 }
 
-PyObject* forced_backend() { return own == Stance::Default ? of_torch.backend : nullptr; }
+PyObject* forced_backend() { return own.is_default() ? of_torch.backend : own.backend; }
+
+bool skips_guards() { return own.is_default() ? of_torch.skips_guards : own.skips_guards; }
 
 bool is_first_call(CodeCache& cache) {
   const std::optional<Stance> stance = stance_now();

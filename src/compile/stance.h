@@ -19,8 +19,9 @@ enum class Stance : uint8_t {
   AotEagerThenCompile
 };
 
-/// Sets Stator's own stance by its name, and returns the one before. -1 with a Python error set if the name is unknown.
-int set_stance(PyObject* name);
+/// Sets Stator's own stance: its name, the backend for all compiled functions or None, and whether guards are skipped.
+/// Returns the same three of the stance before, in a new tuple. Null with a Python error set if the name is unknown.
+PyObject* set_stance(PyObject* name, PyObject* backend, bool skips_guards);
 /// The names of all stances, in a new tuple.
 PyObject* stance_names();
 /// The name of a stance; borrowed.
@@ -29,9 +30,11 @@ PyObject* stance_name(Stance stance);
 /// What a compiled call may do now: the stricter of the thread's mode and the stance. The stance is Stator's own or,
 /// where that is the default, torch's. Empty with a Python error set if torch's stance has an unknown name.
 std::optional<RunMode> mode_now();
-/// The backend that torch's stance names in place of each compiled function's own; null: none. Borrowed. To be asked
+/// The backend that the stance names in place of each compiled function's own; null: none. Borrowed. To be asked
 /// after `mode_now`, which takes notice of changes.
 PyObject* forced_backend();
+/// Whether the stance asks to skip guards (`CodeCache::find_only`). To be asked after `mode_now`.
+bool skips_guards();
 /// Whether the call is the first of its code under a stance that makes the first call as plain Python.
 bool is_first_call(capture::CodeCache& cache);
 

@@ -71,13 +71,17 @@ TEST_F(StartFrameTest, SourcesThatVaryAreNotSpecialisedOn) {
   values[1] = values[2] = values[3] = Py_None;
   SourceTree sources;
   Source *first = sources.argument(0, item.get()), *second = sources.argument(1, Py_None);
-  const std::unordered_set<std::string> varying = {first->describe()};
+  const Ref number = Ref::steal(PyFloat_FromDouble(0.5));
+  Source* third = sources.argument(2, number.get());
+  const Varying varying{{first->describe()}, {second->describe(), third->describe()}};
   Start start = start_at(0, 0);
   EXPECT_FALSE(StartFrame(start).is_varying(first));
   start.varying = &varying;
   StartFrame frame(start);
   EXPECT_TRUE(frame.is_varying(first));
   EXPECT_THROW(frame.refuse_varying(first), Break);
+  EXPECT_FALSE(frame.is_varying(second));  // no float is there
+  EXPECT_TRUE(frame.is_varying(third));
   EXPECT_NO_THROW(frame.refuse_varying(second));
 }
 

@@ -79,6 +79,17 @@ std::shared_ptr<Entry> CodeCache::find(PyObject* cache_key, PyObject* function, 
   return nullptr;
 }
 
+std::shared_ptr<Entry> CodeCache::find_only(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+  Entries* entries = at(offset);
+  if (!entries) return nullptr;
+  auto is_candidate = [&](const std::shared_ptr<Entry>& entry) {
+    return entry->cache_key.get() == cache_key && !entry->guards->is_dead() && entry->fits(input.arguments);
+  };
+  auto only = std::find_if(entries->begin(), entries->end(), is_candidate);
+  if (only == entries->end() || std::any_of(std::next(only), entries->end(), is_candidate)) return nullptr;
+  return (*only)->guards->run_for_arguments(input) ? hit(*entries, only) : nullptr;
+}
+
 std::string CodeCache::compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input) {
   if (Entries* entries = at(offset))
     for (auto& entry : *entries)
@@ -138,6 +149,16 @@ std::vector<std::shared_ptr<Entry>> CodeCache::entries() const {
   return all;
 }
 
+void CodeCache::take_marked(const std::unordered_set<const void*>& callables, Entries& into) {
+  for (auto& [offset, entries] : entries_)
+    for (auto it = entries.begin(); it != entries.end();) {
+      auto here = it++;
+      const auto& asked = (*here)->asked;
+      if (std::any_of(asked.begin(), asked.end(), [&](const void* callable) { return callables.contains(callable); }))
+        into.splice(into.end(), entries, here);
+    }
+}
+
 void CodeCache::evict(PyObject* cache_key) {
   Entries* from = nullptr;
   Entries::iterator oldest;
@@ -174,7 +195,7 @@ static bool is_other_value(const CheckArray::Miss& miss) {
 }
 
 std::vector<std::string> CodeCache::unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input) {
-  const auto& known = varying[offset];
+  const auto& known = varying[offset].values;
   std::unordered_map<std::string, size_t> blamed;
   size_t failed = 0;
   const Entries* entries = at(offset);
@@ -202,6 +223,35 @@ std::vector<std::string> CodeCache::unstable_sources(int32_t offset, PyObject* c
   return unstable;
 }
 
+/// Whether the guard failed because of another float.
+static bool is_other_float(const CheckArray::Miss& miss) {
+  return miss.fact->kind == FactKind::Equals && miss.saw && PyFloat_CheckExact(miss.saw) &&
+         PyFloat_CheckExact(miss.fact->object.get());
+}
+
+std::vector<std::string> CodeCache::changed_floats(int32_t offset, PyObject* cache_key, const GuardInput& input,
+                                                   std::vector<std::shared_ptr<Entry>>& specialised) {
+  const Entries* entries = at(offset);
+  if (!entries) return {};
+  const Varying& known = varying[offset];
+  const auto& fixed = fixed_floats[offset];
+  std::vector<std::string> changed;
+  for (auto& entry : *entries) {
+    if (entry->cache_key.get() != cache_key || !entry->fits(input.arguments) || !entry->guards->is_about_same(input))
+      continue;
+    std::vector<CheckArray::Miss> misses;
+    if (!entry->guards->misses(input, misses)) continue;
+    for (const CheckArray::Miss& miss : misses) {
+      if (!is_other_float(miss)) continue;
+      std::string place = miss.source->describe();
+      if (known.floats.contains(place) || known.values.contains(place) || fixed.contains(place)) continue;
+      if (specialised.empty() || specialised.back() != entry) specialised.push_back(entry);
+      if (std::find(changed.begin(), changed.end(), place) == changed.end()) changed.push_back(std::move(place));
+    }
+  }
+  return changed;
+}
+
 size_t CodeCache::count(int32_t offset, PyObject* cache_key) const {
   const Entries* entries = at(offset);
   size_t n = 0;
@@ -227,6 +277,7 @@ void CodeCache::clear() {
   next_compile_id = 0;
   warned = skipped = false;
   varying.clear();
+  fixed_floats.clear();
   detached_ = true;
 }
 
@@ -263,6 +314,12 @@ bool forget_cache(PyCodeObject* code) {
   if (registry().recent_for(code) == cache) registry().recent_for(code).reset();
   cache->clear();
   return true;
+}
+
+void drop_marked(const std::unordered_set<const void*>& callables) {
+  // Destroying entries may run code of the program, which may use the registry: do it at the end.
+  std::list<std::shared_ptr<Entry>> dropped;
+  for (auto& [code, cache] : registry().caches) cache->take_marked(callables, dropped);
 }
 
 uint64_t total_hits() { return hits; }

@@ -24,9 +24,14 @@ class CodeCache {
   /// The same for a call of the function whose arguments are not bound yet. Null means only that no entry's fast path
   /// applies.
   std::shared_ptr<Entry> find(PyObject* cache_key, PyObject* function, const RawCall& call);
+  /// For a stance that skips guards: if there is just one entry for this key and these variables, the guards that
+  /// depend on the arguments decide whether it is used (`CheckArray::run_for_arguments`). Null otherwise.
+  std::shared_ptr<Entry> find_only(int32_t offset, PyObject* cache_key, const GuardInput& input);
   void add(std::shared_ptr<Entry> entry);
   /// What `CheckArray::compare_passes` says of the first entry of which it says something.
   std::string compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// Moves the entries that asked for marks of one of these callables to `into`.
+  void take_marked(const std::unordered_set<const void*>& callables, std::list<std::shared_ptr<Entry>>& into);
   /// Drops the least recently used entry with this key.
   void evict(PyObject* cache_key);
   /// Which guard of each entry fails: one line per entry, at most `limit`.
@@ -35,6 +40,11 @@ class CodeCache {
   /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
   /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// Sources of floats that changed: an entry for the same instances fails on this input because of the value there,
+  /// and otherwise at most because of other values. These entries go to `specialised`. Sources in `varying` and
+  /// `fixed_floats` are not returned.
+  std::vector<std::string> changed_floats(int32_t offset, PyObject* cache_key, const GuardInput& input,
+                                          std::vector<std::shared_ptr<Entry>>& specialised);
   size_t count(int32_t offset, PyObject* cache_key) const;
   /// The number of entries for the instances of this call (`CheckArray::is_about_same`). The recompile limit applies to
   /// it, so that one instance does not use up the captures of others.
@@ -52,8 +62,10 @@ class CodeCache {
 
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
-  /// By offset, the varying sources (`Source::describe`): a capture breaks where the program reads one.
-  std::unordered_map<int32_t, std::unordered_set<std::string>> varying;
+  std::unordered_map<int32_t, Varying> varying;  // by offset
+  /// By offset, floats that are specialised on although they change (`Source::describe`): with one as an input, a
+  /// capture ended too early.
+  std::unordered_map<int32_t, std::unordered_set<std::string>> fixed_floats;
   size_t refused = 0, patience = 32;  // misses at the recompile limit since the last capture; how many allow another
   bool was_called = false;            // once as plain Python, if the first call is not to be captured
   bool warned = false;                // that the recompile limit was reached
@@ -96,6 +108,8 @@ std::shared_ptr<CodeCache> code_cache(PyCodeObject* code);
 std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code);
 /// Drops the cache of one code object; false if there is none.
 bool forget_cache(PyCodeObject* code);
+/// Drops the entries whose captures asked for marks of one of these callables, which has a new mark.
+void drop_marked(const std::unordered_set<const void*>& callables);
 /// Hits of all entries since the last reset.
 uint64_t total_hits();
 /// Empties every cache; ids start at 0 again.

@@ -3,12 +3,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "capture/call/break.h"
 #include "capture/call/plan.h"
 #include "capture/guards/check_array.h"
+#include "capture/values/varying.h"
 
 namespace stator::graph {
 class Graph;
@@ -26,7 +26,7 @@ struct Phases {
 struct OracleRecord {
   std::string text;
   std::string settings;
-  std::unordered_set<std::string> varying;
+  Varying varying;
   bool break_is_error = false;
 };
 
@@ -41,11 +41,12 @@ struct Entry {
   std::optional<int64_t> autograd_id;  // of the compiled backward pass in which it was captured
   std::unique_ptr<CheckArray> guards;
   std::unique_ptr<Plan> plan;        // null: nothing was captured. The instruction at `offset` is executed concretely
-  bool runs_plain = false;           // no plan, and CPython runs the rest of the frame
+  bool runs_plain = false;           // CPython runs the rest of the frame; all of it where there is no plan
   bool general = false;              // does not specialise on varying sources: tried after all other entries
   std::optional<BreakReason> broke;  // why the capture ended before the frame did
   bool raises = false;               // the break is an exception of the program that leaves the frame
   std::vector<BoundPlace> bound;     // slots of the frame that must be bound, or unbound; empty at offset 0
+  std::vector<const void*> asked;    // callables whose marks the capture looked for; compared only
   std::shared_ptr<graph::Graph> graph;
   size_t ops = 0;
   Phases phases;

@@ -4,6 +4,8 @@
 
 #include "capture/call/make_steps.h"
 #include "capture/call/signals.h"
+#include "capture/tensors/tensor_object.h"
+#include "core/shapes/number_ops.h"
 
 namespace stator::capture {
 
@@ -65,6 +67,11 @@ bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std
   std::vector<Ref> made;
   for (size_t i : array_inputs) {
     made.push_back(Ref::steal(PyObject_CallOneArg(from_array.get(), tensors[i])));
+    if (!(tensors[i] = made.back().get())) return false;
+  }
+  for (size_t i : number_inputs) {
+    const double number = PyFloat_AS_DOUBLE(tensors[i]);
+    made.push_back(Ref::steal(handle_errors([&] { return wrap_tensor(shapes::number_tensor(number)); })));
     if (!(tensors[i] = made.back().get())) return false;
   }
   if (has_subclasses) set_overriding(Overriding::SubclassesDisabled);

@@ -119,6 +119,7 @@ class Plan {
  public:
   std::vector<int32_t> inputs;         // slots of the check array that hold the graph's inputs
   std::vector<size_t> array_inputs;    // indices of inputs that are NumPy arrays
+  std::vector<size_t> number_inputs;   // indices of inputs that are floats, which the graph gets as number tensors
   Ref from_array;                      // makes a tensor over the memory of such an array
   bool has_subclasses = false;         // some input is of a subclass of Tensor: the graph runs without overriding
   std::unique_ptr<GraphRunner> graph;  // null: no operator was captured
@@ -128,7 +129,8 @@ class Plan {
   std::shared_ptr<const GlobalState> state_at_end;  // torch's state at the end; null: the same as at the start
   bool hides_modes = false;  // torch-function modes are active at the start, or overriding is disabled
   ModesAtEnd modes_at_end;
-  bool is_cut = false;  // the capture was cut before an instruction that it could have captured in the next graph
+  bool skips_rest = false;  // CPython runs the rest of the innermost frame
+  bool is_cut = false;      // the capture was cut before an instruction that it could have captured in the next graph
 
   /// Merges steps that can run together and leaves out those without effect. Called once, when all steps are there.
   void prepare();

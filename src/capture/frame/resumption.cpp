@@ -119,6 +119,7 @@ void Resumption::enter(const Plan& plan, std::vector<Ref>& made, size_t index) {
   if (!fill(state, made)) return end(stator_frame_throw(tstate_, frame_, 0));
   if (index + 1 == plan.frames.size()) {
     made.clear();
+    if (plan.skips_rest) return run_plain();
     return plan.is_cut ? void() : execute_next();
   }
   const FrameState& callee = plan.frames[index + 1];

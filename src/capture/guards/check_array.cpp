@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/guards/describe.h"
+#include "capture/guards/filter.h"
 
 namespace stator::capture {
 
@@ -41,6 +42,28 @@ bool CheckArray::run_fully(const GuardInput& input) {
   ++guard_counts().in_full;
   CheckRun run{input, slots_.data(), fresh_.data()};
   if (!run_checks(checks_.data(), checks_.data() + checks_.size(), run)) return false;
+  current_ = slots_.data();
+  return true;
+}
+
+bool CheckArray::is_vouched_for(const Check& check) const {
+  if (check.fact < 0) return false;
+  const auto& [source, fact, object] = facts_[check.fact];
+  if (is_from_argument(*source)) return false;
+  if (fact->kind == FactKind::Equals) return Py_TYPE(slots_[check.slot]) == Py_TYPE(object);
+  return !is_relied_on(fact->kind);
+}
+
+bool CheckArray::run_for_arguments(const GuardInput& input) {
+  if (*dead_ || !globals_->matches()) return false;
+  CheckRun run{input, slots_.data(), fresh_.data()};
+  // The tails of blocks are left out: a tag that is stored would vouch for checks that did not run.
+  for (size_t i = 0; i < checks_.size();) {
+    Check& check = checks_[i];
+    const int step = check.group == CheckGroup::DictTail || is_vouched_for(check) ? 1 : check.fn(check, run);
+    if (step == 0) return false;
+    i += step;
+  }
   current_ = slots_.data();
   return true;
 }

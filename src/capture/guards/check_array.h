@@ -24,6 +24,9 @@ class CheckArray {
   bool run(const GuardInput& input);
   /// The same for a call whose arguments are not bound yet. False means only that the fast path does not apply.
   bool run(const RawCall& call, PyObject* function);
+  /// Runs only those guards that depend on the arguments or that reading relies on, and requires the same state of
+  /// torch. The caller vouches for the others.
+  bool run_for_arguments(const GuardInput& input);
   /// After that returned true: the keyword names of the call as a tuple; null if there are none.
   PyObject* call_names() const { return call_names_; }
   /// The object that the source of this slot gave in the last run that held; borrowed.
@@ -66,6 +69,8 @@ class CheckArray {
   };
 
   bool run_fully(const GuardInput& input);
+  /// Whether `run_for_arguments` leaves the check out.
+  bool is_vouched_for(const Check& check) const;
 
   std::unique_ptr<SourceTree> tree_;
   std::shared_ptr<const GlobalState> globals_;

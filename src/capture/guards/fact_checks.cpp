@@ -23,6 +23,14 @@ int check_equals(Check& c, CheckRun& run) {
   return seen == c.object || literal_equal(seen, c.object);
 }
 
+int check_compares(Check& c, CheckRun& run) {
+  PyObject* seen = run.slots[c.slot];
+  if (!PyFloat_CheckExact(seen)) return 0;
+  const Ref answer = Ref::steal(PyObject_RichCompare(seen, c.object, static_cast<int>(c.number / 2)));
+  if (!answer) PyErr_Clear();
+  return answer && (answer.get() == Py_True) == (c.number % 2 != 0);
+}
+
 int check_type_is(Check& c, CheckRun& run) {
   return reinterpret_cast<PyObject*>(Py_TYPE(run.slots[c.slot])) == c.object;
 }

@@ -16,6 +16,11 @@ std::string saw_object(const Fact&, PyObject* object) { return object ? short_re
 
 std::string describe_identity(const Fact& fact) { return "is the same object (" + expected_object(fact) + ")"; }
 std::string describe_equals(const Fact& fact) { return "== " + expected_object(fact); }
+std::string describe_compares(const Fact& fact) {
+  constexpr const char* kSymbols[] = {"<", "<=", "==", "!=", ">", ">="};
+  const std::string text = std::string(kSymbols[fact.number / 2]) + " " + expected_object(fact);
+  return fact.number % 2 != 0 ? text : "not " + text;
+}
 std::string describe_type(const Fact& fact) { return "has type " + expected_object(fact); }
 std::string saw_type(const Fact&, PyObject* object) {
   return object ? "a " + std::string(Py_TYPE(object)->tp_name) : "nothing there";

@@ -60,6 +60,14 @@ void drop_facts(const SourceTree& tree, const std::function<bool(const Fact*)>& 
   for (Source* root : tree.roots()) drop(root, is_unwanted);
 }
 
+bool is_relied_on(FactKind kind) { return kUnwanted[static_cast<size_t>(kind)] != Unwanted::Drop; }
+
+bool is_from_argument(const Source& source) {
+  const Source* at = &source;
+  while (at->parent) at = at->parent;
+  return at->kind == SourceKind::Argument;
+}
+
 bool is_global(const Source& source) {
   const Source* at = &source;
   while (at->parent) at = at->parent;

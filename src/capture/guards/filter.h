@@ -16,7 +16,12 @@ std::vector<std::pair<Source*, Fact*>> facts_of(const SourceTree& tree);
 /// the class of an object that is read, and the identity of an object from which other sources are read.
 void drop_facts(const SourceTree& tree, const std::function<bool(const Fact*)>& is_unwanted);
 
+/// Whether reading the object at a source, or what is reached from it, relies on facts of this kind.
+bool is_relied_on(FactKind kind);
+
 /// Whether the path begins at a global variable of a module.
 bool is_global(const Source& source);
+/// Whether the path begins at an argument of the call.
+bool is_from_argument(const Source& source);
 
 }  // namespace stator::capture

@@ -40,6 +40,7 @@ struct ConstantValue final : Value {
   bool literal;                // guarded by equality; else by identity
   bool guarded = false;        // the guard was emitted (only with a source)
   bool state_guarded = false;  // so are the attributes of its own
+  Value* number = nullptr;     // a varying float: the graph's number for it, once that is needed
   ConstantValue(Ref o, bool is_literal) : Value(kKind), object(std::move(o)), literal(is_literal) {}
 };
 
@@ -55,6 +56,9 @@ struct TensorValue final : Value {
   Ref layout;                               // a tensor over the memory of an external NumPy array: the array's layout
   explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
 };
+
+/// Whether an input of the graph is a float: `real` is the float itself, and there is no fake.
+inline bool is_number_input(const TensorValue& input) { return PyFloat_CheckExact(input.real.get()); }
 
 struct ArrayValue final : Value {
   static constexpr Kind kKind = Kind::Array;

@@ -57,6 +57,20 @@ const char* why_unknown(const at::Tensor& tensor) {
   return "a tensor that is not an input of the graph";
 }
 
+/// The fake of a number tensor.
+at::Tensor number_fake(shapes::Type type) {
+  constexpr at::ScalarType kDtypes[] = {at::kLong, at::kDouble, at::kBool};
+  at::Tensor fake =
+      fake::make_contiguous(c10::IntArrayRef(), kDtypes[static_cast<size_t>(type)], c10::Device(at::kCPU));
+  fake.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return fake;
+}
+
+graph::ValueType number_type(shapes::Type type) {
+  constexpr graph::ValueType kTypes[] = {graph::ValueType::Integer, graph::ValueType::Float, graph::ValueType::Truth};
+  return kTypes[static_cast<size_t>(type)];
+}
+
 }  // namespace
 
 void refuse(const c10::OperatorHandle& op, const std::string& why) {
@@ -168,16 +182,23 @@ ValueId Recorder::number_value(const c10::OperatorHandle& op, const shapes::Expr
 }
 
 ValueId Recorder::add_number(const c10::OperatorHandle& op, std::vector<Argument> args, const shapes::Expr& expr) {
-  constexpr at::ScalarType kDtypes[] = {at::kLong, at::kDouble, at::kBool};
-  at::Tensor fake =
-      fake::make_contiguous(c10::IntArrayRef(), kDtypes[static_cast<size_t>(expr->type)], c10::Device(at::kCPU));
-  fake.unsafeGetTensorImpl()->set_wrapped_number(true);
   const auto index = static_cast<uint32_t>(graph_->nodes.size());
   add_node(op, std::move(args));
-  constexpr graph::ValueType kTypes[] = {graph::ValueType::Integer, graph::ValueType::Float, graph::ValueType::Truth};
-  const auto id = add_value(index, fake, kTypes[static_cast<size_t>(expr->type)]);
+  const auto id = add_value(index, number_fake(expr->type), number_type(expr->type));
   graph_->nodes[index].results.push_back({false, {id}});
   symbols_.learn_number(expr, id);
+  return id;
+}
+
+ValueId Recorder::add_number_input(std::string name, const shapes::Expr& symbol) {
+  const auto id = static_cast<ValueId>(graph_->values.size());
+  const at::Tensor fake = number_fake(symbol->type);
+  graph_->values.push_back(describe(id, fake));
+  graph_->values.back().name = std::move(name);
+  graph_->values.back().type = number_type(symbol->type);
+  graph_->inputs.push_back(id);
+  know(fake, id);
+  symbols_.learn_number(symbol, id);
   return id;
 }
 

@@ -40,6 +40,8 @@ class Recorder {
   std::shared_ptr<graph::Graph> share_graph() { return graph_; }
 
   graph::ValueId add_input(std::string name, const at::Tensor& fake);
+  /// An input that is the number tensor of a symbol.
+  graph::ValueId add_number_input(std::string name, const shapes::Expr& symbol);
   /// Adds a node that returns a new copy of `data` in each run.
   void add_constant(const at::Tensor& data, const at::Tensor& fake);
   /// Sets the place of the nodes recorded from now on.

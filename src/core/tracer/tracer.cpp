@@ -99,6 +99,8 @@ struct Tracer::Impl {
   uint32_t state = 0;
   uint32_t region = 0;
   bool symbols = false;
+  bool pins_dtypes = false;
+  const caffe2::TypeMeta dtype_at_start = c10::get_default_dtype();
 
   explicit Impl(std::string graph_name) : above(std::move(graph_name)) { enter_state(); }
 
@@ -109,6 +111,8 @@ struct Tracer::Impl {
     return {state, location, range};
   }
 
+  bool has_other_dtype() const { return pins_dtypes && c10::get_default_dtype() != dtype_at_start; }
+  void pin_dtype(const c10::OperatorHandle& op, std::vector<graph::Argument>& args, const torch::jit::Stack& stack);
   c10::SymNode item(const at::Tensor& fake);
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
@@ -132,6 +136,34 @@ c10::SymNode Tracer::Impl::item(const at::Tensor& fake) {
   return shapes::to_node(std::move(expr));
 }
 
+/// Whether an operand that is a tensor has a floating or complex dtype; empty if none is a tensor.
+std::optional<bool> takes_floating(const graph::Graph& graph, const std::vector<graph::Argument>& args) {
+  std::optional<bool> floating;
+  for (const graph::Argument& arg : args) {
+    if (arg.kind == graph::Argument::Kind::List) {
+      if (const auto inner = takes_floating(graph, arg.items)) floating = floating.value_or(false) || *inner;
+    } else if (arg.kind == graph::Argument::Kind::Value && graph.values[arg.value].type == graph::ValueType::Tensor) {
+      const auto dtype = graph.values[arg.value].fake.scalar_type();
+      floating = floating.value_or(false) || at::isFloatingType(dtype) || at::isComplexType(dtype);
+    }
+  }
+  return floating;
+}
+
+void Tracer::Impl::pin_dtype(const c10::OperatorHandle& op, std::vector<graph::Argument>& args,
+                             const torch::jit::Stack& stack) {
+  if (stack.empty() || !stack.back().isTensor() || !stack.back().toTensor().defined()) return;
+  const auto dtype = stack.back().toTensor().scalar_type();
+  if (!at::isFloatingType(dtype) && !at::isComplexType(dtype)) return;
+  const auto floating = takes_floating(above.graph(), args);
+  if (floating.value_or(false)) return;
+  const auto index = op.schema().argumentIndexWithName("dtype");
+  if (!index || floating) refuse(op, "its dtype is the default one, which the program changed");
+  graph::Argument& given = args[*index];
+  if (given.kind == graph::Argument::Kind::Constant && given.constant.isNone())
+    given = graph::Argument::of_constant(static_cast<int64_t>(dtype));
+}
+
 void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (op.operator_name().name.starts_with("profiler::")) return op.redispatchBoxed(keys, stack);
   // A tensor where an operator takes a plain number: torch's bindings read it.
@@ -147,6 +179,7 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
   answer(op, keys, stack);
+  if (has_other_dtype()) pin_dtype(op, args, *stack);
   refuse_unknown_tangent(op, *stack);
   above.set_place(current_place());
   above.record(op, std::move(args), *stack);
@@ -217,6 +250,8 @@ void Tracer::record_below() {
   impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name);
 }
 
+void Tracer::pin_dtypes() { impl_->pins_dtypes = true; }
+
 void Tracer::allow_symbols() { impl_->symbols = true; }
 
 at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) {
@@ -224,6 +259,13 @@ at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) {
   if (impl_->below) impl_->below->add_input(name, fake);
   impl_->above.add_input(std::move(name), fake);
   return fake;
+}
+
+c10::SymNode Tracer::add_number_input(std::string name) {
+  if (impl_->below || !impl_->symbols) refuse(shapes::number_op(), "a number as an input");
+  auto expr = shapes::symbol(shapes::Type::Float);
+  impl_->above.add_number_input(std::move(name), expr);
+  return shapes::to_node(std::move(expr));
 }
 
 at::Tensor Tracer::add_constant(const at::Tensor& data) {
@@ -264,6 +306,7 @@ bool Tracer::adopt(const at::Tensor& fake) {
 
 void Tracer::add_call(const c10::OperatorHandle& op, const torch::jit::Stack& args, const torch::jit::Stack& results) {
   if (impl_->below) refuse(op, "a call that has no form below autograd");
+  if (impl_->has_other_dtype()) refuse(op, "a call under a default dtype that the program changed");
   auto operands = impl_->above.arguments(op, args);
   impl_->above.set_place(impl_->current_place());
   impl_->above.record(op, std::move(operands), results);

@@ -34,8 +34,16 @@ class STATOR_API Tracer {
   /// Allows results whose sizes depend on data (see `number`). Not together with `record_below`.
   void allow_symbols();
 
+  /// While the default dtype differs from that at the start of the trace, operators that make tensors are recorded with
+  /// the dtype they give. Operators whose result has the default dtype for another reason are refused. So the graph
+  /// gives the same results under the default dtype of the start.
+  void pin_dtypes();
+
   /// A fake for a real input tensor; becomes the next graph input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
+  /// A symbolic float that becomes the next graph input: a run gets it as a number tensor (core/shapes/number_ops.h).
+  /// Refuses together with `record_below`.
+  c10::SymNode add_number_input(std::string name);
   /// A fake for a tensor whose value is fixed at capture (a constructor's literal data): each run of the graph
   /// gets a new copy of `data`, which the graph owns.
   at::Tensor add_constant(const at::Tensor& data);

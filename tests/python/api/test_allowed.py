@@ -281,3 +281,42 @@ def test_operators_that_may_return_their_argument_are_undone(x):
     with pytest.raises(IndexError):
         compiled(x, torch.tensor([9]))
     assert not stator.counters()["breaks"]
+
+
+def late_marks():
+    import torch._dynamo
+
+    return [
+        (stator.allow_in_graph, stator.disallow_in_graph),
+        (torch.compiler.allow_in_graph, torch._dynamo.disallow_in_graph),
+    ]
+
+
+class Doubled:
+    def __call__(self, a):
+        stator.graph_break()
+        return a * 2
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["own", "torch"])
+@pytest.mark.parametrize("kind", ["function", "instance"])
+def test_marks_that_are_set_after_a_capture(kind, which, x, K):
+    allow, disallow = late_marks()[which]
+
+    def function(a):
+        stator.graph_break()
+        return a * 2
+
+    marked = function if kind == "function" else Doubled()
+    compiled = stator.compile(lambda a: marked(a + 1) + 1, backend=K)
+    other = stator.compile(lambda a: a * 3, backend=K)
+    for _ in range(2):
+        assert compiled(x)[0] == 5 and other(x)[0] == 3
+    assert K.count == 4
+    allow(marked)
+    for _ in range(2):
+        assert compiled(x)[0] == 5 and other(x)[0] == 3
+    assert K.count == 5  # in one graph now, and the other function is not captured again
+    if kind == "function" and which == 0:
+        disallow(marked)
+        assert compiled(x)[0] == 5 and K.count > 5

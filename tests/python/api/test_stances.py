@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import stator
+from tests.python.helpers import Counting
 
 
 @pytest.fixture
@@ -323,6 +324,84 @@ def test_blocks_that_were_never_entered(x, K):
         with pytest.raises(AssertionError, match="never entered"):
             block.__exit__()
     assert compiled(x)[0] == 2
+
+
+def test_force_backend(x, K):
+    other = Counting()
+    layer = torch.nn.Linear(3, 2)
+    compiled, module = stator.compile(told, backend=K), stator.compile(layer, backend=K)
+    with stator.set_stance(force_backend=other):
+        assert compiled(x)[0] == 2 and torch.equal(module(x), layer(x))
+        assert (K.count, other.count) == (0, 2)
+        with stator.set_stance("force_eager"):
+            assert compiled(x)[0] == 0
+        assert compiled(x)[0] == 2 and (K.count, other.count) == (0, 2)
+    assert compiled(x)[0] == 2 and (K.count, other.count) == (1, 2)
+
+    @stator.set_stance(force_backend="eager")
+    def by_name(a):
+        return compiled(a)
+
+    assert by_name(x)[0] == 2 and (K.count, other.count) == (1, 2)
+    for wrong in ({"stance": "force_eager", "force_backend": K}, {"force_backend": 3}):
+        with pytest.raises(stator.InvalidOption, match="backend"):
+            stator.set_stance(**wrong)
+    with stator.set_stance(force_backend="nonesuch"), pytest.raises(stator.StatorError, match="nonesuch"):
+        compiled(x)
+    assert compiled(x)[0] == 2 and (K.count, other.count) == (1, 2)
+
+
+def test_our_own_backend_comes_before_torchs(x, K):
+    import torch._dynamo
+
+    other = Counting()
+    compiled = stator.compile(told)
+    with torch.compiler.set_stance(force_backend=other), stator.set_stance(force_backend=K):
+        assert compiled(x)[0] == 2 and (K.count, other.count) == (1, 0)
+
+
+GLOBAL = [2.0]
+
+
+def scaled(a, settings):
+    return a * GLOBAL[0] * settings["factor"] + len(GLOBAL)
+
+
+def test_guards_that_are_skipped(x, K):
+    compiled = stator.compile(scaled, backend=K)
+    settings = {"factor": 3.0}
+    try:
+        compiled(x, settings)
+        with stator.set_stance(skip_guard_eval_unsafe=True):
+            GLOBAL[0] = 5.0
+            for _ in range(3):
+                assert compiled(x, settings)[0] == 7 and K.count == 1
+            GLOBAL[0] = "text"  # of another type
+            with pytest.raises(TypeError):
+                compiled(x, settings)
+            GLOBAL[0] = 5.0
+            with torch.no_grad():
+                assert compiled(x, settings)[0] == 16
+        assert compiled(x, settings)[0] == 16
+    finally:
+        GLOBAL[:] = [2.0]
+
+
+def test_guards_that_are_skipped_behind_a_break(x):
+    @stator.compile
+    def fn(a):
+        a = a + 1
+        stator.graph_break()
+        return a * GLOBAL[0]
+
+    try:
+        assert fn(x)[0] == 4
+        GLOBAL[0] = 3.0
+        with stator.set_stance("fail_on_recompile", skip_guard_eval_unsafe=True):
+            assert fn(x)[0] == 4
+        assert fn(x)[0] == 6
+    finally:
+        GLOBAL[:] = [2.0]
 
 
 def test_names_of_stances():

@@ -137,7 +137,18 @@ def skip_frame():
 
 @row("torch._dynamo.step_unsupported")
 def step_unsupported():
-    runs_plain(torch._dynamo.decorators.step_unsupported)
+    def program(a):
+        a = a * 2
+        torch._dynamo.step_unsupported()
+        a = a + 1
+        return below(a) if torch.compiler.is_compiling() else below(a) + 1
+
+    compiled = stator.compile(program)
+    for _ in range(2):
+        assert torch.equal(compiled(x), (x * 2 + 1) * 3 + 1)
+    assert captures() == 2 and stator.counters["breaks"] == {"skip_rest": 1}  # the graph before it, and `below`
+    with pytest.raises(stator.Unsupported, match="step_unsupported"):
+        stator.compile(program, fullgraph=True)(x)
 
 
 @row("torch._dynamo.graph_break")
@@ -264,13 +275,35 @@ def aot_eager_then_compile():
             assert torch.equal(compiled(x), x * 3) and captures() == 1
 
 
+@row("torch.compiler.set_stance(force_backend=...)")
+def force_backend():
+    for stance in (torch.compiler.set_stance, stator.set_stance):
+        stator.reset()
+        graphs = []
+        compiled = stator.compile(below)
+        with stance(force_backend=lambda gm, example_inputs, graphs=graphs: graphs.append(gm) or gm.forward):
+            assert torch.equal(compiled(x), x * 3) and torch.equal(compiled(x), x * 3)
+        assert len(graphs) == 1
+
+
+FACTOR = 2
+
+
 @row("torch.compiler.set_stance(skip_guard_eval_unsafe=True)")
 def skip_guard_eval_unsafe():
-    compiled = stator.compile(lambda a, k: a * k)
-    compiled(x, 2), compiled(x, 3)
+    global FACTOR
     for stance in (torch.compiler.set_stance, stator.set_stance):
+        stator.reset()
+        compiled = stator.compile(lambda a, k: a * k * FACTOR)
+        FACTOR = 2
+        assert torch.equal(compiled(x, 2), x * 4)
+        FACTOR = 3
         with stance(skip_guard_eval_unsafe=True):
-            assert torch.equal(compiled(x, 2), x * 2) and torch.equal(compiled(x, 5), x * 5)
+            assert torch.equal(compiled(x, 2), x * 4)  # the caller vouches for what is no argument
+            assert captures() == 1
+            assert torch.equal(compiled(x, 5), x * 15)  # arguments are checked
+            assert torch.equal(compiled(x, 2), x * 6)  # several entries: so is everything
+        assert captures() == 3
 
 
 @row("torch._dynamo.error_on_graph_break")

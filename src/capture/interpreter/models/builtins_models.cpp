@@ -11,6 +11,7 @@
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/protocol/names.h"
 #include "capture/interpreter/protocol/special_methods.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
@@ -201,7 +202,8 @@ Value* by_method(Interpreter& in, CallArgs& args, const char* method, const char
   return in.call(type_method(in, value, name.get()), std::move(rest));
 }
 Value* model_abs(Interpreter& in, CallArgs& args) {
-  if (is_symbolic_number(args.positional[0])) return number_result(in, "abs", args.positional[0]);
+  if (Value* number = graph_number(in, args.positional[0]); is_symbolic_number(number))
+    return number_result(in, "abs", number);
   return by_method(in, args, "__abs__", "builtins.abs");
 }
 Value* model_round(Interpreter& in, CallArgs& args) { return by_method(in, args, "__round__", "builtins.round"); }

@@ -146,13 +146,19 @@ Value* graph_break(Interpreter& in, CallArgs& args) {
   throw Break{BreakId::user, text};
 }
 
-/// Torch's skip_frame, and step_unsupported, which it asks to capture what precedes it: CPython runs the entire frame.
+/// CPython runs the entire frame.
 Value* skip_frame(Interpreter& in, CallArgs& args) {
   if (is_within_allowed(in)) return in.none();
   in.end.note_hopeless(in.frames);
   Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
   const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
   throw Break{BreakId::user, *text ? text : "the program asked to skip the frame"};
+}
+
+/// What precedes it is captured; CPython runs the rest of the frame.
+Value* step_unsupported(Interpreter& in, CallArgs& args) {
+  if (is_within_allowed(in)) return in.none();
+  throw Break{BreakId::skip_rest, ""};
 }
 
 /// What a function marked by `torch.compiler.nested_compile_region` calls: the function itself.
@@ -371,13 +377,21 @@ constexpr const char* kSetters[] = {
     "torch._C._set_sdp_priority_order",
 };
 
+/// A change of the default dtype without a node: operators are recorded with the dtypes that they give, and the plan
+/// sets the dtype that holds at its end.
+Value* set_dtype_by_operators(Interpreter& in, PyObject* set, CallArgs& args) {
+  Ref value = in.literal_of(args.positional[0]);
+  in.torch.tracer.pin_dtypes();
+  if (!value || !Ref::steal(PyObject_CallOneArg(set, value.get()))) throw Break{BreakId::raises, take_error_text()};
+  return in.none();
+}
+
 /// A change of a global setting of torch. It affects only later operators, so it is a node between them.
 template <Setting kWhich>
 Value* set_setting(Interpreter& in, CallArgs& args) {
   static PyObject* const set = known_object(kSetters[static_cast<size_t>(kWhich)]);
-  // The compiler of a Python backend traces the graph again, and operators that make tensors lose the dtype there.
-  if (kWhich == Setting::Dtype && in.options.for_python_backend)
-    throw Break{BreakId::global_state, "the default dtype is changed"};
+  // The compiler of a Python backend traces the graph again, and its operators run under any default dtype.
+  if (kWhich == Setting::Dtype && in.options.for_python_backend) return set_dtype_by_operators(in, set, args);
   Ref module = Ref::steal(PyImport_ImportModule("stator.functions"));
   Ref maker = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Setting")) : Ref();
   Ref value = in.literal_of(args.positional[0]);
@@ -426,7 +440,7 @@ constexpr ModelRow kRows[] = {
     {"stator.graph_break", graph_break, 0, ModelRow::kAny, "*"},
     {"torch._dynamo.decorators.graph_break", graph_break, 0, ModelRow::kAny, "*"},
     {"torch._dynamo.decorators.skip_frame", skip_frame, 0, ModelRow::kAny, "*"},
-    {"torch._dynamo.decorators.step_unsupported", skip_frame, 0, ModelRow::kAny, "*"},
+    {"torch._dynamo.decorators.step_unsupported", step_unsupported, 0, ModelRow::kAny, "*"},
     {"torch._higher_order_ops.invoke_subgraph.invoke_subgraph_placeholder", marked_region, 1, ModelRow::kAny, "*"},
     {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__enter__", break_block_enter, 1, 1},
     {"torch._dynamo.decorators.ErrorOnGraphBreakDecoratorContextManager.__exit__", break_block_exit, 4, 4},

@@ -185,7 +185,7 @@ void Interpreter::guard_memory(const std::vector<InputWrite>& writes) {
     if (writes[i] >= least) group->push_back(torch.inputs[i]->source);
   const size_t written = group->size();
   for (size_t i = 0; i < torch.inputs.size(); ++i)
-    if (writes[i] < least) group->push_back(torch.inputs[i]->source);
+    if (writes[i] < least && !is_number_input(*torch.inputs[i])) group->push_back(torch.inputs[i]->source);
   if (written == 0 || group->size() < 2) return;
   std::vector<PyObject*> objects;
   for (Source* source : *group) {

@@ -140,6 +140,9 @@ bool Interpreter::is_same(Value* a, Value* b) {
 
 Value* Interpreter::compare(int op, Value* a, Value* b) {
   Nesting nesting;
+  if (std::optional<bool> known = varying_comparison(*this, op, a, b)) return boolean(*known);
+  number_operands(*this, a, b);
+  make_numbers(*this, a, b);
   for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Array || b->kind == Kind::Array)
     return array_binary(*this, kCompare[op], kCompare[kReflected[op]], a, b);

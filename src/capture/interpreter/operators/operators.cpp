@@ -215,6 +215,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   const binaryfunc function = pycompat::binary_function(op);
   if (a->kind == Kind::Array || b->kind == Kind::Array)
     return array_binary(*this, in_place ? in_place : row.method, row.reflected, a, b);
+  number_operands(*this, a, b);
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
     // Methods of numbers return NotImplemented for a tensor.
     bool by_class = class_decides(*this, a, b, {row.method, row.reflected, in_place});
@@ -229,6 +230,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   }
   if (is_symbolic_number(a) || is_symbolic_number(b)) return number_binary(*this, op, a, b);
   if (Value* later = varying_result(*this, op, a, b)) return later;
+  if (make_numbers(*this, a, b)) return number_binary(*this, op, a, b);
   for (Value* operand : {a, b}) refuse_result(operand);
   if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
     PyObject *x = constant_of(a), *y = constant_of(b);
@@ -263,6 +265,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
 }
 
 Value* Interpreter::unary(pycompat::Op op, Value* value) {
+  if (op != pycompat::Op::UNARY_NOT) value = graph_number(*this, value);
   if (auto* number = as<NumberValue>(value)) return number_unary(*this, op, number);
   if (op == pycompat::Op::UNARY_NOT) return boolean(!truth(value));
   const UnaryRow& row = unary_row(op);

@@ -5,6 +5,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/overrides.h"
@@ -214,6 +215,7 @@ Value* Interpreter::format(Value* value, int conversion, Value* spec) {
     if (is_plain && TorchTracer::has_no_dimensions(fake_of(tensor))) value = tensor_number(*this, tensor);
   }
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
+  value = graph_number(*this, value);
   if (auto* number = as<NumberValue>(value)) return number_text(*this, number, conversion, spec);
   if (value->kind == Kind::Text) {
     if (conversion > kStr || spec) needs_number("is formatted as text twice");

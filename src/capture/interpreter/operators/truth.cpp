@@ -14,6 +14,7 @@ namespace stator::capture {
 bool Interpreter::truth(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
+      if (std::optional<bool> known = varying_comparison(*this, Py_NE, value, integer(0))) return *known;
       PyObject* object = constant_of(value);
       if (!static_cast<ConstantValue*>(value)->literal) {
         // Enum members, and classes with a metaclass.
@@ -45,6 +46,7 @@ bool Interpreter::truth(Value* value) {
     case Kind::Object:
       return truth_by_class(*this, value);
     case Kind::Opaque:
+      if (Value* number = graph_number(*this, value); number != value) return truth(number);
       refuse_result(value);
       return true;
     default:

@@ -1,6 +1,7 @@
 #include "capture/interpreter/protocol/varying_numbers.h"
 
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
@@ -42,6 +43,25 @@ bool is_varying(Interpreter& in, Value* value) {
   return constant && constant->source && !constant->guarded && in.start.is_varying(constant->source);
 }
 
+/// A float of the program, not one computed from such.
+ConstantValue* varying_float(Interpreter& in, Value* value) {
+  auto* constant = as<ConstantValue>(value);
+  return constant && PyFloat_CheckExact(constant->object.get()) && is_varying(in, value) ? constant : nullptr;
+}
+
+/// The graph's input for the float.
+Value* number_input(Interpreter& in, ConstantValue* constant) {
+  in.guards.add_type(constant->source, &PyFloat_Type);
+  Ref symbol = in.torch.tracer.add_number_input(constant->source->describe());
+  if (!symbol) return constant;
+  constant->source->loaded = true;
+  auto* input = in.arena.make<TensorValue>(Ref(), TorchTracer::tensor_type());
+  input->real = constant->object;
+  input->source = constant->source;
+  in.torch.inputs.push_back(input);
+  return constant->number = symbolic_number(in, symbol.get());
+}
+
 /// Whether it is a known number other than 0 that converts to a float without overflow.
 bool is_plain_number(Interpreter& in, Value* value) {
   double number = PyFloat_AsDouble(in.constant_of(value));
@@ -51,6 +71,59 @@ bool is_plain_number(Interpreter& in, Value* value) {
 }
 
 }  // namespace
+
+Value* graph_number(Interpreter& in, Value* value) {
+  if (value->kind != Kind::Constant && value->kind != Kind::Opaque) return value;
+  // The compiler of a Python backend may not know a float as an input; functorch does not know symbolic numbers.
+  if (in.options.for_python_backend || in.frames.in_transform()) return value;
+  if (const OpaqueValue* made = as_made(value)) {
+    if (made->number != &PyFloat_Type) return value;
+    Value *a = graph_number(in, made->arguments[0]), *b = graph_number(in, made->arguments[1]);
+    if (!is_symbolic_number(a) && !is_symbolic_number(b)) return value;
+    for (const Row& row : kRows)
+      if (made->callable.get() == known_object(row.path)) return number_binary(in, row.op, a, b);
+    return value;
+  }
+  ConstantValue* constant = varying_float(in, value);
+  if (!constant) return value;
+  return constant->number ? constant->number : number_input(in, constant);
+}
+
+void number_operands(Interpreter& in, Value*& a, Value*& b) {
+  auto is_graphs = [](const Value* value) { return value->kind == Kind::Tensor || is_symbolic_number(value); };
+  if (is_graphs(b)) a = graph_number(in, a);
+  if (is_graphs(a)) b = graph_number(in, b);
+}
+
+bool make_numbers(Interpreter& in, Value*& a, Value*& b) {
+  if (!number_class(a) || !number_class(b)) return false;
+  a = graph_number(in, a);
+  b = graph_number(in, b);
+  return is_symbolic_number(a) || is_symbolic_number(b);
+}
+
+std::optional<bool> varying_comparison(Interpreter& in, int op, Value* a, Value* b) {
+  constexpr int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  ConstantValue *left = varying_float(in, a), *right = varying_float(in, b);
+  if (!left == !right) return {};
+  Value* other = left ? b : a;
+  if (!number_class(other) || is_varying(in, other)) return {};
+  ConstantValue* varies = left ? left : right;
+  PyObject* known = in.constant_of(other);
+  const int asked = left ? op : kReflected[op];
+  const Ref answer = Ref::steal(PyObject_RichCompare(varies->object.get(), known, asked));
+  if (!answer) throw Break{BreakId::internal, take_error_text()};
+  const bool holds = answer.get() == Py_True;
+  in.guards.add_type(varies->source, &PyFloat_Type);
+  in.guards.add(varies->source, FactKind::Compares, known, asked * 2 + (holds ? 1 : 0));
+  return holds;
+}
+
+Value* varying_as_float(Interpreter& in, Value* value) {
+  ConstantValue* constant = varying_float(in, value);
+  if (constant) in.guards.add_type(constant->source, &PyFloat_Type);
+  return constant;
+}
 
 void refuse_result(const Value* value) {
   if (value->kind == Kind::Opaque && static_cast<const OpaqueValue*>(value)->number)

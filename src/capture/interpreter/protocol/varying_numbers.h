@@ -1,14 +1,29 @@
 #pragma once
 
+#include <optional>
+
 #include "capture/interpreter/protocol/interpreter.h"
 
 /// Varying numbers that are only computed with (counters, sums, averages), and lists of varying length that are only
-/// appended to.
+/// appended to. Varying floats are inputs of the graph where operators need them; where the program compares one, the
+/// answer is guarded.
 namespace stator::capture {
 
 /// The result of an operator (a BinaryOp) of which one operand is such a number: the plan computes it, which can't
 /// raise. Null for other operands.
 Value* varying_result(Interpreter& in, int op, Value* a, Value* b);
+/// For a varying float, or one computed from such: a symbolic number, which is an input of the graph or computed from
+/// inputs. Any other value as it is, and this one as well where a graph takes no number.
+Value* graph_number(Interpreter& in, Value* value);
+/// Replaces an operand by its graph number, if the other is a tensor or a symbolic number.
+void number_operands(Interpreter& in, Value*& a, Value*& b);
+/// Replaces two operands, both numbers, by their graph numbers. False if neither has one.
+bool make_numbers(Interpreter& in, Value*& a, Value*& b);
+/// What a comparison (Py_LT ...) of a varying float with a known number gives, guarded: the float itself is not. Empty
+/// for other operands.
+std::optional<bool> varying_comparison(Interpreter& in, int op, Value* a, Value* b);
+/// `float(value)` of a varying float, which is itself; null for other values.
+Value* varying_as_float(Interpreter& in, Value* value);
 /// Breaks if the value is such a result: its value is needed now.
 void refuse_result(const Value* value);
 /// Appends to a list that is guarded by type only; the plan does it when it ends. False for other values.

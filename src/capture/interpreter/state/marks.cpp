@@ -78,6 +78,7 @@ bool Marks::contains(const Sets& sets, PyObject* callable) {
 }
 
 bool Marks::is_disallowed(PyObject* callable) const {
+  asked_.insert(callable);
   if (!contains(disallowed_, callable)) return false;
   // Torch's `graph_break` and the like are marked too, and have models.
   for (const char* modelled : {"graph_break", "skip_frame", "step_unsupported"})

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <unordered_set>
 #include <vector>
 
 #include "capture/pycompat/ref.h"
@@ -13,11 +14,16 @@ class Marks {
   Marks();
 
   /// It only calls operators, and may be called on fakes directly.
-  bool is_allowed(PyObject* callable) const { return contains(allowed_, callable); }
+  bool is_allowed(PyObject* callable) const {
+    asked_.insert(callable);
+    return contains(allowed_, callable);
+  }
   /// It must not be captured: each call is a break.
   bool is_disallowed(PyObject* callable) const;
   /// The callable to capture in its place; null: none.
   Ref substitute_of(PyObject* callable) const;
+  /// The callables that the capture asked about.
+  const std::unordered_set<const void*>& asked() const { return asked_; }
 
  private:
   using Sets = std::vector<Ref>;  // sets of addresses; none is empty
@@ -25,6 +31,7 @@ class Marks {
 
   Sets allowed_, disallowed_;
   Ref own_substitutes_, torch_substitutes_;
+  mutable std::unordered_set<const void*> asked_;
 };
 
 }  // namespace stator::capture

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "capture/call/break.h"
 #include "capture/call/plan.h"
 #include "capture/guards/function_modes.h"
 #include "capture/values/source.h"
+#include "capture/values/varying.h"
 
 namespace stator::capture {
 
@@ -17,8 +17,7 @@ struct Start {
   int32_t offset = 0;                 // code unit
   PyObject* const* values = nullptr;  // localsplus slots (at offset 0 only the parameters), then the stack
   int32_t stack_depth = 0;
-  /// Sources that must not be specialised on, as they describe themselves; outlives the capture.
-  const std::unordered_set<std::string>* varying = nullptr;
+  const Varying* varying = nullptr;              // outlives the capture; null: nothing is known to vary
   bool break_is_error = false;                   // in the body of the function itself, and of what it calls
   const WithoutFunctionModes* hidden = nullptr;  // torch-function modes that are active there; null: none
 };
@@ -49,9 +48,7 @@ class StartFrame {
   std::vector<BoundPlace> bound_places() const;
 
   /// Whether the value at this source is known to change from call to call.
-  bool is_varying(const Source* source) const {
-    return varying_ && !varying_->empty() && varying_->contains(source->describe());
-  }
+  bool is_varying(const Source* source) const { return varying_ && varying_->contains(*source); }
   /// Breaks where it is.
   void refuse_varying(const Source* source) const {
     if (is_varying(source)) throw Break{BreakId::varying, source->describe()};
@@ -61,7 +58,7 @@ class StartFrame {
   Ref function_;
   PyCodeObject* code_;
   int32_t offset_, stack_depth_;
-  const std::unordered_set<std::string>* varying_;
+  const Varying* varying_;
   bool break_is_error_;
   const WithoutFunctionModes* hidden_;
   std::vector<Ref> values_;

@@ -24,6 +24,8 @@ TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique
 }
 TorchTracer::~TorchTracer() = default;
 
+void TorchTracer::pin_dtypes() { impl_->tracer.pin_dtypes(); }
+
 Ref TorchTracer::add_input(PyObject* real, const std::string& name) {
   try {
     at::Tensor fake = impl_->tracer.add_input(THPVariable_Unpack(real), name);

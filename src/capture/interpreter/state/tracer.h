@@ -39,6 +39,8 @@ class TorchTracer {
   /// The fake that represents a real tensor; it becomes the graph's next input.
   /// Null (with the reason in `failure()`) for tensors that have no fake.
   Ref add_input(PyObject* real, const std::string& name);
+  /// See tracer::Tracer.
+  void pin_dtypes();
   /// A fake for constant data; each run of the graph gets a new copy.
   Ref add_constant(PyObject* real);
 
@@ -82,6 +84,8 @@ class TorchTracer {
   bool attach_checkpoint(PyObject* made, const std::vector<PyObject*>& arguments);
   Ref stack_rows(const std::vector<PyObject*>& rows, int64_t length);
   // ---- numbers that depend on data, as torch's objects for symbolic numbers
+  /// A float that becomes the graph's next input. Null, with `failure()`, if the graph takes none.
+  Ref add_number_input(const std::string& name);
   /// The only element of a fake. Null, with `failure()`, if it is not a plain number.
   Ref item(PyObject* fake);
   /// Python's `a op b` (`b` null: of one operand) of such objects and of plain numbers, by the names of

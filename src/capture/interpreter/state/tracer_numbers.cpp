@@ -59,6 +59,13 @@ PyTypeObject* TorchTracer::number_type(PyObject* object) {
   return nullptr;
 }
 
+Ref TorchTracer::add_number_input(const std::string& name) {
+  return run_on_fakes([&] {
+    auto node = impl_->tracer.add_number_input(name);
+    return object_of(shapes::expression_of(node.get())).release();
+  });
+}
+
 Ref TorchTracer::item(PyObject* fake) {
   return run_on_fakes([&] {
     auto node = impl_->tracer.item(THPVariable_Unpack(fake));

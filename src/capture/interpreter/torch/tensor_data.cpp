@@ -4,6 +4,7 @@
 
 #include "capture/guards/literals.h"
 #include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/warning_filters.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr int kDeepest = 16;  // torch accepts no deeper nesting
 
 bool holds_parts(Interpreter& in, Value* data, int depth = 0) {
-  if (data->kind == Kind::Tensor || is_symbolic_number(data)) return true;
+  if (data->kind == Kind::Tensor || is_symbolic_number(graph_number(in, data))) return true;
   auto* sequence = depth < kDeepest ? as_sequence(data) : nullptr;
   for (size_t i = 0; sequence && i < sequence->items.size(); ++i)
     if (holds_parts(in, in.item(sequence, i), depth + 1)) return true;
@@ -71,6 +72,7 @@ class Builder {
   }
 
   Value* leaf(Value* data) {
+    data = graph_number(in_, data);
     PyObject* wanted = given_ ? given_ : found_.get();
     Ref own = dtype_of(data);
     // Torch converts elements through Python numbers, without loss before the final conversion.

@@ -3,6 +3,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/mappings.h"
 #include "capture/interpreter/protocol/models.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
@@ -12,6 +13,7 @@ namespace stator::capture {
 
 Ref Interpreter::to_torch(Value* value) {
   const Nesting level;
+  value = graph_number(*this, value);
   switch (value->kind) {
     case Kind::Tensor: {
       auto* tensor = static_cast<TensorValue*>(value);
