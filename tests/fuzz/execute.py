@@ -46,7 +46,40 @@ def arguments(module: types.ModuleType, call: Inputs) -> Call:
     ns = list(range(call.lengths[1]))
     n = {"int": int, "float": float, "bool": bool}[call.number](call.n)
     obj = module.Obj(call.n, vector())
-    return Call((x, y, n, call.flag, xs, ns, {"a": call.n, "b": 2}, obj), before=lambda _: change(module, call.world))
+    objs, layers = family(module, call, vector, x)
+    given = (x, y, n, call.flag, xs, ns, {"a": call.n, "b": 2}, obj, objs, layers, call.w)
+    taken = module.program.__code__.co_argcount  # a program that was found earlier may take fewer
+    return Call(given[:taken], before=lambda _: change(module, call.world))
+
+
+def family(module: types.ModuleType, call: Inputs, vector: Callable, x: torch.Tensor) -> tuple[list, list]:
+    """Several instances of the program's classes."""
+    pool = vars(module).setdefault("_pool", {})
+    if not call.kept or "layers" not in pool:
+        pool["objs"] = [module.Obj(call.n, vector()), module.Obj(call.n + 1, vector())]
+        pool["layers"] = [module.Layer(2), module.Layer(2)]
+    objs, layers = list(pool["objs"]), list(pool["layers"])
+    if call.family == "same":
+        objs[1], layers[1] = objs[0], layers[0]
+    elif call.family == "tied":
+        objs[1].t, layers[1].weight = objs[0].t, layers[0].weight
+    elif call.family == "patched":
+        objs[1].step, layers[1].forward = (lambda k=1: vector_like(x, k)), (lambda t: t * 3)
+    elif call.family == "shadowed":
+        objs[1].kind, layers[1].scale = "own", 0.25
+    elif call.family == "other class":
+        objs[1] = module.Other(call.n, vector())
+        layers[1]._forward_hooks[0] = lambda module, args, out: out * 2  # registering counts in the process
+    elif call.family == "other dtype":
+        objs[1].t = vector().double()
+        layers[1].double().eval()
+    elif call.family == "tied to an argument":
+        objs[1].t, layers[1].seen = x, objs[0].t.sum()
+    return objs, layers
+
+
+def vector_like(x: torch.Tensor, k: int) -> torch.Tensor:
+    return torch.ones_like(x) * k
 
 
 def change(module: types.ModuleType, world: int) -> None:

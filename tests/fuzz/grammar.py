@@ -1,4 +1,4 @@
-"""Random programs as text. A program is a function `program(x, y, n, flag, xs, ns, d, obj)` over a fixed prelude.
+"""Random programs as text. A program is a function of the arguments in `HEAD` over a fixed prelude.
 
 Every variable has one kind: "vector" (a tensor of one dimension), "scalar" (a tensor of none), "int", "tensors" (a
 list), and so on; the tables in `rows` list the expressions of each kind.
@@ -26,6 +26,8 @@ from tests.fuzz.rows import (
     SIMPLE,
     TENSOR_ROWS,
 )
+
+HEAD = "def program(x, y, n, flag, xs, ns, d, obj, objs, layers, w):"
 
 
 @dataclass
@@ -200,8 +202,7 @@ class Writer:
         body = ["global g_count, g_tensor", *self.block(scope, 4, 12)]
         results = [self.expression(kind, scope, 2) for kind in ("vector", "int", "tensors", "str")]
         body.append(f"return {', '.join(results)}, xs, ns")
-        head = "def program(x, y, n, flag, xs, ns, d, obj):"
-        return PRELUDE + "\n\n" + "\n".join([head, *self.indented(body)]) + "\n"
+        return PRELUDE + "\n\n" + "\n".join([HEAD, *self.indented(body)]) + "\n"
 
 
 @dataclass(frozen=True)
@@ -217,20 +218,27 @@ class Inputs:
     form: str = "plain"  # kind of the tensors: plain, double, strided, long
     number: str = "int"  # type of n: int, float, bool
     world: int = 0  # which global of the module is changed before the call
+    family: str = "apart"  # how the instances in `objs` and `layers` are related
+    kept: bool = False  # whether calls get the same instances
+    w: float = 0.5
 
 
 FORMS = ("plain", "double", "strided", "long")
 NUMBERS = ("int", "float", "bool")
+FAMILIES = ("apart", "same", "tied", "patched", "shadowed", "other class", "other dtype", "tied to an argument")
 
 
 def inputs_by(choose: Callable[[int], int]) -> list[Inputs]:
     """Arguments of several calls: the same twice, with small changes, with other types, and the first ones again."""
     flag, grad, alias = bool(choose(2)), choose(5) == 4, choose(6) == 5
     first = Inputs(0, choose(6) - 1, flag, grad, (choose(3), choose(4)), alias)
-    other = replace(first, seed=2, n=choose(6) - 1, flag=bool(choose(2)), world=choose(4))
+    first = replace(first, family=FAMILIES[choose(len(FAMILIES))], kept=bool(choose(2)))
+    other = replace(first, seed=2, n=choose(6) - 1, flag=bool(choose(2)), world=choose(4), w=choose(8) / 8)
+    other = replace(other, family=FAMILIES[choose(len(FAMILIES))])
     form, number = FORMS[choose(4)], NUMBERS[choose(2 * len(NUMBERS)) % len(NUMBERS)]
     changed = replace(other, seed=3, flag=not flag, form=form, number=number, grad=choose(5) == 4, lengths=(1, 2))
-    return [first, replace(first, seed=1), other, changed, replace(first, seed=4)]
+    changed = replace(changed, family=FAMILIES[choose(len(FAMILIES))], w=-0.3)
+    return [first, replace(first, seed=1, w=0.4), other, changed, replace(first, seed=4, w=0.3)]
 
 
 @st.composite

@@ -96,6 +96,36 @@ class Obj(Base):
         raise AttributeError(name)
 
 
+class Other(Obj):
+    kind = "other"
+
+    def step(self, k=1):
+        return self.t - k
+
+
+class Slotted:
+    __slots__ = ("n", "t")
+
+    def __init__(self, n, t):
+        self.n, self.t = n, t
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, width=3, scale=0.5):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(-1, 1, width))
+        self.register_buffer("seen", torch.zeros(()))
+        self.scale = scale
+
+    def forward(self, t):
+        t = t * self.weight.sum() * self.scale
+        return t + self.seen if self.training else t - 1
+
+    def note(self, t):
+        self.seen += t.detach().sum().to(self.seen.dtype)
+        return self.seen
+
+
 @dataclass
 class Config:
     width: int = 2
@@ -186,7 +216,7 @@ ARGUMENTS = {
     "vector": ["x", "y"],
     "scalar": [],
     "int": ["n"],
-    "float": [],
+    "float": ["w"],
     "bool": ["flag"],
     "str": [],
     "tensors": ["xs"],
@@ -195,6 +225,8 @@ ARGUMENTS = {
     "set": [],
     "tuple": [],
     "object": ["obj"],
+    "objects": ["objs"],
+    "layer": [],
 }
 CONSTANTS = {
     "vector": ["torch.ones_like(x)"],
@@ -208,7 +240,9 @@ CONSTANTS = {
     "dict": ["{}", "{'a': 1}"],
     "set": ["set()", "{1, 2}"],
     "tuple": ["()", "(1, 2)"],
-    "object": ["obj"],
+    "object": ["obj", "objs[0]", "objs[-1]"],
+    "objects": ["objs", "[obj]"],
+    "layer": ["layers[0]", "layers[-1]"],
 }
 
 EXPRESSIONS = {
@@ -267,6 +301,19 @@ EXPRESSIONS = {
         "{vector}.unsqueeze(0).squeeze(0)",
         "copy.copy({object}).t",
         "[*{tensors}, {vector}][0]",
+        "{layer}({vector})",
+        "{layer}.weight.sum() * {vector}",
+        "sum(layer({vector}) for layer in layers)",
+        "torch.nn.Sequential(*layers)({vector})",
+        "Layer(2, {float})({vector})",
+        "copy.deepcopy({layer})({vector})",
+        "functools.reduce(lambda t, layer: layer(t), layers, {vector})",
+        "sum([o.t * o.n for o in {objects}])",
+        "[o.step({int}) for o in {objects}][-1]",
+        "sum(o(x) for o in {objects})",
+        "Slotted({int}, {vector}).t",
+        "[Slotted(k, {vector} * k) for k in range(2)][-1].t",
+        "Obj({int}, {vector}).step() + Obj({int}, {vector}).step()",
     ],
     "scalar": [
         "{vector}.sum()",
@@ -281,6 +328,8 @@ EXPRESSIONS = {
         "g_tensor.sum()",
         "{vector}.norm() * {float}",
         "({scalar} if {bool} else {scalar})",
+        "{layer}.note({vector})",
+        "{layer}.weight[0].detach()",
     ],
     "int": [
         "{int} + {int}",
@@ -339,6 +388,14 @@ EXPRESSIONS = {
         "functools.reduce(operator.mul, {ints}[:3], 1)",
         "-{int} // 2",
         "{int} << 1",
+        "len({objects})",
+        "sum(o.n for o in {objects})",
+        "{objects}.count({object})",
+        "len({{id(o) for o in {objects}}})",
+        "len({{o: o.n for o in {objects}}})",
+        "len({{*layers}})",
+        "Slotted({int}, x).n",
+        "sum(1 for _ in {layer}.parameters())",
     ],
     "float": [
         "{float} + {int}",
@@ -354,6 +411,10 @@ EXPRESSIONS = {
         "{scalar}.item() * 0 + {int}",
         "{int} / {int}",
         "float({str} or '1')",
+        "{layer}.scale",
+        "{float} * {float}",
+        "1 - {float}",
+        "min({float}, 0.75)",
     ],
     "bool": [
         "{int} > {int}",
@@ -392,6 +453,16 @@ EXPRESSIONS = {
         "{vector}.dtype == torch.float32",
         "{vector}.is_contiguous()",
         "type({int}) is int",
+        "{object} is {object}",
+        "{objects}[0] is {objects}[-1]",
+        "{objects}[0].t is {objects}[-1].t",
+        "{object} in {objects}",
+        "{layer} is {layer}",
+        "layers[0].weight is layers[-1].weight",
+        "{layer}.training",
+        "{float} > 0.3",
+        "bool({float})",
+        "type({object}) is Obj",
     ],
     "str": [
         'f"{{{int}}}"',
@@ -505,6 +576,23 @@ EXPRESSIONS = {
         "Obj.make({vector})",
         "copy.copy({object})",
         "max([{object}], key=lambda o: o.n)",
+        "min({objects}, key=lambda o: o.n)",
+        "{objects}[{int} % 2]",
+        "Other({int}, {vector})",
+    ],
+    "objects": [
+        "[{object}, {object}]",
+        "[Obj(k, {vector}) for k in range(2)]",
+        "{objects}[::-1]",
+        "sorted({objects}, key=lambda o: o.n)",
+        "[o for o in {objects} if o.n > {int}] + [{object}]",
+        "[copy.copy(o) for o in {objects}]",
+    ],
+    "layer": [
+        "Layer(2)",
+        "layers[{int} % 2]",
+        "copy.deepcopy({layer})",
+        "max(layers, key=lambda layer: layer.scale)",
     ],
 }
 
@@ -522,6 +610,8 @@ SIMPLE = [
     "{=set} = {set}",
     "{=tuple} = {tuple}",
     "{=object} = {object}",
+    "{=objects} = {objects}",
+    "{=layer} = {layer}",
     "{=vector} += {vector}",
     "{=int} += {int}",
     "{=vector} *= {int}",
@@ -580,6 +670,20 @@ SIMPLE = [
     "{@object}.twice = {int}",
     "{@object}[{int}] = {vector}",
     "del {@object}.items",
+    "{@objects}.append({object})",
+    "{@objects}[0] = {object}",
+    "{@objects}[-1].t = {vector}",
+    "{@objects}[-1].n += {int}",
+    "{@objects}[0].t.add_({scalar})",
+    "{@object}.step = lambda k=1: x * k",
+    "{@object}.kind = {str}",
+    "{@object}.t = {@object}.t",
+    "{@layer}.scale = {float}",
+    "{@layer}.scale *= 0.5",
+    "{@layer}.seen.add_(1)",
+    "{@layer}.eval()",
+    "{@layer}.weight = layers[0].weight",
+    "{@layer}.forward = lambda t: t + 1",
     "Obj.total += {int}",
     "setattr({@object}, 'extra', {int})",
     "g_count = {int}",
@@ -630,6 +734,9 @@ HEADS = {
     "for_keys": "for {=str} in sorted(map(str, {dict})):",
     "for_generator": "for {=vector} in numbers({vector}, {int}):",
     "for_object": "for {=vector} in {object}:",
+    "for_objects": "for {=object} in {objects}[:3]:",
+    "for_layers": "for {=layer} in layers:",
+    "if_float": "if {float} > 0.3:",
     "for_counter": "for {=int} in counter({int} % 3):",
     "for_product": "for {=int}, {=int} in itertools.product(range(2), repeat=2):",
     "with_scope": "with Scope({str}):",
