@@ -34,7 +34,7 @@ class TracedContext(FunctionCtx):  # type: ignore[misc]
 
 
 class Slot:
-    """Represents a tensor, by its index, in the values that are kept for backward."""
+    """Represents a tensor in the values of a `FunctionCall`, by its index among the tensors that the call gets."""
 
     __slots__ = ("index",)
 
@@ -60,6 +60,7 @@ _pending = _Pending()
 
 
 def _hand_over(ctx: Any, *args: Any) -> Any:
+    """The forward that torch calls: it returns the outputs of the pending call, which the graph has computed."""
     assert _pending.call is not None
     (call, tensors), _pending.call = _pending.call, None
     for name, template in call.context.items():
@@ -86,8 +87,9 @@ def _link(function: type) -> type:
 
 
 class FunctionCall:
-    """One call, with `Slot`s in place of the tensors. Other arguments are None, because backward does not get them.
-    `context` holds the attributes that forward has set."""
+    """Attaches the backward of one call of the function to its results. `arguments`, `outputs` and `context` (the
+    attributes that forward has set) have `Slot`s in place of tensors. Arguments that are no tensors are None, because
+    backward does not get them."""
 
     def __init__(self, function: type, arguments: tuple[Any, ...], outputs: Any, context: dict[str, Any]) -> None:
         self.linked: Any = _link(function)
@@ -195,7 +197,7 @@ def trial_argument(value: Any) -> Any:
         sizes, strides = value.size(), value.stride()
         known = all(type(number) is int for number in (*sizes, *strides))
         if not known or value.device.type != "cpu" or value.layout != torch.strided:
-            raise LookupError("a tensor of another kind")
+            raise LookupError("a tensor with symbolic sizes, on another device, or not strided")
         if 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) > _MOST_ELEMENTS:
             raise LookupError("a large tensor")
         return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()

@@ -3,12 +3,13 @@
 #include "bindings/graph_convert.h"
 #include "core/graph/graph.h"
 
-/// What a graph holds, as lists of plain Python objects. Each function throws PythonError with an exception set.
+/// What a graph holds, as lists of plain Python objects. A value is an instance of `value_type`, a subclass of int, and
+/// holds the value's id. Each function throws PythonError with an exception set.
 namespace stator::bindings {
 
 /// [(name, overload, args, kwargs, results, state, location)]
 Ref list_nodes(const graph::Graph& graph, PyObject* value_type);
-/// [(grad, inference, [(device type, dtype)], cast cache, region)]
+/// [(grad mode, inference mode, [(device type, dtype)] of autocast, autocast cache, autocast region)]
 Ref list_states(const graph::Graph& graph);
 /// [(file, function, line, caller, module path, module class)]
 Ref list_locations(const graph::Graph& graph);

@@ -14,7 +14,8 @@
 
 namespace stator::capture {
 
-/// The entries of one code object, by the offset at which their plans begin, most recently used first. Needs the GIL.
+/// The entries of one code object, by the offset at which their plans begin, most recently used first and general ones
+/// (`Entry::general`) last. Needs the GIL.
 class CodeCache {
  public:
   explicit CodeCache(PyCodeObject* code);
@@ -24,11 +25,12 @@ class CodeCache {
   /// The same for a call of the function whose arguments are not bound yet. Null means only that no entry's fast path
   /// applies.
   std::shared_ptr<Entry> find(PyObject* cache_key, PyObject* function, const RawCall& call);
-  /// For a stance that skips guards: if there is just one entry for this key and these variables, the guards that
-  /// depend on the arguments decide whether it is used (`CheckArray::run_for_arguments`). Null otherwise.
+  /// For a stance that skips guards. Returns the entry if it is the only one for this key and these bound variables,
+  /// and those of its guards hold that depend on the arguments (`CheckArray::run_for_arguments`). Null otherwise.
   std::shared_ptr<Entry> find_only(int32_t offset, PyObject* cache_key, const GuardInput& input);
   void add(std::shared_ptr<Entry> entry);
-  /// What `CheckArray::compare_passes` says of the first entry of which it says something.
+  /// The first difference between the word pass and the full pass of an entry (`CheckArray::compare_passes`), after the
+  /// id of the entry. Empty if the passes of all entries agree.
   std::string compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input);
   /// Moves the entries that asked for marks of one of these callables to `into`.
   void take_marked(const std::unordered_set<const void*>& callables, std::list<std::shared_ptr<Entry>>& into);
@@ -40,9 +42,9 @@ class CodeCache {
   /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
   /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// Sources of floats that changed: an entry for the same instances fails on this input because of the value there,
-  /// and otherwise at most because of other values. These entries go to `specialised`. Sources in `varying` and
-  /// `fixed_floats` are not returned.
+  /// Sources of floats that changed. Looks at the entries for the same instances of which only guards of values and
+  /// lengths fail on this input: if the value of a float is among them, the source is returned, and the entry is added
+  /// to `specialised`. Sources in `varying` and `fixed_floats` are not returned.
   std::vector<std::string> changed_floats(int32_t offset, PyObject* cache_key, const GuardInput& input,
                                           std::vector<std::shared_ptr<Entry>>& specialised);
   size_t count(int32_t offset, PyObject* cache_key) const;
@@ -50,26 +52,29 @@ class CodeCache {
   /// it, so that one instance does not use up the captures of others.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
   /// A call at this place was refused: no entry fits, and a limit forbids another. After many in a row, most calls need
-  /// not look for an entry any more (`is_resting`). Returns how many calls there were since the last refusal.
+  /// not look for an entry any more (`is_resting`). Returns the number of calls that the refusal counts for: this one,
+  /// and those that rested since the last call that looked for an entry.
   size_t note_refusal(int32_t offset, PyObject* cache_key);
   /// Whether this call runs as plain Python without looking for an entry. Each call must ask only once: now and then
   /// the answer is no, so that a call for which an entry fits again is noticed.
   bool is_resting(int32_t offset, PyObject* cache_key);
   bool has_resting_calls() const { return resting_ != 0; }
-  /// All of them, most recently used first.
+  /// The entries at all offsets, most recently used first.
   std::vector<std::shared_ptr<Entry>> entries() const;
   void clear();
 
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
   std::unordered_map<int32_t, Varying> varying;  // by offset
-  /// By offset, floats that are specialised on although they change (`Source::describe`): with one as an input, a
-  /// capture ended too early.
+  /// By offset, the sources (`Source::describe`) of floats that are specialised on although they change. A capture that
+  /// made one an input of its graph broke where captures that specialised on it did not.
   std::unordered_map<int32_t, std::unordered_set<std::string>> fixed_floats;
-  size_t refused = 0, patience = 32;  // misses at the recompile limit since the last capture; how many allow another
-  bool was_called = false;            // once as plain Python, if the first call is not to be captured
-  bool warned = false;                // that the recompile limit was reached
-  bool skipped = false;               // never captured again: a backend asked for it, or captures were not worthwhile
+  /// `refused` counts the calls that a recompile limit refused. When it reaches `patience`, one entry is evicted and
+  /// the call is captured; the count starts again, and `patience` doubles.
+  size_t refused = 0, patience = 32;
+  bool was_called = false;  // a first call was made under a stance that runs it as plain Python
+  bool warned = false;      // the warning about the recompile limit was given
+  bool skipped = false;     // never captured again: a backend asked for it, or captures were not worthwhile
   size_t entries_made = 0, ops_made = 0;
   std::optional<bool> candidate;  // whether the hook may capture its frames, once that was determined
   bool names_torch = false;       // its globals refer to torch: the hook tries to capture frames without tensors too

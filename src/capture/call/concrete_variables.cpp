@@ -1,4 +1,4 @@
-// The stack, variables, attributes and imports.
+// Concrete execution of instructions for the stack, variables, attributes and imports.
 #include "capture/call/concrete_at.h"
 
 namespace stator::capture {
@@ -147,7 +147,8 @@ Done import_name(At& at) {
 Done import_from(At& at) {
   PyObject* module = at.top();
   static PyObject* const getattr_name = PyUnicode_InternFromString("__getattr__");
-  // If this failed, CPython would run the instruction again: a module's __getattr__ must not be called twice.
+  // If the name is not found, CPython runs the instruction again. So the lookup here must not call a module's
+  // __getattr__: it would be called twice.
   bool plain = PyModule_CheckExact(module) && !PyDict_GetItemWithError(PyModule_GetDict(module), getattr_name);
   if (!plain) return Done::Cannot;
   Ref found = Ref::steal(PyObject_GetAttr(module, at.name()));

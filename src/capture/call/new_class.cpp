@@ -30,7 +30,8 @@ PyObject* class_without_hook(bool with_dict) {
   return scope ? PyDict_GetItemString(scope, with_dict ? "Dict" : "Bare") : nullptr;
 }
 
-/// The bases with such a class in front: `type.__new__` calls the `__init_subclass__` that it finds first.
+/// The bases with `class_without_hook` in front. `type.__new__` calls the `__init_subclass__` that it finds first, and
+/// that one does nothing.
 Ref behind_class_without_hook(PyObject* bases) {
   PyObject* silent = class_without_hook(has_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, 0))));
   Ref first = silent ? Ref::steal(PyTuple_Pack(1, silent)) : Ref();
@@ -50,7 +51,7 @@ bool has_subclass_hook(PyObject* bases) {
 }
 
 Ref new_class(PyTypeObject* metaclass, PyObject* name, PyObject* bases, PyObject* names) {
-  // Attributes with __set_name__ are set after the class was made.
+  // Attributes with __set_name__ are set after the class was made, so that `type.__new__` does not call it.
   Ref kept = Ref::steal(PyDict_Copy(names));
   if (!kept) return {};
   std::vector<std::pair<PyObject*, PyObject*>> later;

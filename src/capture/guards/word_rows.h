@@ -6,10 +6,10 @@
 
 #include "capture/guards/word_pass.h"
 
-/// The word passes of one check array. Guards that ask for the structure of instances hold for many instances, but
-/// words are those of one. So there is a *row* for each function and each combination of instances in recurring
-/// arguments that calls brought: what was last seen of them. Rows own nothing but literals. A row whose objects died is
-/// found again only for other objects at the same addresses, and its words do not hold for these: see word_pass.h.
+/// The word passes of one check array. Structural guards hold for many instances, but words are in the memory of one.
+/// So there is a *row* for each function and each combination of instances in recurring arguments that calls brought.
+/// It holds the words that were last recorded for them. Rows own nothing but literals. After the objects of a row died,
+/// it is found only for other objects at the same addresses. Its words do not hold for those: see word_pass.h.
 namespace stator::capture {
 
 class WordRows {
@@ -17,10 +17,10 @@ class WordRows {
   struct Row {
     std::unique_ptr<WordPass> words;  // null: none were recorded
     uint64_t key = 0;
-    uint64_t used = 0;   // when it was last looked for, by the table's clock
-    uint32_t uses = 0;   // how often the recorded words held
-    uint32_t pause = 1;  // full passes until words are recorded
-    uint32_t last_pause = 1;
+    uint64_t used = 0;        // when it was last looked for, by the table's clock
+    uint32_t uses = 0;        // how often the recorded words held
+    uint32_t pause = 1;       // full passes that are left until words are recorded
+    uint32_t last_pause = 1;  // length of the latest pause; doubles while the recorded words hold rarely
     bool is_armed() const { return words && words->is_armed(); }
   };
 
@@ -46,8 +46,8 @@ class WordRows {
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Row*> table_;  // by key, open addressing; empty while there is one row
   std::vector<int32_t> bound_;
-  std::vector<int32_t> raw_;  // the same arguments in the raw calls that were recorded last
-  bool knows_raw_ = false;    // `raw_` is complete
+  std::vector<int32_t> raw_;  // where the same arguments were in `RawCall::args` when words were last recorded
+  bool knows_raw_ = false;    // each of them was in there
   uint64_t clock_ = 0;
 };
 

@@ -17,7 +17,8 @@ constexpr const char* kNames[] = {
 #undef STATOR_OP
 };
 
-/// Decodes all code units in one pass, then translates jump targets and the exception table to instruction indices.
+/// Decodes all code units in one pass, then translates jump targets and the exception table to instruction indices. An
+/// instruction, the prefixes before it (EXTENDED_ARG, KW_NAMES, ...) and its caches are a group.
 class Decoder {
  public:
   Decoder(Code& out, PyObject* bytes)
@@ -65,7 +66,7 @@ class Decoder {
     Instr instr{static_cast<Op>(row.op), arg, 0, -1, group_start_, unit, lines_[unit]};
     switch (row.rule) {
       case kRuleMissing:
-      case kRuleCache:  // a cache without an instruction before it; CPython also replaces unknown opcodes by 0
+      case kRuleCache:  // a cache that follows no instruction. CPython also gives unknown opcodes as 0, CACHE
         instr.op = Op::UNKNOWN;
         instr.arg = opcode;
         break;
@@ -166,7 +167,7 @@ class Decoder {
   const uint8_t* bytes_;
   size_t units_;
   std::vector<int32_t> lines_;
-  std::vector<int32_t> index_of_unit_;  // group's first unit -> instruction
+  std::vector<int32_t> index_of_unit_;  // by unit: the instruction whose group begins there, or -1
   uint32_t extended_ = 0;
   int32_t keyword_names_ = -1;
   int32_t group_start_ = -1;

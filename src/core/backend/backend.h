@@ -32,7 +32,8 @@ class STATOR_API Executable {
   /// `inputs`: one per graph input, consumed (moved from as soon as they are dead). Returns one tensor per graph
   /// output. Throws what the operators throw.
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const = 0;
-  /// Describes the latest `run` of this executable on the calling thread that threw; called before the next run there.
+  /// What the latest failed `run` of this executable on the calling thread had written. Must be called before the next
+  /// run on that thread.
   virtual Failure failure() const = 0;
 };
 
@@ -52,8 +53,8 @@ struct FailedOp {
 /// run of another graph, or no operator had started. Valid until the next run on this thread.
 STATOR_API std::optional<FailedOp> failed_op(const graph::Graph& graph);
 
-/// Replays the above-autograd list through cached operator handles. Registered as "reference"; other backends are
-/// tested against it.
+/// Makes the reference executor of a graph that was recorded above autograd. It calls the nodes in order through cached
+/// operator handles. Registered as "reference"; other backends are tested against it.
 STATOR_API std::unique_ptr<Executable> compile_reference(std::shared_ptr<const graph::Graph> graph);
 
 }  // namespace stator::backend

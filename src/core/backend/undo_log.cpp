@@ -83,7 +83,7 @@ bool may_raise(const graph::Graph& graph, const graph::Node& node, const UndoLog
   return true;
 }
 
-/// Whether a node of a sub-graph may raise for the data it gets. A sub-graph has no fakes, but metadata.
+/// Whether a node of a sub-graph may raise for the data it gets. Its values have metadata, but no fakes.
 bool may_raise_in_part(const graph::Graph& part, const graph::Node& node);
 
 bool parts_may_raise(const graph::Node& node) {
@@ -128,8 +128,8 @@ UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) {
   fails_inside_.assign(count, false);
   const graph::Aliasing aliasing(graph);
   for (uint32_t i = 0; i < count; ++i) look_at(graph, aliasing, i);
-  // No node after the last one can fail, so an effect there is undone only if that node itself may fail after a
-  // partial write.
+  // Nothing has to be saved if the graph has no effect. The same holds if nodes run in order and the first effect is in
+  // the last node: no node fails after it. But if that node itself may fail after a partial write, its write is saved.
   bool is_over =
       first_effect_ + (keeps_order ? 1 : 0) >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
   saves_ = !is_over && first_effect_ < first_lasting_;

@@ -18,15 +18,15 @@ struct FallbackCall {
   Tier tier = Tier::Refused;
   Rule rule = nullptr;  ///< tiers Own, CppMeta, Python
   std::string reason;   ///< tier Refused
-  /// Autograd decomposes this composite. It reaches the `Fake` key as one call only where autograd is off (inference
-  /// mode); observers see its parts there too.
+  /// Autograd decomposes this composite, so the `Fake` key gets its parts. It arrives as one call only where autograd
+  /// is off (inference mode). Observers are then told of its parts as well, not of the one call.
   bool is_decomposed_by_autograd = false;
-  /// A composite with another kernel for CUDA, whose results are not known.
+  /// A composite that has a separate kernel for CUDA. The metadata of that kernel's results is not known.
   bool differs_on_cuda = false;
   const CompositeAnswer* composite = nullptr;
   /// An `out=` overload without a rule of its own: the overload that answers for it.
   std::optional<c10::OperatorHandle> functional = std::nullopt;
-  /// Bit i: argument i may hold tensors. Bit 31 stands for this and all later ones.
+  /// Bit i: argument i may hold tensors. Bit 31 stands for argument 31 and all later ones.
   uint32_t tensor_args = 0;
   uint32_t arg_count = 0;
 };

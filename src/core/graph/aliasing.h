@@ -8,7 +8,7 @@
 #include "core/graph/graph.h"
 #include "core/graph/uses.h"
 
-/// What nodes do to memory, and which values share it. All that moves, undoes or repeats nodes asks here.
+/// What nodes do to memory, and which values share it. Code that moves, undoes or repeats nodes must ask here.
 namespace stator::graph {
 
 /// The values that the node writes to, as its schema tells.
@@ -26,7 +26,8 @@ STATOR_API bool draws_random(const Node& node);
 /// Whether the node may change sizes, strides or the storage of a tensor that exists already.
 STATOR_API bool changes_metadata(const Node& node);
 
-/// Of a tensor, fakes too: equal for tensors that lie in one storage. Null for tensors without storage.
+/// Identifies the storage of a tensor or fake: equal for tensors that lie in one storage. Null for tensors without
+/// storage.
 STATOR_API const void* memory_of(const at::Tensor& tensor);
 
 /// Answers about the values of one graph, from its fakes and the schemas. The graph must outlive it; inputs must not
@@ -39,7 +40,7 @@ class STATOR_API Aliasing {
   const void* memory_of(ValueId value) const;
   /// Positions of the inputs that lie in the same storage as the value.
   const std::vector<uint32_t>& inputs_sharing(ValueId value) const;
-  /// Whether a node writes to the storage of the tensor, which may be no value.
+  /// Whether a node writes to the storage of the tensor. The tensor need not be a value of the graph.
   bool is_written(const at::Tensor& tensor) const;
 
   /// A result and an argument of one node that share memory, or are one tensor.
@@ -47,7 +48,7 @@ class STATOR_API Aliasing {
     ValueId result, argument;
     bool operator==(const Alias&) const = default;
   };
-  /// By storage where both have fakes, else by the schema.
+  /// The aliases among results and arguments of the node: by storage where both have fakes, else as the schema says.
   std::vector<Alias> aliases_of(const Node& node) const;
 
  private:

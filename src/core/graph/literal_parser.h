@@ -23,10 +23,11 @@ class LiteralParser {
   LiteralParser(std::string_view text, const std::vector<at::Tensor>& tensors) : in_(text), tensors_(tensors) {}
 
  protected:
-  /// A constant of the schema's `type`, spelled as its `real_type`, which includes enumerations.
+  /// A constant of an argument's `type`. `real_type` is the schema's `real_type()`, in which a dtype, layout or memory
+  /// format is not an int but an enumeration: its values are written by name.
   c10::IValue constant(const c10::Type& type, const c10::Type& real_type);
-  /// `dtype[sizes]{strides} flags`, where the dtype has been read. `number`: set when that flag is there; null where a
-  /// value is described, which may require grad instead.
+  /// Parses the rest of `dtype[sizes]{strides} flags`; the dtype has been read. For a constant, `number` is set if the
+  /// flag `number` is there. For a value, `number` is null, and the flag `grad` may be there.
   TensorMeta meta(c10::ScalarType dtype, bool* number);
   c10::ScalarType dtype_named(const std::string& name);
   c10::ScalarType dtype();

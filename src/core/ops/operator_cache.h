@@ -14,10 +14,9 @@
 
 namespace stator::ops {
 
-/// Facts about operators, each computed at the first use of the operator and kept. `Facts` has a member
-/// `const c10::FunctionSchema* schema`, the key. Open addressing on the schema's address: `find` takes no lock and
-/// builds no string. A cache is made by `new` at namespace
-/// scope and lives as long as the process.
+/// Facts about operators. The caller computes them at the first use of an operator and inserts them. `Facts` has a
+/// member `const c10::FunctionSchema* schema`, the key. The table uses open addressing on the schema's address. `find`
+/// takes no lock and builds no string. A cache is made by `new` at namespace scope and lives as long as the process.
 template <class Facts>
 class OperatorCache {
  public:
@@ -44,7 +43,8 @@ class OperatorCache {
   }
 
  private:
-  /// The schema of an operator that is deregistered is freed; another one may come to lie at its address.
+  /// Removes the facts of an operator that is deregistered. Torch frees its schema, and another schema may get the same
+  /// address.
   class ForgetDeregistered : public c10::OpRegistrationListener {
    public:
     explicit ForgetDeregistered(OperatorCache& cache) : cache_(cache) {}

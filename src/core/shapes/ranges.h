@@ -4,7 +4,8 @@
 
 #include "core/shapes/expression.h"
 
-/// Interval arithmetic over the ranges of integer expressions. An end of a range at the end of int64 is unknown.
+/// Interval arithmetic over the ranges of integer expressions. A range that ends at INT64_MIN or INT64_MAX has no
+/// known bound on that side.
 namespace stator::shapes {
 
 using WideInt = __int128;

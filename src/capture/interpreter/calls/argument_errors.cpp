@@ -7,7 +7,7 @@
 namespace stator::capture {
 namespace {
 
-/// A call of the same shape: None for each argument, from the positional one number `first` on.
+/// Sample arguments for a call of the same shape: None for each argument, without the first `first` positional ones.
 LiteralArgs sample_arguments(const CallArgs& args, size_t first) {
   LiteralArgs made{Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size() - first))), Ref()};
   for (size_t i = first; i < args.positional.size(); ++i)
@@ -65,7 +65,7 @@ void raise_unbound(Interpreter& in, const pycompat::Code& code, PyObject* qualif
   Ref function = alike ? Ref::steal(PyFunction_New(alike.get(), scope.get())) : Ref();
   if (!function) {
     PyErr_Clear();
-    throw Break{BreakId::internal, "a function's parameters"};
+    throw Break{BreakId::internal, "a function with the same parameters could not be made"};
   }
   if (defaults) {
     Ref values = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(defaults)));
@@ -78,7 +78,7 @@ void raise_unbound(Interpreter& in, const pycompat::Code& code, PyObject* qualif
   PyFunction_SetKwDefaults(function.get(), values.get());
   LiteralArgs given = sample_arguments(args, 0);
   Ref result = Ref::steal(PyObject_Call(function.get(), given.positional.get(), given.keywords.get()));
-  if (result) throw Break{BreakId::internal, "arguments that were thought not to fit"};
+  if (result) throw Break{BreakId::internal, "a function accepts arguments that could not be bound"};
   raise_current(in);
 }
 

@@ -53,8 +53,8 @@ bool same_fields(PyObject* a, PyObject* b) {
   return true;
 }
 
-/// A library changed a surrogate when it went into the class: from now on the changed object is the prototype's own.
-/// Breaks if the program can still reach the value that it represented.
+/// Library code that ran on a prototype changed a surrogate in it. From now on the object represents no value: it
+/// belongs to the prototype. Breaks if a frame of the program still holds the value that it represented.
 void detach(Interpreter& in, const Ref& object) {
   Value* value = in.prototypes.value_of(object.get());
   for (Frame* frame = in.frames.current(); frame; frame = frame->caller)
@@ -102,6 +102,8 @@ bool is_of_module(PyObject* globals) {
   return module && PyModule_Check(module.get()) && PyModule_GetDict(module.get()) == globals;
 }
 
+/// Makes the capture the owner of an object in a prototype that is not the program's. It then also owns the functions
+/// in a method or property, and the globals of a function whose code a library generated.
 void own(Interpreter& in, PyObject* object) {
   static constexpr const char* kParts[] = {"__func__", "fget", "fset", "fdel"};
   if (is_literal(object) || PyType_Check(object) || in.prototypes.value_of(object)) return;
@@ -120,7 +122,7 @@ void own(Interpreter& in, PyObject* object) {
   }
 }
 
-/// Attributes that the prototype has now, and that are not the program's, belong to the capture alone.
+/// Makes the capture the owner of those attributes of the prototype that are not in `given`, the program's objects.
 void own_attributes(Interpreter& in, PyTypeObject* prototype, const Objects& given) {
   for (PyObject* held : held_by(prototype))
     if (!given.contains(held)) own(in, held);
@@ -167,7 +169,7 @@ Prototype& make_by_statement(Interpreter& in, Ref metaclass, const Statement& st
 
 void change_prototype(Interpreter& in, Prototype& prototype, Ref callable, const CallArgs& rest) {
   auto* type = prototype.object.as<PyTypeObject>();
-  // Its dict must be read again.
+  // The call changes the class: what the capture has read of its dict is outdated.
   if (auto* names = in.objects.contains(type->tp_dict) ? as<DictValue>(in.wrap(type->tp_dict, nullptr)) : nullptr) {
     names->entries.clear();
     names->index.clear();

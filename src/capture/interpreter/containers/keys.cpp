@@ -57,7 +57,8 @@ Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
     in.raise(PyExc_TypeError, "__hash__ method should return an integer");
   PyObject* number = in.constant_of(given);
   if (!number) throw Break{BreakId::unknown_object, "a hash that is not known"};
-  // CPython uses a result of `__hash__` that fits as it is, and hashes a larger int.
+  // CPython takes the result of `__hash__` itself if it fits in Py_ssize_t, and the int's hash otherwise. -1 becomes
+  // -2, because -1 means an error.
   Py_ssize_t hash = PyLong_AsSsize_t(number);
   if (hash == -1 && PyErr_Occurred()) {
     PyErr_Clear();
@@ -96,7 +97,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
       // A prototype class: each run makes another class, with another hash.
       PyObject* object = in.constant_of(key);
       if (Py_TYPE(object)->tp_hash != PyType_Type.tp_hash)
-        throw Break{BreakId::unknown_object, "the hash of a class by its metaclass"};
+        throw Break{BreakId::unknown_object, "the hash of a class whose metaclass defines __hash__"};
       if (exact) *exact = false;
       return PyObject_Hash(object);
     }

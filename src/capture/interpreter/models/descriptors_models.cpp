@@ -7,7 +7,7 @@
 namespace stator::capture {
 namespace {
 
-/// A descriptor of a C class and the value it is applied to.
+/// A descriptor that a C class defines, and the class of the value that it is applied to.
 struct Access {
   PyObject* descriptor;
   PyObject* name;
@@ -61,7 +61,7 @@ Value* set_field(Interpreter& in, CallArgs& args) {
 }
 Value* delete_field(Interpreter& in, CallArgs& args) {
   auto* object = as<ObjectValue>(args.positional[1]);
-  if (!object) throw Break{BreakId::unknown_call, "a descriptor that deletes"};
+  if (!object) throw Break{BreakId::unknown_call, "__delete__ of a descriptor, for an object that is no instance"};
   plain_del_attr(in, object, field_of(in, args.positional[0], object).name);
   return in.none();
 }

@@ -12,7 +12,7 @@ namespace {
 void require_callable(const CallArgs& args, const char* method) {
   const Kind kind = args.positional[1]->kind;
   const bool known = kind == Kind::Function || kind == Kind::Method || kind == Kind::Object || kind == Kind::Constant;
-  if (!known) throw Break{BreakId::unknown_call, std::string(method) + " of something that is no function"};
+  if (!known) throw Break{BreakId::unknown_call, std::string(method) + " with a hook that may not be callable"};
 }
 
 const char* const kRegisterHook = "torch.Tensor.register_hook";
@@ -27,11 +27,11 @@ bool has_followed_handle(const Source* source) {
   return std::any_of(source->children.begin(), source->children.end(), has_followed_handle);
 }
 
-Value* registered(Interpreter& in, const char* method, const CallArgs& args) {
+Value* defer_registration(Interpreter& in, const char* method, const CallArgs& args) {
   // The plan changes the tensor's dict of hooks when it ends; an external handle may refer to that dict.
   const auto& roots = in.guards.sources().roots();
   if (args.positional[0]->source && std::any_of(roots.begin(), roots.end(), has_followed_handle))
-    throw Break{BreakId::mutation, "a hook on a tensor, after a look at registered ones"};
+    throw Break{BreakId::mutation, "a hook is registered after the program read the hooks of a handle"};
   return defer_on_tensor(in, method, "the handle of a hook", args);
 }
 
@@ -42,10 +42,11 @@ Value* register_on(Interpreter& in, CallArgs& args, const char* method) {
   auto* tensor = as<TensorValue>(args.positional[0]);
   Ref history = tensor ? Ref::steal(PyObject_GetAttrString(in.fake_of(tensor), "grad_fn")) : Ref();
   if (method != kRegisterHook || !is_written || !history || history.get() == Py_None)
-    return registered(in, method, args);
-  // The hook belongs to the tensor's current definition. A copy made here still has it when the plan ends.
+    return defer_registration(in, method, args);
+  // The hook belongs to the tensor as it is now, and a later instruction writes to the tensor. The plan registers the
+  // hook when it ends; it finds the right autograd node through a copy that is made now.
   CallArgs of_copy = arguments({in.call_method(tensor, "clone", {}), args.positional[1]});
-  return registered(in, kBehind, of_copy);
+  return defer_registration(in, kBehind, of_copy);
 }
 
 }  // namespace

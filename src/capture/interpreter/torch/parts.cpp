@@ -28,7 +28,7 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::stri
   } assumptions{in, in.torch.assumed};
   EffectLog::ReplayablePart part(in.effects);
   Value* result = in.call(function, std::move(args));
-  if (!in.effects.empty()) throw Break{BreakId::mutation, what + " that changes something outside"};
+  if (!in.effects.empty()) throw Break{BreakId::mutation, what + " that has side effects"};
   return result;
 }
 

@@ -11,12 +11,13 @@ Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name);
 Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name);
 /// `tensor.name = to`.
 void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to);
-/// A method of a tensor whose effect only a backward pass sees (a hook): the plan calls it when it ends. `method` is
-/// its path, `what` names its result.
+/// Defers a call of a tensor's method to the end of the plan. For methods whose effect only a backward pass sees (a
+/// hook is registered). `method` is the path of the method, `what` names its result in messages.
 OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* what, const CallArgs& args);
-/// Whether the tensor was not written to since the deferred call.
+/// Whether the tensor of a deferred call has the same `grad_fn` as at the call: it was not written to since.
 bool is_as_deferred(Interpreter& in, const OpaqueValue* made);
-/// A call of `__get__` or `__set__` of such a field; null if it is none.
+/// Models a call `field.__get__(tensor)` or `field.__set__(tensor, to)`, where torch's bindings define the field in
+/// Tensor. `method` is the bound `__get__` or `__set__`. Null for all other calls.
 Value* call_tensor_field(Interpreter& in, PyObject* method, const CallArgs& args);
 /// The model of Tensor.requires_grad_.
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args);

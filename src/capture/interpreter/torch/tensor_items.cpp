@@ -9,8 +9,8 @@
 namespace stator::capture {
 namespace {
 
-/// A key for tensor subscripts. Lists of indices become constants of the graph, since the binding would fill a tensor
-/// through its data pointer.
+/// A key for tensor subscripts. A list of indices becomes a constant of the graph: torch's binding would make a tensor
+/// of it and write the indices through the data pointer, which a fake does not have.
 Ref tensor_key(Interpreter& in, Value* key) {
   if (key->kind == Kind::List) {
     Ref literal = in.literal_of(key);
@@ -31,8 +31,8 @@ Ref tensor_key(Interpreter& in, Value* key) {
   return in.to_torch(key);
 }
 
-/// The tensor that the binding makes of a number that is stored into `fake`: a constant of the graph, for the same
-/// reason.
+/// The tensor that torch's binding makes of a number that is stored into `fake`. It is a constant of the graph, because
+/// the binding would write the number through the data pointer.
 Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
   Ref dtype = Ref::steal(PyObject_GetAttrString(fake, "dtype")),
       device = Ref::steal(PyObject_GetAttrString(fake, "device"));
@@ -41,7 +41,7 @@ Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
   PyDict_SetItemString(options.get(), "dtype", dtype.get());
   PyDict_SetItemString(options.get(), "device", device.get());
   Ref made = Ref::steal(PyObject_Call(known_object("torch.zeros"), arguments.get(), options.get()));
-  // A real store refuses the numbers that the binding refuses.
+  // `made` is a real tensor: for a number that can't be stored, this raises what torch raises.
   if (!made || PyObject_SetItem(made.get(), shape.get(), number) < 0)
     throw Break{BreakId::torch_error, take_error_text()};
   in.torch.locate();

@@ -6,7 +6,8 @@
 
 namespace stator::capture {
 
-/// The name of calls of operators that are no bindings. They may be a user's own, and are not tried.
+/// The `what` of calls whose callable is neither a C function, a C method nor a Python function, such as the
+/// operators in `torch.ops`. They may be the user's own, so they are not tried. Compared by address.
 inline constexpr char kOperator[] = "torch";
 
 /// The result of a torch call on fakes and other objects. A call that fails is tried on small zeros in place of the

@@ -1,7 +1,8 @@
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 
-/// Rows without a rule: operators that can't be answered without data, and operators of autograd itself.
+/// Rows without a shape rule: operators at which a capture breaks, for the reasons below, and operators of autograd
+/// itself, which are left to torch.
 namespace stator::fake {
 namespace {
 
