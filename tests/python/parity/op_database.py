@@ -5,10 +5,12 @@ Shared by the test of captured entries and by tools/conformance.py.
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -39,11 +41,14 @@ def _all_samples(op: Any) -> Iterator[Any]:
     dtype = next((dtype for dtype in DTYPES if op.supports_dtype(dtype, "cpu")), None)
     if dtype is None:
         return
-    torch.manual_seed(1)
+    torch.default_generator.manual_seed(1)
+    random.seed(1)
+    numpy.random.seed(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
-        yield from op.sample_inputs("cpu", dtype, requires_grad=grad)
+        # The method `sample_inputs` also looks at the stack for each sample, which is slow.
+        yield from op.sample_inputs_func(op, "cpu", dtype, grad)
 
 
 def samples(op: Any, most: int = SAMPLES) -> list[Any]:
@@ -61,7 +66,7 @@ def observe(op: Any, sample: Any, compile_with: Compile | None) -> dict[str, Any
         return op(first, *args, **kwargs)
 
     fn = call if compile_with is None else compile_with(call)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     walk, result, seen = Walk(), None, {"raised": None}
     with state_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
