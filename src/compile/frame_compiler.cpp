@@ -215,26 +215,37 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
     changed = cache.changed_floats(place.offset, request_.cache_key.get(), {place.values, place.function}, specialised);
     varying.floats = known.floats;
   }
+  varying.floats.insert(changed.begin(), changed.end());
   while (true) {
-    varying.floats.insert(changed.begin(), changed.end());
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
-    if (!entry || changed.empty()) return entry;
-    if (ends_as_before(*entry, specialised)) {
+    if (!entry) return entry;
+    std::vector<std::string> needed = floats_that_ended(*entry, varying, changed, specialised);
+    if (needed.empty()) {
       observe::count("recompiles.float_inputs", changed.size());
       known.floats.insert(changed.begin(), changed.end());
       return entry;
     }
-    // The value of a float mattered: of the one that the break names, or of any.
-    auto first = std::find(changed.begin(), changed.end(), entry->broke->detail), last = changed.end();
-    if (first == last)
-      first = changed.begin();
-    else
-      last = first + 1;
-    std::for_each(first, last, [&](const std::string& source) { varying.floats.erase(source); });
-    cache.fixed_floats[place.offset].insert(first, last);
-    changed.erase(first, last);
+    for (const std::string& source : needed) {
+      varying.floats.erase(source);
+      known.floats.erase(source);
+      std::erase(changed, source);
+      cache.fixed_floats[place.offset].insert(source);
+    }
   }
+}
+
+std::vector<std::string> FrameCompiler::floats_that_ended(
+    const Entry& entry, const Varying& varying, const std::vector<std::string>& changed,
+    const std::vector<std::shared_ptr<Entry>>& specialised) const {
+  if (!entry.broke) return {};
+  const bool is_named = entry.broke->id == BreakId::varying && varying.floats.contains(entry.broke->detail);
+  if (!changed.empty() && ends_as_before(entry, specialised)) return {};
+  if (is_named) return {entry.broke->detail};
+  // Any of them: the break does not tell.
+  if (!changed.empty()) return changed;
+  if (is_refusal(entry)) return {varying.floats.begin(), varying.floats.end()};
+  return {};
 }
 
 bool FrameCompiler::report_misses(CodeCache& cache, const Place& place) {

@@ -43,6 +43,11 @@ class FrameCompiler final : public capture::Compiler {
   /// the entry does not specialise on. Null with a Python error set.
   std::shared_ptr<capture::Entry> capture_general(capture::CodeCache& cache, const capture::Place& place,
                                                   capture::Varying& varying);
+  /// The floats that must not be inputs of the graph, because the entry ends at a break where one of them is needed. As
+  /// far as that is known: `changed` became inputs just now, and the entries in `specialised` had none of them.
+  std::vector<std::string> floats_that_ended(const capture::Entry& entry, const capture::Varying& varying,
+                                             const std::vector<std::string>& changed,
+                                             const std::vector<std::shared_ptr<capture::Entry>>& specialised) const;
   /// Tells the user's callback why the entries at the place do not hold. False with the Python error of the callback
   /// set.
   bool report_misses(capture::CodeCache& cache, const capture::Place& place);

@@ -166,6 +166,22 @@ def test_one_that_is_examined_does_not_hold_back_the_other():
     assert captures() - before <= 1
 
 
+def test_another_path_needs_the_value():
+    def fn(a, w, how):
+        if how == "root":
+            return a * math.sqrt(w)
+        return a + w if how == "sum" else a * (w + how)
+
+    for settings in ({}, {"fullgraph": True}):
+        stator.reset()
+        compiled = stator.compile(fn, **settings)
+        for how in ("sum", True, 3, "sum", "root", True, "root", "sum"):
+            for w in (0.1, 0.2, 0.3):
+                assert_same(compiled(x, w, how), fn(x, w, how), f"{how}, {w}")
+        assert stator.counters["breaks"] == {}
+        assert captures() <= 14
+
+
 def test_in_one_graph():
     def fn(a, w):
         return (a * w).sin()

@@ -96,7 +96,11 @@ void number_operands(Interpreter& in, Value*& a, Value*& b) {
 }
 
 bool make_numbers(Interpreter& in, Value*& a, Value*& b) {
-  if (!number_class(a) || !number_class(b)) return false;
+  auto is_number = [](Value* value) {
+    auto* constant = as<ConstantValue>(value);
+    return number_class(value) || (constant && PyBool_Check(constant->object.get()));
+  };
+  if (!is_number(a) || !is_number(b)) return false;
   a = graph_number(in, a);
   b = graph_number(in, b);
   return is_symbolic_number(a) || is_symbolic_number(b);
