@@ -8,7 +8,7 @@
 #include "capture/pycompat/ref.h"
 
 /// Lookups on classes during a capture. The interpreter looks names up by the functions below and in no other way
-/// (`tools/check_lookups.py`), so that the guards know every name that a capture relied on.
+/// (`tools/check_names.py`), so that the guards know every name that a capture relied on.
 namespace stator::capture {
 
 /// The names that one capture attempt looked up on classes, whether something was found or not.

@@ -11,7 +11,7 @@ namespace stator {
 
 /// A lock that is usable in the child of a fork. A fork copies one thread: a lock that another thread held would stay
 /// locked in the child for ever, over data that is half written. Every lock of Stator is therefore one of the two
-/// classes below; each adds itself to one list, and the fork handlers work on that list. `tools/check_locks.py` (part
+/// classes below; each adds itself to one list, and the fork handlers work on that list. `tools/check_names.py` (part
 /// of `make lint`) rejects `std::mutex`, `std::once_flag` and the like elsewhere in src/.
 ///
 /// Locks live as long as the process: they are made by `new` at namespace scope, or in an object that is made so. A
