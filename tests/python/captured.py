@@ -134,11 +134,12 @@ ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 LIBRARY = re.compile(r"(/[\w.+-]+)+/lib/python3\.\d+/(site-packages/)?")
 NEEDED = re.compile(r"  \(needed at ([^\s:]+):(\d+)\)")
 PLACE = re.compile(r'"([^"\s]+)":(\d+)')
+OWN_PLACE = re.compile(r'("python/stator/[^"\s]+"):\d+')
 
 
 class Writer:
     """Formats the captures of one program. Lines count from the program's first one, so that programs above it may
-    change; addresses and absolute paths are omitted."""
+    change; addresses, absolute paths and lines of Stator's own sources are omitted."""
 
     def __init__(self, file: str, first_line: int, brief: bool):
         self.file, self.first_line, self.brief = file, first_line, brief
@@ -146,7 +147,7 @@ class Writer:
     def line(self, text: str) -> str:
         text = NEEDED.sub(lambda match: f"  (line +{self._offset(match)})" if match[1] == self.file else "", text)
         text = PLACE.sub(lambda match: f"+{self._offset(match)}" if match[1] == self.file else match[0], text)
-        text = LIBRARY.sub("", text).replace(f"{ROOT}/", "")
+        text = OWN_PLACE.sub(r"\1", LIBRARY.sub("", text).replace(f"{ROOT}/", ""))
         return ADDRESS.sub("0x...", text).rstrip()
 
     def _offset(self, match: re.Match[str]) -> int:
