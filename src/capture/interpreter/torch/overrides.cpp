@@ -14,7 +14,7 @@ namespace {
 PyObject* const kTorchFunction = PyUnicode_InternFromString("__torch_function__");
 
 /// A member of stator.overrides, which the module keeps alive.
-PyObject* helper(const char* name) {
+PyObject* override_helper(const char* name) {
   static PyObject* const module = PyImport_ImportModule("stator.overrides");
   PyObject* found = module ? PyObject_GetAttrString(module, name) : nullptr;
   if (!found) throw Break{BreakId::internal, take_error_text()};
@@ -157,7 +157,8 @@ void OverrideQuery::probe_argument(TensorValue* tensor, PyObject* fake) {
   if (values_.count(fake)) return;
   note(fake, tensor);
   if (in_.torch.overriding != Overriding::Enabled || !is_overriding_class(in_, tensor->type)) return;
-  Ref type = Ref::steal(PyObject_CallFunction(helper("probe_argument"), "nO", probe_arguments_.size(), Py_True));
+  Ref type =
+      Ref::steal(PyObject_CallFunction(override_helper("probe_argument"), "nO", probe_arguments_.size(), Py_True));
   if (!type || PyObject_SetAttrString(fake, "__class__", type.get()) < 0)
     throw Break{BreakId::tensor_subclass, take_error_text()};
   probe_arguments_.emplace_back(Ref::borrow(fake), true);
@@ -170,7 +171,8 @@ Ref OverrideQuery::probe_argument(Value* object) {
   PyTypeObject* type = in_.type_of(object);
   if (in_.torch.overriding != Overriding::Enabled || !is_overriding_class(in_, type))
     throw Break{BreakId::unknown_object, std::string("a ") + type->tp_name + " as an argument of torch"};
-  Ref made = Ref::steal(PyObject_CallFunction(helper("probe_argument"), "nO", probe_arguments_.size(), Py_False));
+  Ref made =
+      Ref::steal(PyObject_CallFunction(override_helper("probe_argument"), "nO", probe_arguments_.size(), Py_False));
   if (made) made = Ref::steal(PyObject_CallNoArgs(made.get()));
   if (!made) throw Break{BreakId::tensor_subclass, take_error_text()};
   note(made.get(), object);
@@ -199,7 +201,7 @@ Value* OverrideQuery::value_of(PyObject* object) {
 }
 
 Value* OverrideQuery::run(const TorchCall& call, PyObject* const* objects, const char* what) {
-  Ref watch = Ref::steal(PyObject_CallNoArgs(helper("Watch")));
+  Ref watch = Ref::steal(PyObject_CallNoArgs(override_helper("Watch")));
   if (!watch) throw Break{BreakId::internal, take_error_text()};
   in_.torch.locate();
   Ref result = in_.torch.tracer.record([&] {
