@@ -135,7 +135,10 @@ PyObject* cache_entries(PyObject*, PyObject* target) {
   if (!code) return nullptr;
   Ref list = Ref::steal(PyList_New(0));
   if (auto cache = find_code_cache(code.as<PyCodeObject>()))
-    for (auto& entry : cache->entries()) PyList_Append(list.get(), describe_entry(*entry).get());
+    for (auto& entry : cache->entries()) {
+      Ref row = describe_entry(*entry);
+      if (!row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
+    }
   return list.release();
 }
 

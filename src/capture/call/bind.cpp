@@ -90,7 +90,10 @@ bool BoundArguments::fill_defaults(const Call& call, PyObject** to) {
     if (to[slot]) continue;
     if (!keyword_defaults) return false;
     to[slot] = PyDict_GetItemWithError(keyword_defaults, PyTuple_GET_ITEM(call.code.localsplus_names, slot));
-    if (!to[slot]) return false;
+    if (!to[slot]) {
+      PyErr_Clear();
+      return false;
+    }
   }
   return true;
 }

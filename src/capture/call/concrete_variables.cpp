@@ -137,11 +137,11 @@ Done store_global(At& at) {
 Done import_name(At& at) {
   PyObject* builtins = stator_frame_builtins(at.frame);
   if (!PyDict_CheckExact(builtins)) return Done::Cannot;
-  PyObject* import = PyDict_GetItemString(builtins, "__import__");
+  Ref import = Ref::borrow(PyDict_GetItemString(builtins, "__import__"));
   if (!import) return Done::Cannot;
   Ref from_list = at.pop(), level = at.pop();
   PyObject* arguments[] = {at.name(), stator_frame_globals(at.frame), Py_None, from_list.get(), level.get()};
-  return at.push_or_raise(PyObject_Vectorcall(import, arguments, 5, nullptr));
+  return at.push_or_raise(PyObject_Vectorcall(import.get(), arguments, 5, nullptr));
 }
 
 Done import_from(At& at) {

@@ -74,6 +74,7 @@ bool may_raise(const graph::Graph& graph, const graph::Node& node, const UndoLog
   if (!on_integers && (traits & ops::Fallible) == 0) return false;
   for (const auto& result : node.results)
     for (graph::ValueId value : result.values) {
+      if (value == graph::kNoValue) continue;
       const at::Tensor& fake = graph.values[value].fake;
       if (!fake.defined()) continue;
       // Other devices report such an error too late to act on it.
@@ -155,7 +156,10 @@ void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing
     };
     bool elsewhere = std::any_of(node.args.begin(), node.args.end(), own_generator);
     for (const auto& result : node.results)
-      for (graph::ValueId value : result.values) elsewhere |= !graph.values[value].fake.device().is_cpu();
+      for (graph::ValueId value : result.values) {
+        const bool is_tensor = value != graph::kNoValue && graph.values[value].fake.defined();
+        elsewhere |= is_tensor && !graph.values[value].fake.device().is_cpu();
+      }
     if (elsewhere) first_lasting_ = std::min(first_lasting_, index);
   }
   if (is_lasting_call(node)) first_lasting_ = std::min(first_lasting_, index);

@@ -7,9 +7,11 @@ import itertools
 import sys
 import types
 
+import pytest
 import torch
 
 import stator
+from tests.python.helpers import assert_same
 from tests.python.parity.programs import Programs, x
 
 programs = Programs()
@@ -344,6 +346,65 @@ def test_traceback_that_an_exception_is_given():
         with stator.config.patch(break_after=fuel):
             assert stator.compile(fn)()
         stator.reset()
+
+
+class WithProperty:
+    @property
+    def one(self):
+        return 1
+
+
+@pytest.mark.parametrize("arguments", [(None,), (None, None), (None, WithProperty), (WithProperty(),)])
+def test_property_get(arguments):
+    found = vars(WithProperty)["one"]
+
+    def fn(a):
+        try:
+            return a + 1, found.__get__(*arguments)
+        except TypeError as error:
+            return a, str(error)
+
+    assert_same(stator.compile(fn)(x), fn(x))
+
+
+INDEX_LISTS = [
+    [],
+    [1],
+    [1, 0],
+    [1.0],
+    [True, False, True],
+    [[0, 1], [1, 0]],
+    [[0, 1]],
+    [[0, 1], 1],
+    [None],
+    [None, 1],
+    [..., 0],
+    [slice(0, 1), 1],
+    [(0, 1), (1, 1)],
+    [[0, 1]] * 32,
+    ([[0, 1], [1, 0]],),
+]
+
+
+@pytest.mark.parametrize("index", INDEX_LISTS, ids=str)
+def test_lists_as_indices(index):
+    def read(t):
+        return t[index]
+
+    def write(t):
+        t = t.clone()
+        t[index] = 7.0
+        return t
+
+    def answer(fn, t):
+        try:
+            return fn(t)
+        except (IndexError, TypeError, ValueError) as error:
+            return type(error), str(error)
+
+    for fn in (read, write):
+        for t in (torch.arange(3.0), torch.arange(9.0).view(3, 3)):
+            assert_same(answer(stator.compile(fn), t), answer(fn, t))
 
 
 test_corner_cases = programs.tests()

@@ -84,8 +84,7 @@ Value* call_part(Interpreter& in, Value* descriptor, const char* part, std::vect
   return in.call(function, arguments(std::move(values)));
 }
 Value* get_property(Interpreter& in, CallArgs& args) {
-  // Unlike other descriptors, a property returns itself for None even if no class is given.
-  if (in.is_same(args.positional[1], in.none())) return args.positional[0];
+  if (is_unbound(in, args)) return args.positional[0];
   return call_part(in, args.positional[0], "fget", {args.positional[1]});
 }
 Value* set_property(Interpreter& in, CallArgs& args) {

@@ -41,6 +41,7 @@ Value* register_on(Interpreter& in, CallArgs& args, const char* method) {
   bool is_written = std::find(steps.begin(), steps.end(), in.frames.resumable_step()) != steps.end();
   auto* tensor = as<TensorValue>(args.positional[0]);
   Ref history = tensor ? Ref::steal(PyObject_GetAttrString(in.fake_of(tensor), "grad_fn")) : Ref();
+  PyErr_Clear();
   if (method != kRegisterHook || !is_written || !history || history.get() == Py_None)
     return defer_registration(in, method, args);
   // The hook belongs to the tensor as it is now, and a later instruction writes to the tensor. The plan registers the

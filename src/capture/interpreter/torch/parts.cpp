@@ -49,9 +49,10 @@ void collect_tensors(Interpreter& in, Value* value, const std::string& what, std
 }
 
 bool requires_grad(Interpreter& in, Value* value) {
+  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
   auto* tensor = as<TensorValue>(value);
   OverridesDisabled inside(in);
-  return tensor && in.truth(in.get_attr(tensor, PyUnicode_InternFromString("requires_grad")));
+  return tensor && in.truth(in.get_attr(tensor, name));
 }
 
 }  // namespace stator::capture

@@ -1,5 +1,7 @@
 #include "capture/interpreter/torch/tensor_items.h"
 
+#include <algorithm>
+
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/number_subscripts.h"
 #include "capture/interpreter/torch/overrides.h"
@@ -9,9 +11,19 @@
 namespace stator::capture {
 namespace {
 
-/// A key for tensor subscripts. A list of indices becomes a constant of the graph: torch's binding would make a tensor
-/// of it and write the indices through the data pointer, which a fake does not have.
-Ref tensor_key(Interpreter& in, Value* key) {
+/// Whether torch's binding takes a list for a tuple of indices: a short one with an index that is no number.
+bool is_tuple_of_indices(PyObject* list) {
+  constexpr Py_ssize_t kShort = 32;
+  if (PyList_GET_SIZE(list) >= kShort) return false;
+  PyObject *const *first = PySequence_Fast_ITEMS(list), *const *last = first + PyList_GET_SIZE(list);
+  return std::any_of(first, last, [](PyObject* index) {
+    return index == Py_None || index == Py_Ellipsis || PySlice_Check(index) || PySequence_Check(index);
+  });
+}
+
+/// One index of a tensor subscript, or a tuple of them. A list of indices becomes a constant of the graph: torch's
+/// binding would make a tensor of it and write the indices through the data pointer, which a fake does not have.
+Ref subscript_index(Interpreter& in, Value* key) {
   if (key->kind == Kind::List) {
     Ref literal = in.literal_of(key);
     if (!literal) return in.to_torch(key);
@@ -25,10 +37,21 @@ Ref tensor_key(Interpreter& in, Value* key) {
     auto* sequence = static_cast<SequenceValue*>(key);
     Ref tuple = Ref::steal(PyTuple_New(sequence->items.size()));
     for (size_t i = 0; i < sequence->items.size(); ++i)
-      PyTuple_SET_ITEM(tuple.get(), i, tensor_key(in, in.item(sequence, i)).release());
+      PyTuple_SET_ITEM(tuple.get(), i, subscript_index(in, in.item(sequence, i)).release());
     return tuple;
   }
   return in.to_torch(key);
+}
+
+/// The key of a tensor subscript.
+Ref tensor_key(Interpreter& in, Value* key) {
+  Ref literal = key->kind == Kind::List ? in.literal_of(key) : Ref();
+  if (!literal || !PyList_Check(literal.get()) || !is_tuple_of_indices(literal.get())) return subscript_index(in, key);
+  std::vector<Value*> indices = in.unpack(key);
+  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(indices.size())));
+  for (size_t i = 0; i < indices.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), i, subscript_index(in, indices[i]).release());
+  return tuple;
 }
 
 /// The tensor that torch's binding makes of a number that is stored into `fake`. It is a constant of the graph, because
