@@ -34,6 +34,7 @@ LOCKS = Rule(
         r"\bpthread_atfork\b": {
             "core/base/fork_safe": "has the list of all locks",
             "capture/pycompat/hook": "is C without locks: its handler counts the users of the hook",
+            "capture/pycompat/evaluation": "is C without locks: its handler counts bans of collections",
         },
     },
 )

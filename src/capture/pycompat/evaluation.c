@@ -1,6 +1,9 @@
 #define Py_BUILD_CORE 1
 #include "capture/pycompat/evaluation.h"
 
+#include <pthread.h>
+#include <stdbool.h>
+
 #include <internal/pycore_interp.h>
 #include <internal/pycore_runtime.h>
 #if PY_VERSION_HEX >= 0x030D0000
@@ -8,11 +11,52 @@
 #include <internal/pycore_dict.h>
 #endif
 
-int stator_set_collecting(int collecting) {
+// ---- the garbage collector
+//
+// While `collecting` is set, CPython starts no collection. If it is set already, another thread is collecting, and
+// CPython resets it when that thread is done: then only the count of new objects, which is far below zero, prevents
+// another one.
+
+static int bans;  // of all threads
+static _Thread_local int bans_of_thread;
+static bool is_flag_ours;
+enum { kFar = 1 << 30 };
+
+static void begin_ban(void) {
   struct _gc_runtime_state* state = &PyInterpreterState_Get()->gc;
-  int before = state->collecting;
-  state->collecting = collecting;
-  return before;
+  is_flag_ours = !state->collecting;
+  if (is_flag_ours)
+    state->collecting = 1;
+  else
+    state->generations[0].count -= kFar;
+}
+
+static void end_ban(void) {
+  struct _gc_runtime_state* state = &PyInterpreterState_Get()->gc;
+  if (is_flag_ours)
+    state->collecting = 0;
+  else if (state->generations[0].count < -kFar / 2)  // no collection has set it to zero
+    state->generations[0].count += kFar;
+}
+
+// In the child of a fork: ends what threads forbade that the child does not have.
+static void end_bans_of_others(void) {
+  const bool was_banned = bans > 0;
+  bans = bans_of_thread;
+  if (was_banned && bans == 0) end_ban();
+}
+
+void stator_forbid_collection(void) {
+  static bool is_registered;
+  if (!is_registered) pthread_atfork(NULL, NULL, end_bans_of_others);
+  is_registered = true;
+  ++bans_of_thread;
+  if (bans++ == 0) begin_ban();
+}
+
+void stator_allow_collection(void) {
+  --bans_of_thread;
+  if (--bans == 0) end_ban();
 }
 
 int stator_hide_main_thread(void) {

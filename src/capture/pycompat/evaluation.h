@@ -14,8 +14,10 @@ extern "C" {
 int stator_merge_keywords(PyObject* callable, PyObject* keywords, PyObject* more);
 /// The name of a callable as CPython writes it in messages about arguments. New reference.
 PyObject* stator_callable_text(PyObject* callable);
-/// Sets the flag "the garbage collector is running", which keeps it from starting. Returns the earlier value.
-int stator_set_collecting(int collecting);
+/// Keeps the garbage collector from starting, until as many calls of stator_allow_collection. Calls nest, and those of
+/// several threads may overlap. In the child of a fork only those of its thread count.
+void stator_forbid_collection(void);
+void stator_allow_collection(void);
 /// Makes CPython not recognise the main thread, so that signal handlers are deferred, also in Python code that the
 /// thread runs. True if the calling thread is the main thread; it must then call stator_show_main_thread.
 int stator_hide_main_thread(void);
@@ -29,12 +31,10 @@ namespace stator::capture {
 /// Keeps the garbage collector, and so finalizers, from running. The program cannot observe this, unlike `gc.disable`.
 class NoCollection {
  public:
-  NoCollection() : before_(stator_set_collecting(1)) {}
-  ~NoCollection() { stator_set_collecting(before_); }
+  NoCollection() { stator_forbid_collection(); }
+  ~NoCollection() { stator_allow_collection(); }
   NoCollection(const NoCollection&) = delete;
-
- private:
-  int before_;
+  NoCollection& operator=(const NoCollection&) = delete;
 };
 
 /// Defers signal handlers: C++ code that calls Python code internally would lose the exceptions that they raise.

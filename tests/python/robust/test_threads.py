@@ -1,5 +1,6 @@
 """Many threads that compile and call many functions at once, and processes that fork after a compile."""
 
+import gc
 import os
 import random
 import signal
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import assert_same, captures, run_program
+from tests.python.helpers import assert_same, captures, collect, run_program
 
 THREADS, FUNCTIONS, CALLS = 8, 200, 500
 
@@ -51,6 +52,43 @@ def run_threads(work):
             thread.join()
     finally:
         sys.setswitchinterval(interval)
+
+
+@torch.library.custom_op("stator_test_threads::told", mutates_args=())
+def told(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def test_another_thread_collects_while_a_capture_begins():
+    """A capture lets no collection start. The flag for this is CPython's own, which the other thread resets."""
+    collecting, may_end = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            collecting.set()
+            may_end.wait(60)
+
+    def collect_slowly():
+        Slow()
+        gc.collect()
+
+    thread = threading.Thread(target=collect_slowly)
+
+    @told.register_fake
+    def end_the_collection(x):
+        may_end.set()
+        thread.join()
+        return torch.empty_like(x)
+
+    thread.start()
+    assert collecting.wait(60)
+    x = torch.ones(3)
+    assert_same(stator.compile(lambda t: told(t) * 2, fullgraph=True)(x), x * 2 + 2)
+    assert not thread.is_alive(), "the capture did not ask for the shape"
+    collect()
 
 
 @pytest.mark.filterwarnings("ignore:.*recompile_limit")
