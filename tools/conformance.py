@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,37 @@ def _judge_stator(category: str, name: str) -> Row:
     }
 
 
+def _twice(attempt: Callable[[bool], Row]) -> Row:
+    """`attempt(fullgraph)` with it; if that is not right, without."""
+    strict = attempt(True)
+    if strict["correct"]:
+        return strict | {"one_graph": True, "reason": ""}
+    return attempt(False) | {"one_graph": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+
+
+def _reset_both() -> None:
+    import torch._dynamo
+
+    import stator
+
+    stator.reset()
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+
+
+def _counted(system: str) -> Row:
+    """What the system captured since `_reset_both`."""
+    import torch._dynamo
+
+    import stator
+
+    if system == "stator":
+        captures = stator.counters().get("captures", {})
+        return {"graphs": captures.get("graphs", 0), "ops": captures.get("ops", 0)}
+    stats = torch._dynamo.utils.counters["stats"]
+    return {"graphs": stats["unique_graphs"], "ops": stats["calls_captured"]}
+
+
 def _judge_peer(category: str, name: str) -> Row:
     import logging
 
@@ -137,10 +169,7 @@ def _judge_peer(category: str, name: str) -> Row:
             found = f"{type(error).__name__}: {error}"
         return {"correct": found is None, "difference": found, **counted}
 
-    strict = attempt(fullgraph=True)
-    if strict["correct"]:
-        return strict | {"one_graph": True, "reason": ""}
-    return attempt(fullgraph=False) | {"one_graph": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+    return _twice(attempt)
 
 
 def _judge_backend(system: str, backend: str, name: str) -> Row:
@@ -160,9 +189,7 @@ def _judge_backend(system: str, backend: str, name: str) -> Row:
     expected = run.run("backends", name, exact=False)
 
     def attempt(fullgraph: bool) -> Row:
-        stator.reset()
-        torch._dynamo.reset()
-        torch._dynamo.utils.counters.clear()
+        _reset_both()
         try:
             seen = run.run(
                 "backends", name, lambda target: compiler(target, backend=backend, fullgraph=fullgraph), exact=False
@@ -170,18 +197,9 @@ def _judge_backend(system: str, backend: str, name: str) -> Row:
             found = difference(seen, expected, exact=False)
         except Exception as error:  # of the compiler itself, outside a program's call
             found = f"{type(error).__name__}: {error}"
-        ours, theirs = stator.counters().get("captures", {}), torch._dynamo.utils.counters["stats"]
-        return {
-            "correct": found is None,
-            "difference": found,
-            "graphs": ours.get("graphs", 0) if system == "stator" else theirs["unique_graphs"],
-            "ops": ours.get("ops", 0) if system == "stator" else theirs["calls_captured"],
-        }
+        return {"correct": found is None, "difference": found, **_counted(system)}
 
-    strict = attempt(fullgraph=True)
-    if strict["correct"]:
-        return strict | {"one_graph": True, "reason": ""}
-    return attempt(fullgraph=False) | {"one_graph": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+    return _twice(attempt)
 
 
 def _judge_operator(system: str, category: str, name: str) -> Row:
@@ -197,26 +215,15 @@ def _judge_operator(system: str, category: str, name: str) -> Row:
     logging.disable(logging.CRITICAL)
 
     def attempt(fullgraph: bool) -> Row:
-        stator.reset()
-        torch._dynamo.reset()
-        torch._dynamo.utils.counters.clear()
+        _reset_both()
         if system == "stator":
             compiler = functools.partial(stator.compile, fullgraph=fullgraph)
         else:
             compiler = functools.partial(torch.compile, backend="eager", fullgraph=fullgraph)
         found = [text for text in op_database.differences(name, compiler, exact=system == "stator") if text]
-        ours, theirs = stator.counters().get("captures", {}), torch._dynamo.utils.counters["stats"]
-        return {
-            "correct": not found,
-            "difference": found[0] if found else None,
-            "graphs": ours.get("graphs", 0) if system == "stator" else theirs["unique_graphs"],
-            "ops": ours.get("ops", 0) if system == "stator" else theirs["calls_captured"],
-        }
+        return {"correct": not found, "difference": found[0] if found else None, **_counted(system)}
 
-    strict = attempt(fullgraph=True)
-    if strict["correct"]:
-        return strict | {"one_graph": True, "reason": ""}
-    return attempt(fullgraph=False) | {"one_graph": False, "reason": (strict["difference"] or "").split("\n")[0][:200]}
+    return _twice(attempt)
 
 
 # ---- the parent: processes, table, lists

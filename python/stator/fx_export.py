@@ -163,7 +163,7 @@ class _Exporter:
         elif name == SIZE:
             node = self.graph.call_function(torch.ops.aten.sym_size.int, (self.tensor(args[0]), args[1]))
         else:
-            # Arguments that equal the schema's default, 0, are not listed.
+            # The node omits a last argument that equals the schema's default, 0.
             operands = args[1:2] if args[0] in UNARY else (args[1], args[2] if len(args) > 2 else 0)
             node = self.graph.call_function(FUNCTIONS[args[0]], tuple(self.operand(arg, True) for arg in operands))
         self.describe(None, node)

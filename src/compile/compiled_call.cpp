@@ -150,7 +150,8 @@ PyObject* call_bound(CompiledFunction* self, RunMode mode, const RawCall& raw, P
   return on_miss(self, *cache, mode, bound.data(), args, nargsf, names);
 }
 
-/// Whether torch.compile is capturing the frames of this thread. Its module is not imported for this.
+/// Whether torch.compile captures the frames of this thread: its callback is set. If torch._dynamo is not imported, the
+/// answer is no; it is not imported here.
 bool is_in_torch_compile() {
   if (!stator_has_foreign_evaluator()) return false;
   static PyObject* get_callback = nullptr;  // kept: this runs in each call of a process that uses torch.compile

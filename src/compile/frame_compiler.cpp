@@ -242,7 +242,7 @@ std::vector<std::string> FrameCompiler::floats_that_ended(
   const bool is_named = entry.broke->id == BreakId::varying && varying.floats.contains(entry.broke->detail);
   if (!changed.empty() && ends_as_before(entry, specialised)) return {};
   if (is_named) return {entry.broke->detail};
-  // Any of them: the break does not tell.
+  // The break does not name the float that it needs, so it may be any of those that changed.
   if (!changed.empty()) return changed;
   if (is_refusal(entry)) return {varying.floats.begin(), varying.floats.end()};
   return {};

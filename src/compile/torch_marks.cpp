@@ -13,7 +13,8 @@ namespace {
 
 using Callables = std::unordered_set<const void*>;
 
-/// An object with a set of addresses, which it makes when it is first asked, and a dict of those in it from the start.
+/// One of the tables of torch._dynamo.trace_rules. Its attribute `function_ids` is a set of the addresses of marked
+/// callables, which torch makes when it first needs it. `function_names` has those that torch marked itself.
 struct Table {
   const char* name;
   WatchedDict attributes = {};

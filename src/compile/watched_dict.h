@@ -6,7 +6,7 @@
 
 namespace stator {
 
-/// Owns a dict. Tells by one comparison of its version tag whether it changed since `remember`.
+/// Owns a dict. `is_unchanged` compares the dict's version tag with the one that `remember` stored.
 class WatchedDict {
  public:
   void watch(PyObject* dict) {

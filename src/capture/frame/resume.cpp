@@ -7,7 +7,7 @@
 namespace stator::capture {
 namespace {
 
-/// The argument that `stator_call_with_frame` passes to its `body` callback.
+/// What `run_body` needs. `stator_call_with_frame` passes a pointer to it through C.
 struct FrameStateCall {
   Compiler& compiler;
   const Plan& plan;

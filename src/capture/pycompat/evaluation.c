@@ -39,7 +39,7 @@ static void end_ban(void) {
     state->generations[0].count += kFar;
 }
 
-// In the child of a fork: ends what threads forbade that the child does not have.
+// In the child of a fork: drops the bans of threads that the child does not have.
 static void end_bans_of_others(void) {
   const bool was_banned = bans > 0;
   bans = bans_of_thread;

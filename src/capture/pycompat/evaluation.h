@@ -14,8 +14,8 @@ extern "C" {
 int stator_merge_keywords(PyObject* callable, PyObject* keywords, PyObject* more);
 /// The name of a callable as CPython writes it in messages about arguments. New reference.
 PyObject* stator_callable_text(PyObject* callable);
-/// Keeps the garbage collector from starting, until as many calls of stator_allow_collection. Calls nest, and those of
-/// several threads may overlap. In the child of a fork only those of its thread count.
+/// Keeps the garbage collector from starting, until stator_allow_collection was called as often. Several threads may do
+/// so at once. In the child of a fork only the calls of its own thread count.
 void stator_forbid_collection(void);
 void stator_allow_collection(void);
 /// Makes CPython not recognise the main thread, so that signal handlers are deferred, also in Python code that the

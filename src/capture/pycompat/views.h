@@ -4,7 +4,7 @@
 
 namespace stator::pycompat {
 
-/// Whether it is what keys(), values() or items() of a dict gives.
+/// Whether it is a view of a dict: a result of keys(), values() or items().
 inline bool is_dict_view(PyObject* object) {
   const PyTypeObject* type = Py_TYPE(object);
   return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type;

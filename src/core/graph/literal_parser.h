@@ -23,8 +23,8 @@ class LiteralParser {
   LiteralParser(std::string_view text, const std::vector<at::Tensor>& tensors) : in_(text), tensors_(tensors) {}
 
  protected:
-  /// A constant of an argument's `type`. `real_type` is the schema's `real_type()`, in which a dtype, layout or memory
-  /// format is not an int but an enumeration: its values are written by name.
+  /// Parses a constant for an argument of this type. The schema's `real_type()` tells an int from a dtype, layout or
+  /// memory format, which are written by name.
   c10::IValue constant(const c10::Type& type, const c10::Type& real_type);
   /// Parses the rest of `dtype[sizes]{strides} flags`; the dtype has been read. For a constant, `number` is set if the
   /// flag `number` is there. For a value, `number` is null, and the flag `grad` may be there.

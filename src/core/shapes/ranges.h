@@ -4,8 +4,8 @@
 
 #include "core/shapes/expression.h"
 
-/// Interval arithmetic over the ranges of integer expressions. A range that ends at INT64_MIN or INT64_MAX has no
-/// known bound on that side.
+/// Interval arithmetic over the ranges of integer expressions. INT64_MIN as the lower bound, or INT64_MAX as the upper
+/// one, means that no bound is known.
 namespace stator::shapes {
 
 using WideInt = __int128;

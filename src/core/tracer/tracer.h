@@ -42,7 +42,7 @@ class STATOR_API Tracer {
   /// A fake for a real input tensor; becomes the next graph input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
   /// A symbolic float that becomes the next graph input: a run gets it as a number tensor (core/shapes/number_ops.h).
-  /// Refuses together with `record_below`.
+  /// Throws if the trace also records below autograd: that list of nodes has no numbers as inputs.
   c10::SymNode add_number_input(std::string name);
   /// A fake for a tensor whose value is fixed at capture (a constructor's literal data): each run of the graph
   /// gets a new copy of `data`, which the graph owns.

@@ -13,6 +13,8 @@ import torch
 
 from tests.python.fake import op_samples
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ENTRIES = op_samples.entries()
 BREAKS = json.loads((pathlib.Path(__file__).parent / "breaks.json").read_text())
 CASES = [
@@ -21,14 +23,6 @@ CASES = [
     for dtype in op_samples.DTYPES
     if op.supports_dtype(dtype, "cpu")
 ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("name,dtype", CASES, ids=[f"{name}-{str(dtype)[6:]}" for name, dtype in CASES])

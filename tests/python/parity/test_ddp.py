@@ -11,8 +11,6 @@ from torch.nn.parallel import DistributedDataParallel
 import stator
 from tests.python.helpers import assert_same, captures
 
-pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch was built without gloo")
-
 
 @pytest.fixture
 def group():

@@ -1,10 +1,11 @@
 """PyTorch's operator database under fullgraph: entries that are captured stay captured, and equal to eager."""
 
 import pytest
-import torch
 
 import stator
 from tests.python.parity import op_database
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # Entries that set the state of the random generators inside of the program.
 RANDOM_STATE = {
@@ -45,14 +46,6 @@ SPARSE = {"sparse.mm.reduce", "sparse.sampled_addmm", "to_sparse"}
 # Kernels without a shape function, and a change of the storage.
 KERNELS = {"linalg.lstsq", "linalg.lstsq.grad_oriented", "resize_"}
 BROKEN = RANDOM_STATE | VALUES | SPARSE | KERNELS
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 PARTS = 12

@@ -359,7 +359,8 @@ Value* process_dataclass(Interpreter& in, CallArgs& args) {
   return change_within<kProcess>(in, args, {.shows = true});
 }
 
-/// The metaclass of autograd functions only adds a class for the node of the backward pass.
+/// `FunctionMeta.__init__`, which a statement of an autograd function calls. It sets one attribute of the new class:
+/// the class of its backward nodes.
 Value* init_autograd_function(Interpreter& in, CallArgs& args) {
   if (!change_within<kFunctionInit>(in, args, {.gets = false})) refuse(kFunctionInit);
   return in.none();

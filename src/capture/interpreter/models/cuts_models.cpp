@@ -1,5 +1,5 @@
-// Functions that cut a tensor at positions which they read from another tensor. A graph has no such operators: the
-// positions must be known, so they are integers of an input, which are guarded.
+// torch.narrow and torch.tensor_split with positions that are given as a tensor. The operators of a graph take them as
+// integers. So the tensor must be an input: its integers are read at capture, and guarded.
 #include <algorithm>
 
 #include "capture/interpreter/protocol/arguments.h"

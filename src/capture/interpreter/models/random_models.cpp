@@ -26,7 +26,8 @@ Value* make(Interpreter& in, CallArgs& args) {
   return made;
 }
 
-/// A method of the C class, called on the capture's instance.
+/// A method that `random.Random` inherits from its base class in C. It runs on the real generator that belongs to the
+/// capture (see above).
 template <const char* const& kName, bool changes>
 Value* method(Interpreter& in, CallArgs& args) {
   auto* self = as<ObjectValue>(args.positional[0]);

@@ -19,10 +19,10 @@ Value* graph_number(Interpreter& in, Value* value);
 void number_operands(Interpreter& in, Value*& a, Value*& b);
 /// Replaces two operands, both numbers, by their graph numbers. False if neither has one.
 bool make_numbers(Interpreter& in, Value*& a, Value*& b);
-/// What a comparison (Py_LT ...) of a varying float with a known number gives, guarded: the float itself is not. Empty
-/// for other operands.
+/// The result of comparing (Py_LT ...) a varying float with a known number. The guard asserts the result, not the value
+/// of the float. Empty for other operands.
 std::optional<bool> varying_comparison(Interpreter& in, int op, Value* a, Value* b);
-/// `float(value)` of a varying float, which is itself; null for other values.
+/// The model of `float(value)`: a varying float is returned as it is. Null for other values.
 Value* varying_as_float(Interpreter& in, Value* value);
 /// Breaks if the value is such a result: its value is needed now.
 void refuse_result(const Value* value);

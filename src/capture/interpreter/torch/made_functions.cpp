@@ -16,7 +16,7 @@ Ref lasting_code(FunctionValue* function) {
   return made ? Ref::steal(PyStaticMethod_New(made.get())) : Ref();
 }
 
-/// The attribute as every run of the program makes it.
+/// The value of a class attribute, if every run of the program makes an equal one; breaks otherwise.
 Ref lasting_attribute(Interpreter& in, Value* value) {
   PyObject* constant = in.constant_of(value);
   if (constant && is_literal(constant)) return Ref::borrow(constant);
@@ -35,7 +35,7 @@ bool is_run_by_graph(PyObject* name) {
 }  // namespace
 
 Ref lasting_function(Interpreter& in, const Prototype& made) {
-  // The metaclass made the one change.
+  // One change is that of `FunctionMeta.__init__`.
   if (!made.is_statement || made.changes.size() != 1)
     refuse("an autograd function that was changed after its class statement");
   Ref names = Ref::steal(PyDict_New());

@@ -14,10 +14,11 @@ void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, 
 /// Defers a call of a tensor's method to the end of the plan. For methods whose effect only a backward pass sees (a
 /// hook is registered). `method` is the path of the method, `what` names its result in messages.
 OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* what, const CallArgs& args);
-/// Whether the tensor of a deferred call has the same `grad_fn` as at the call: it was not written to since.
+/// Whether the tensor of a deferred call still has the `grad_fn` that it had at the call. An in-place operator since
+/// then would have replaced it.
 bool is_as_deferred(Interpreter& in, const OpaqueValue* made);
-/// Models a call `field.__get__(tensor)` or `field.__set__(tensor, to)`, where torch's bindings define the field in
-/// Tensor. `method` is the bound `__get__` or `__set__`. Null for all other calls.
+/// Models `Tensor.field.__get__(tensor)` and `Tensor.field.__set__(tensor, to)`, for a field that torch's bindings
+/// define (`Tensor.grad`). `method` is the bound method `Tensor.field.__get__` or `__set__`. Null for all other calls.
 Value* call_tensor_field(Interpreter& in, PyObject* method, const CallArgs& args);
 /// The model of Tensor.requires_grad_.
 Value* tensor_requires_grad(Interpreter& in, CallArgs& args);

@@ -64,7 +64,7 @@ Ref number_like(Interpreter& in, PyObject* fake, PyObject* number) {
   PyDict_SetItemString(options.get(), "dtype", dtype.get());
   PyDict_SetItemString(options.get(), "device", device.get());
   Ref made = Ref::steal(PyObject_Call(known_object("torch.zeros"), arguments.get(), options.get()));
-  // `made` is a real tensor: for a number that can't be stored, this raises what torch raises.
+  // `made` is a real tensor, so torch's own error is raised for a number that it cannot hold.
   if (!made || PyObject_SetItem(made.get(), shape.get(), number) < 0)
     throw Break{BreakId::torch_error, take_error_text()};
   in.torch.locate();
