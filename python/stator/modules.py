@@ -55,7 +55,7 @@ def _wrapper_class(module: torch.nn.Module, wrapping: Wrapping) -> type:
     original = type(module)
     if _is_lazy(module):
         call: Any = _lazy_call(module, wrapping)
-    elif wrapping.captures and any(map(_is_lazy, module.modules())):
+    elif wrapping.captures and _has_lazy_member(module):
         call = _first_call(module, wrapping)
     else:
         call = _ignore_self(module, wrapping)
@@ -145,6 +145,19 @@ def _slot_forwarders(module: torch.nn.Module) -> dict[str, Any]:
 
 def _is_lazy(module: torch.nn.Module) -> bool:
     return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()
+
+
+def _has_lazy_member(module: torch.nn.Module) -> bool:
+    # `module.modules()` resumes a generator at each level of the tree for each module.
+    seen, waiting = {module}, [module]
+    while waiting:
+        for member in waiting.pop()._modules.values():
+            if member is not None and member not in seen:
+                if _is_lazy(member):
+                    return True
+                seen.add(member)
+                waiting.append(member)
+    return False
 
 
 def _lazy_call(module: Any, wrapping: Wrapping) -> Callable[..., Any]:

@@ -16,15 +16,16 @@ size_t op_count(const graph::Graph& graph) { return graph.nodes.size(); }
 
 std::string graph_text(const graph::Graph& graph) { return graph::to_text(graph); }
 
-bool fails_after_writing(const graph::Graph& graph) { return backend::UndoLog(graph).checks_late(); }
-
-std::vector<uint32_t> check_early(graph::Graph& graph) { return backend::check_early(graph); }
-
-Hazard hazard_of(const graph::Graph& graph, bool keeps_order) {
-  const backend::UndoLog log(graph);
-  const backend::UndoLog::Hazard late = log.hazard(), early = log.early_hazard();
-  if (!keeps_order && early.node < late.node) return {early.node, early.effect};
-  return {late.node, late.effect};
+RunFacts examine_run(graph::Graph& graph, bool moves_checks) {
+  RunFacts facts;
+  backend::UndoLog log(graph);
+  if (moves_checks) facts.order = backend::check_early(graph, log);
+  if (!facts.order.empty()) log = backend::UndoLog(graph);
+  auto copy = [](const backend::UndoLog::Hazard& hazard) { return Hazard{hazard.node, hazard.effect}; };
+  facts.verifies_late = log.checks_late();
+  facts.hazard = copy(log.hazard());
+  facts.unordered_hazard = copy(log.early_hazard().node < log.hazard().node ? log.early_hazard() : log.hazard());
+  return facts;
 }
 
 std::vector<FollowedWrite> followed_writes(const graph::Graph& graph) {

@@ -16,17 +16,22 @@ namespace stator {
 size_t op_count(const graph::Graph& graph);
 /// See `graph::to_text`.
 std::string graph_text(const graph::Graph& graph);
-/// Whether the graph verifies an assumption after an unrecoverable write.
-bool fails_after_writing(const graph::Graph& graph);
-/// Moves checks of data before the writes; see `backend::check_early`.
-std::vector<uint32_t> check_early(graph::Graph& graph);
 /// The first fallible node after an unrecoverable write, and the node that writes; the same node if it may raise after
-/// a partial write of its own. Both past the last node: there is none. A backend that does not keep the order of nodes
-/// may write before a fallible node that comes first: then `node` is the one that writes, `effect` the fallible one.
+/// a partial write of its own. Both past the last node: there is none.
 struct Hazard {
   uint32_t node, effect;
 };
-Hazard hazard_of(const graph::Graph& graph, bool keeps_order);
+/// What a run of the graph may do if an operator raises.
+struct RunFacts {
+  std::vector<uint32_t> order;  // the program's position of each node, if checks of data were moved; else empty
+  bool verifies_late = false;   // the graph verifies an assumption after an unrecoverable write
+  Hazard hazard{};
+  /// The same for a backend that does not keep the order of nodes, which may write before a fallible node that comes
+  /// first: then `node` is the one that writes, `effect` the fallible one.
+  Hazard unordered_hazard{};
+};
+/// `moves_checks`: moves checks of data before the writes first; see `backend::check_early`.
+RunFacts examine_run(graph::Graph& graph, bool moves_checks);
 /// A graph input to which autograd follows a write, and the first node that writes to it. Indices.
 struct FollowedWrite {
   uint32_t input, node;

@@ -78,9 +78,9 @@ bool has_view_of(const Interpreter& in, PyObject* tensor) {
   });
 }
 
-/// Where the plan has to end although nothing breaks there. `order`: the program's position of each node, if the graph
-/// has another order; else empty. `keeps_order`: the backend runs the nodes in their order.
-std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector<uint32_t>& order, bool keeps_order) {
+/// Where the plan has to end although nothing breaks there. `hazard`: of the backend that will run the graph.
+std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector<uint32_t>& order,
+                                  const Hazard& hazard) {
   Interpreter& in = *result.interpreter;
   auto step_of = [&](uint32_t node) { return in.torch.step_of_node(node < order.size() ? order[node] : node); };
   // No fake shows what the write does to the view's base, and so to the autograd history of both.
@@ -89,7 +89,6 @@ std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector
       return PlanEnd{step_of(write.node), BreakId::view_write};
   // If an operator raises, the program itself runs, which needs all earlier writes undone. So the plan ends before an
   // operator that may raise after an unrecoverable write.
-  Hazard hazard = hazard_of(*result.graph, keeps_order);
   if (hazard.node >= op_count(*result.graph)) return {};
   bool is_own = hazard.effect == hazard.node;
   uint64_t step = step_of(hazard.node);
@@ -99,17 +98,15 @@ std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector
 
 /// Tells the policy what the graph would do in a run. Moves its checks of data before its writes, where it may fail.
 void examine_graph(const Attempt& attempt, AttemptResult& result) {
-  std::vector<uint32_t> order;
-  if (attempt.options.may_assume) {
-    order = check_early(*result.graph);
-    result.outcome.verifies_late = fails_after_writing(*result.graph);
-  }
+  const RunFacts run = examine_run(*result.graph, attempt.options.may_assume);
+  result.outcome.verifies_late = attempt.options.may_assume && run.verifies_late;
   // The graph of a Python backend is split only where the program has a handler: else an error ends the program's call,
   // whichever effects it had.
   const Interpreter& in = *result.interpreter;
   const bool may_split = attempt.rules.may_split && (!in.options.for_python_backend || in.frames.has_seen_handlers());
   if (may_split && attempt.plan_end.step == 0 && !result.outcome.verifies_late)
-    result.outcome.split = find_split(result, order, !in.options.for_python_backend);
+    result.outcome.split =
+        find_split(result, run.order, in.options.for_python_backend ? run.unordered_hazard : run.hazard);
 }
 
 }  // namespace

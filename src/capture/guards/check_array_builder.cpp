@@ -97,8 +97,10 @@ struct CheckArray::Builder {
 
   /// Gives slots to the source and to all that is read from it, and puts its facts into the order of their stages.
   void number_slots(Source* s) {
-    std::stable_sort(s->facts.begin(), s->facts.end(),
-                     [](const Fact& a, const Fact& b) { return stage_of(a.kind) < stage_of(b.kind); });
+    auto is_earlier = [](const Fact& a, const Fact& b) { return stage_of(a.kind) < stage_of(b.kind); };
+    // Most sources have few facts, in order already; sorting would allocate.
+    if (!std::is_sorted(s->facts.begin(), s->facts.end(), is_earlier))
+      std::stable_sort(s->facts.begin(), s->facts.end(), is_earlier);
     s->slot = static_cast<int32_t>(array.slots_.size());
     array.slots_.push_back(s->object.get());
     SlotInfo info;

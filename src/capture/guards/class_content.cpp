@@ -59,7 +59,7 @@ ClassNames::ClassNames(PyTypeObject* type, std::shared_ptr<const ClassLookups> l
     if (PyUnicode_CheckExact(key) && counts(key)) {
       Item item = expect(key, object);
       PyObject* name = item.name.get();
-      items_.emplace(name, std::move(item));
+      items_.insert(name, std::move(item));
     }
   tag_ = stator_type_assign_version(type);
   dict_tag_ = stator_dict_tag(type->tp_dict);
@@ -84,20 +84,20 @@ ClassNames::Item ClassNames::expect(PyObject* name, PyObject* object) const {
     item.expect = Expect::Plain;
   } else if (is_literal(object)) {
     item.expect = Expect::Literal;
-    item.held.push_back(Ref::borrow(object));
+    item.held[0] = Ref::borrow(object);
   } else if (read_functions(object, functions)) {
     item.expect = Expect::Parts;
     for (int i = 0; i < 3; ++i) {
       item.parts[i] = functions[i].get();
-      if (functions[i]) item.held.push_back(std::move(functions[i]));
+      item.held[i] = std::move(functions[i]);
     }
   } else if (const void* definition = definition_of(object)) {
     item.expect = Expect::Parts;
     item.parts[0] = definition;
     item.parts[1] = reinterpret_cast<PyDescrObject*>(object)->d_type;
-    item.held.push_back(Ref::borrow(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type)));
+    item.held[0] = Ref::borrow(reinterpret_cast<PyObject*>(reinterpret_cast<PyDescrObject*>(object)->d_type));
   } else if (can_be_watched(object) || is_descriptor(object)) {
-    item.held.push_back(Ref::borrow(object));
+    item.held[0] = Ref::borrow(object);
   } else {
     // To own a container could keep the class alive that owns it.
     item.expect = uses_object ? Expect::Unknown : Expect::Plain;
@@ -136,18 +136,21 @@ PyObject* ClassNames::first_change() const {
   PyObject *key, *object;
   while (PyDict_Next(type_->tp_dict, &position, &key, &object)) {
     if (!PyUnicode_CheckExact(key)) continue;
-    auto found = items_.find(PyUnicode_CHECK_INTERNED(key) ? key : interned(key).get());
-    if (found == items_.end()) {
+    const Item* found = items_.find(PyUnicode_CHECK_INTERNED(key) ? key : interned(key).get());
+    if (!found) {
       if (counts(key)) return key;
       continue;
     }
-    if (!is_as(found->second, object)) return key;
+    if (!is_as(*found, object)) return key;
     ++seen;
   }
   if (seen == items_.size()) return nullptr;
-  auto deleted = std::find_if(items_.begin(), items_.end(),
-                              [&](const auto& item) { return !stator_dict_get_str(type_->tp_dict, item.first); });
-  return deleted == items_.end() ? items_.begin()->first : deleted->first;
+  PyObject *any = nullptr, *deleted = nullptr;
+  items_.for_each([&](const void*, const Item& item) {
+    any = item.name.get();
+    if (!stator_dict_get_str(type_->tp_dict, any)) deleted = any;
+  });
+  return deleted ? deleted : any;
 }
 
 std::string ClassNames::difference() const {
@@ -168,9 +171,11 @@ bool ClassNames::hold() {
 
 void ClassNames::release(const Watch& watch) {
   if (std::exchange(released_, true)) return;
-  for (auto& [name, item] : items_)
-    if (item.expect != Expect::Literal)
-      std::erase_if(item.held, [&](const Ref& object) { return watch(object.get()); });
+  items_.for_each([&](const void*, Item& item) {
+    if (item.expect == Expect::Literal) return;
+    for (Ref& object : item.held)
+      if (object && watch(object.get())) object = Ref();
+  });
 }
 
 ClassContent::ClassContent(PyTypeObject* type, unsigned tag, std::vector<std::shared_ptr<ClassNames>> names)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "capture/values/class_lookups.h"
+#include "core/base/pointer_map.h"
 
 /// What a capture relied on in classes, compared by content if a class's version tag differs. The tag of a class
 /// changes with every store to the class or to a base, of whatever name; most of those do not concern the capture.
@@ -40,7 +41,7 @@ class ClassNames {
     Expect expect = Expect::Object;
     PyTypeObject* kind = nullptr;  // Parts: class of the descriptor, a static one
     const void* parts[3] = {};     // Object: itself; Parts: functions, or parts of the class that defines the field
-    std::vector<Ref> held;         // keeps the addresses from being used again, until they are watched
+    Ref held[3];                   // keep the addresses from being used again, until they are watched
   };
   Item expect(PyObject* name, PyObject* object) const;
   bool is_as(const Item& item, PyObject* object) const;
@@ -50,8 +51,8 @@ class ClassNames {
 
   PyTypeObject* type_;
   std::shared_ptr<const ClassLookups> lookups_;
-  std::unordered_map<PyObject*, Item> items_;  // by interned name
-  unsigned tag_ = 0;                           // version tag of the class when it was last compared
+  PointerMap<Item> items_;  // by interned name
+  unsigned tag_ = 0;        // version tag of the class when it was last compared
   uint64_t dict_tag_ = 0;
   bool released_ = false;
 };

@@ -42,7 +42,7 @@ class ValueArena {
     size = (size + alignof(std::max_align_t) - 1) & ~(alignof(std::max_align_t) - 1);
     if (size > left_) {
       left_ = std::max(size, kBlock);
-      blocks_.push_back(std::make_unique<std::byte[]>(left_));
+      blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(left_));
       free_ = blocks_.back().get();
     }
     left_ -= size;

@@ -29,19 +29,18 @@ Ref interned(PyObject* name) {
 }
 
 void ClassLookups::add(PyObject* name, Use use) {
-  auto found = names_.find(name);
-  if (found == names_.end()) {
-    Ref key = interned(name);
-    found = names_.try_emplace(key.get()).first;
-    found->second.held = std::move(key);
-  }
-  if (use == Use::Object) found->second.uses_object = true;
+  const Name* known = names_.find(name);
+  if (known && (known->uses_object || use != Use::Object)) return;
+  Ref key = interned(name);
+  Name& added = *names_.insert(key.get(), Name()).first;
+  added.held = std::move(key);
+  if (use == Use::Object) added.uses_object = true;
 }
 
 void ClassLookups::add_class(PyTypeObject* type) {
   if (type == last_class_ || !is_changeable(type)) return;
   last_class_ = type;
-  if (!known_classes_.insert(type).second) return;
+  if (!known_classes_.insert(type, true).second) return;
   classes_.push_back({Ref::borrow(reinterpret_cast<PyObject*>(type)), stator_type_assign_version(type)});
 }
 
@@ -50,13 +49,17 @@ void ClassLookups::add_source(PyTypeObject* owner, PyObject* name) {
   sources_[owner].insert(interned(name).get());
 }
 
+const ClassLookups::Name* ClassLookups::find(PyObject* name) const {
+  return names_.find(PyUnicode_CHECK_INTERNED(name) ? name : interned(name).get());
+}
+
 bool ClassLookups::contains(PyObject* name) const {
-  return names_.contains(PyUnicode_CHECK_INTERNED(name) ? name : interned(name).get());
+  return find(name) != nullptr;
 }
 
 bool ClassLookups::uses_object(PyObject* name) const {
-  auto found = names_.find(PyUnicode_CHECK_INTERNED(name) ? name : interned(name).get());
-  return found != names_.end() && found->second.uses_object;
+  const Name* found = find(name);
+  return found && found->uses_object;
 }
 
 bool ClassLookups::has_source(PyTypeObject* owner, PyObject* name) const {

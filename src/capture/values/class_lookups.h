@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capture/pycompat/ref.h"
+#include "core/base/pointer_map.h"
 
 /// Lookups on classes during a capture. The interpreter looks names up by the functions below and in no other way
 /// (`tools/check_names.py`), so that the guards know every name that a capture relied on.
@@ -59,11 +60,13 @@ class ClassLookups {
     Ref held;
     bool uses_object = false;
   };
-  std::unordered_map<PyObject*, Name> names_;  // interned
+  const Name* find(PyObject* name) const;
+
+  PointerMap<Name> names_;  // by interned string
   std::unordered_map<PyTypeObject*, std::unordered_set<PyObject*>> sources_;
   std::unordered_set<PyTypeObject*> looked_through_;
   std::vector<Class> classes_;
-  std::unordered_set<PyTypeObject*> known_classes_;
+  PointerMap<bool> known_classes_;
   PyTypeObject* last_class_ = nullptr;  // of `add_class`: most lookups ask the same class again
 };
 

@@ -82,6 +82,7 @@ void SourceTree::add_fact(Source* source, Fact fact) {
         known.extra.get() == fact.extra.get() &&
         (known.object.get() == fact.object.get() || same_key(known.object.get(), fact.object.get())))
       return;
+  if (source->facts.empty()) source->facts.reserve(2);
   source->facts.push_back(std::move(fact));
 }
 

@@ -131,8 +131,8 @@ std::vector<at::ScalarType> fitting_dtypes(const Graph& graph, const Node& node)
   return all_known ? dtypes : std::vector<at::ScalarType>();
 }
 
-std::vector<uint32_t> check_early(Graph& graph) {
-  if (graph.below || UndoLog(graph).hazard().node >= graph.nodes.size()) return {};
+std::vector<uint32_t> check_early(Graph& graph, const UndoLog& log) {
+  if (graph.below || log.hazard().node >= graph.nodes.size()) return {};
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_check)) return {};
   std::vector<uint32_t> earlier = add_fit_checks(graph);
   std::vector<bool> marked(graph.nodes.size());

@@ -38,6 +38,18 @@ class PointerMap {
 
   void set(const void* key, Value value) { *insert(key, value).first = value; }
 
+  /// Calls `f(key, value)` for each entry, in no particular order. `f` must not insert or remove.
+  template <class F>
+  void for_each(const F& f) const {
+    for (const auto& [key, value] : slots_)
+      if (key != nullptr) f(key, value);
+  }
+  template <class F>
+  void for_each(const F& f) {
+    for (auto& [key, value] : slots_)
+      if (key != nullptr) f(key, value);
+  }
+
   void erase(const void* key) {
     if (slots_.empty()) return;
     size_t hole = home(key);

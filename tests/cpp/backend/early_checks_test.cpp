@@ -41,7 +41,7 @@ TEST_F(EarlyChecks, AGraphWithoutHazardStays) {
   const at::Scalar n = number(fy);
   trace([&] { fx.mul_(n); });
   const Names before = ops();
-  EXPECT_TRUE(check_early(graph()).empty());
+  EXPECT_TRUE(check_early(graph(), UndoLog(graph())).empty());
   EXPECT_EQ(ops(), before);
 }
 
@@ -49,7 +49,7 @@ TEST_F(EarlyChecks, NumbersAreComputedBeforeAnUnrecoverableWrite) {
   write_then_divide();
   ASSERT_LT(UndoLog(graph()).hazard().node, count());
   const Names before = ops();
-  const auto earlier = check_early(graph());
+  const auto earlier = check_early(graph(), UndoLog(graph()));
   EXPECT_EQ(graph::find_problem(graph()), "");
   ASSERT_EQ(earlier.size(), count());
   const size_t write = place("add_");
@@ -67,7 +67,7 @@ TEST_F(EarlyChecks, NumbersAreComputedBeforeAnUnrecoverableWrite) {
 
 TEST_F(EarlyChecks, TheResultIsTheSame) {
   auto real = write_then_divide();
-  check_early(graph());
+  check_early(graph(), UndoLog(graph()));
   auto executable = compile_reference(tracer_.share_graph());
   executable->run(real);
   EXPECT_TRUE(at::equal(real[0], at::ones({64, 1024}) / 2));
@@ -75,7 +75,7 @@ TEST_F(EarlyChecks, TheResultIsTheSame) {
 
 TEST_F(EarlyChecks, ANumberThatDoesNotFitFailsBeforeTheWrite) {
   auto real = write_then_divide();
-  check_early(graph());
+  check_early(graph(), UndoLog(graph()));
   auto executable = compile_reference(tracer_.share_graph());
   real[1].fill_(std::numeric_limits<float>::infinity());
   EXPECT_ANY_THROW(executable->run(real));
@@ -84,7 +84,7 @@ TEST_F(EarlyChecks, ANumberThatDoesNotFitFailsBeforeTheWrite) {
 
 TEST_F(EarlyChecks, TensorsThatShareMemoryInARunFailBeforeTheWrite) {
   auto real = write_then_divide();
-  check_early(graph());
+  check_early(graph(), UndoLog(graph()));
   auto executable = compile_reference(tracer_.share_graph());
   real[1] = real[0][0][0];
   EXPECT_ANY_THROW(executable->run(real));
@@ -99,7 +99,7 @@ TEST_F(EarlyChecks, ANumberThatReadsTheWrittenTensorStaysBehindTheWrite) {
   });
   const at::Scalar n = number(first);
   trace([&] { fx.mul_(at::Scalar(n.toSymFloat() / c10::SymFloat(2.0))); });
-  check_early(graph());
+  check_early(graph(), UndoLog(graph()));
   EXPECT_EQ(graph::find_problem(graph()), "");
   EXPECT_LT(place("add_"), place("stator::item"));
 }

@@ -28,11 +28,14 @@ Value* substitute_of(Interpreter& in, Value* callee) {
     object = static_cast<FunctionValue*>(callee)->function.get();
     source = callee->source;
   }
-  if (!object) return nullptr;
+  if (!object || in.marks.is_unmarked(object)) return nullptr;
   if (in.marks.is_disallowed(object)) throw Break{BreakId::disabled, name_of(object) + ": disallowed in graphs"};
   Ref substitute = in.marks.substitute_of(object);
   if (!substitute && callee->kind == Kind::Function) substitute = Ref::borrow(below_torch_compile(object));
-  if (!substitute) return nullptr;
+  if (!substitute) {
+    in.marks.note_unmarked(object);
+    return nullptr;
+  }
   // Inside of the substitute a call of the original is that of the original.
   for (const Frame* f = in.frames.current(); f; f = f->caller)
     if (f->function && f->function->function.get() == substitute.get()) return nullptr;

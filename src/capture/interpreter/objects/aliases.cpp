@@ -153,16 +153,18 @@ void Interpreter::guard_aliases() {
       changed.insert(torch.inputs[i]);
 
   std::vector<Value*> seen;
-  for (auto& [object, value] : objects.all())
+  objects.for_each([&](Value* value) {
     if (value->source && value->kind != Kind::Constant && !prototypes.owns(value->source) &&
         !is_made_by_call(*this, value->source))
       seen.push_back(value);
+  });
   // Use program order: the order of the map depends on addresses.
   std::sort(seen.begin(), seen.end(), [](Value* a, Value* b) { return a->source->number < b->source->number; });
   Groups groups;
   for (Value* value : seen) {
     bool is_changed = changed.contains(value) || changed_sources.contains(value->source);
-    if (auto* iterator = dynamic_cast<ExternalIterator*>(value)) {
+    auto* iterator = value->kind == Kind::Iterator ? dynamic_cast<ExternalIterator*>(value) : nullptr;
+    if (iterator) {
       is_changed = iterator->taken > 0 || iterator->ended;
       for (Source* child : value->source->children)
         if (child->kind == SourceKind::Iterated) groups.add_iterated(child, iterated_class(iterator->form));

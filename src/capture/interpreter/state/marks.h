@@ -22,6 +22,9 @@ class Marks {
   bool is_disallowed(PyObject* callable) const;
   /// The callable to capture in its place; null: none.
   Ref substitute_of(PyObject* callable) const;
+  /// A callable without mark, substitute or wrapper of torch.compile, which calls need not ask about again.
+  bool is_unmarked(PyObject* callable) const { return unmarked_.contains(callable); }
+  void note_unmarked(PyObject* callable) const { unmarked_.insert(callable); }
   /// The callables that the capture asked about.
   const std::unordered_set<const void*>& asked() const { return asked_; }
 
@@ -31,7 +34,7 @@ class Marks {
 
   Sets allowed_, disallowed_;
   Ref own_substitutes_, torch_substitutes_;
-  mutable std::unordered_set<const void*> asked_;
+  mutable std::unordered_set<const void*> asked_, unmarked_;
 };
 
 }  // namespace stator::capture

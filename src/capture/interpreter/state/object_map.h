@@ -16,13 +16,16 @@ class ObjectMap {
  public:
   /// The value of an external object; null: it was not met yet, or is a literal.
   Value* find(PyObject* object) const {
-    auto found = by_object_.find(object);
-    return found == by_object_.end() ? nullptr : found->second;
+    Value* const* found = by_object_.find(object);
+    return found ? *found : nullptr;
   }
-  bool contains(PyObject* object) const { return by_object_.contains(object); }
-  void add(PyObject* object, Value* value) { by_object_[object] = value; }
-  /// All values, in no particular order.
-  const std::unordered_map<PyObject*, Value*>& all() const { return by_object_; }
+  bool contains(PyObject* object) const { return by_object_.find(object) != nullptr; }
+  void add(PyObject* object, Value* value) { by_object_.set(object, value); }
+  /// Calls `f(value)` for each value, in no particular order.
+  template <class F>
+  void for_each(const F& f) const {
+    by_object_.for_each([&](const void*, Value* value) { f(value); });
+  }
 
   /// The external instance, function or tensor whose `__dict__` the object is, if its attributes were looked at; null
   /// otherwise. Of several that share the dict: the first.
@@ -59,7 +62,7 @@ class ObjectMap {
   ObjectValue*& weak_reference_to(const Value* referent) { return weak_references_[referent]; }
 
  private:
-  std::unordered_map<PyObject*, Value*> by_object_;
+  PointerMap<Value*> by_object_;
   std::unordered_map<PyObject*, Value*> dict_owners_;
   std::unordered_map<PyObject*, const Value*> container_dicts_;
   PointerMap<TensorValue*> by_fake_;

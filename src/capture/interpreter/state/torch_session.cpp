@@ -45,7 +45,10 @@ uint32_t TorchSession::location_of(Frame& frame) {
   if (!frame.location || frame.located_line != frame.line) {
     uint32_t caller = frame.caller ? location_of(*frame.caller) : 0;
     PyCodeObject* code = frame.code->code;
-    frame.location = tracer.add_location(code->co_filename, code->co_qualname, frame.line, caller, module_of(frame));
+    // Another line of the same frame belongs to the same module.
+    const bool is_known = frame.location != 0;
+    frame.location = tracer.add_location(code->co_filename, code->co_qualname, frame.line, caller,
+                                         is_known ? tracer.module_at(frame.location) : module_of(frame));
     frame.located_line = frame.line;
   }
   return frame.location;

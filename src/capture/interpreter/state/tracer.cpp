@@ -185,6 +185,11 @@ uint32_t TorchTracer::add_location(PyObject* file, PyObject* function, int line,
       {text(file), text(function), line, caller, std::move(module.first), std::move(module.second)});
 }
 
+std::pair<std::string, std::string> TorchTracer::module_at(uint32_t location) const {
+  const graph::Location& known = impl_->tracer.graph().locations[location];
+  return {known.module_path, known.module_class};
+}
+
 void TorchTracer::use_location(uint32_t location) { impl_->tracer.set_location(location); }
 
 void TorchTracer::open_range(const std::string& name) { impl_->tracer.open_range(name); }

@@ -142,6 +142,8 @@ class TorchTracer {
   /// whose method it is in; empty texts for none.
   uint32_t add_location(PyObject* file, PyObject* function, int line, uint32_t caller,
                         std::pair<std::string, std::string> module);
+  /// The path and class of the module at a location, as they were given to `add_location`.
+  std::pair<std::string, std::string> module_at(uint32_t location) const;
   /// Location of the nodes recorded from here on.
   void use_location(uint32_t location);
   /// A `record_function` block of the program begins, or the innermost one ends.
