@@ -113,15 +113,22 @@ Ex ShapeEnv::compare_to_zero(Op op, Sum difference) {
   WideInt divisor = difference.content();
   if (difference.terms().empty())
     return constant(compute(op, Value::of_int(difference.constant()), Value::of_int(0)));
-  if (difference.constant() == 0 && difference.terms().size() > 1 && divisor != 0) {
+  // f * x < 0 is x < 0 for a positive f.
+  const WideInt addend = difference.constant();
+  const bool asks_sign = addend == 0 || (op == Op::Le && addend == 1) || (op == Op::Ge && addend == -1);
+  if (asks_sign && difference.terms().size() > 1 && divisor != 0) {
     const Product common = common_factors(this, difference);
     Ex factor = common.term();
     if (factor != nullptr && !recent(factor).may_fail && !recent(factor).range.contains(0)) {
-      Ex all = difference.build(), rest = all != nullptr ? exact_quotient(all, factor) : nullptr;
+      Sum terms = difference;
+      terms.set_constant(0);
+      Ex all = terms.build(), rest = all != nullptr ? exact_quotient(all, factor) : nullptr;
       if (rest != nullptr) {
+        const bool is_positive = recent(factor).range.low > 0;
         Sum smaller(this);
         smaller.add(rest, 1);
-        return compare_to_zero(recent(factor).range.low > 0 ? op : mirrored(op), std::move(smaller));
+        smaller.add(is_positive ? addend : -addend);
+        return compare_to_zero(is_positive ? op : mirrored(op), std::move(smaller));
       }
     }
   }

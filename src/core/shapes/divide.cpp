@@ -84,7 +84,7 @@ Ex ShapeEnv::quotient_by(Ex a, int64_t by) {
     } else if (numerator->is_constant()) {
       numerator = constant(Value::of_int(floor_divide(numerator->constant.integer(), by)));
     } else {
-      numerator = make_node(Op::FloorDiv, Type::Int, {{numerator, constant(by)}});
+      numerator = settled(make_node(Op::FloorDiv, Type::Int, {{numerator, constant(by)}}));
     }
   }
   if (numerator == nullptr) return nullptr;
@@ -149,7 +149,7 @@ Ex ShapeEnv::remainder_by(Ex a, int64_t by) {
   if (!now.may_fail && now.congruence.modulus % by == 0) {
     result = constant(Value::of_int(floor_remainder(now.congruence.remainder, by)));
   } else if (!fits) {
-    result = make_node(Op::Mod, Type::Int, {{operand, constant(by)}});
+    result = settled(make_node(Op::Mod, Type::Int, {{operand, constant(by)}}));
   }
   Sum sum(this);
   sum.add(result, common);

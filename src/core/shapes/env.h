@@ -178,8 +178,12 @@ class STATOR_API ShapeEnv {
   Derived derive(Ex expr);
   void add_form_fact(Ex expr, Derived* made);
   bool operation_may_fail(Ex expr);
-  /// The values for the present facts or fewer: correct, and cheap if facts are added often.
-  const Derived& recent(Ex expr) { return expr->derived.generation == generation_ ? expr->derived : derived(expr); }
+  /// The values for the present facts, or for fewer if the expression is large: cheap if facts are added often.
+  const Derived& recent(Ex expr) {
+    constexpr uint32_t kSmall = 32;
+    if (is_current(expr)) return expr->derived;
+    return expr->derived.generation == generation_ && expr->tree_size > kSmall ? expr->derived : derived(expr);
+  }
   bool is_current(Ex expr) const { return expr->derived.generation == generation_ && expr->derived.epoch == epoch_; }
 
   // rules: build.cpp, divide.cpp, compare.cpp, logic.cpp
@@ -216,6 +220,8 @@ class STATOR_API ShapeEnv {
   // questions: known.cpp, learn.cpp
   std::optional<bool> known_by_ranges(Ex truth);
   std::optional<bool> known_by_forms(Ex truth);
+  template <class F>
+  std::optional<bool> known_logic(Ex truth, const F& known);
   Range range_by_forms(Ex form);
   void add_fact(Ex truth, bool value);
   void add_comparison(Op op, Ex form, WideInt bound);

@@ -18,25 +18,31 @@ WideInt bound_of(Ex truth) { return truth->operands[1]->constant.integer(); }
 
 }  // namespace
 
+/// The value of an `and` or `or`. `known` must give answers only for operands that do not fail.
+template <class F>
+std::optional<bool> ShapeEnv::known_logic(Ex truth, const F& known) {
+  const bool ends = truth->op == Op::Or;  // one operand of this value decides the result, unless another one may fail
+  const bool may_fail = recent(truth).may_fail;
+  bool all = true, decided = false;
+  for (Ex operand : *truth) {
+    auto one = known(operand);
+    if (one == ends && !may_fail) return ends;
+    decided = decided || one == ends;
+    all = all && one;
+  }
+  return all ? std::optional(decided ? ends : !ends) : std::nullopt;
+}
+
 std::optional<bool> ShapeEnv::known_by_ranges(Ex truth) {
   if (truth->is_constant()) return truth->constant.truth();
   if (auto found = facts_.find_truth(truth)) return found;
-  if (recent(truth).may_fail) return std::nullopt;
   if (truth->op == Op::Not) {
     auto inner = known_by_ranges(truth->operands[0]);
     return inner ? std::optional(!*inner) : std::nullopt;
   }
-  if (truth->op == Op::And || truth->op == Op::Or) {
-    const bool ends = truth->op == Op::Or;  // one operand of this value decides the result
-    bool all = true;
-    for (Ex operand : *truth) {
-      auto one = known_by_ranges(operand);
-      if (one == ends) return ends;
-      all = all && one;
-    }
-    return all ? std::optional(!ends) : std::nullopt;
-  }
-  if (!compares_form(truth)) return std::nullopt;
+  if (truth->op == Op::And || truth->op == Op::Or)
+    return known_logic(truth, [&](Ex operand) { return known_by_ranges(operand); });
+  if (!compares_form(truth) || recent(truth).may_fail) return std::nullopt;
   const Derived& now = recent(truth->operands[0]);
   return compare_range(truth->op, now.range, now.congruence, bound_of(truth));
 }
@@ -75,19 +81,10 @@ Range ShapeEnv::range_by_forms(Ex form) {
 }
 
 std::optional<bool> ShapeEnv::known_by_forms(Ex truth) {
-  if (truth->op == Op::And || truth->op == Op::Or) {
-    const bool ends = truth->op == Op::Or;
-    bool all = true;
-    for (Ex operand : *truth) {
-      auto one = known_by_ranges(operand);
-      if (!one) one = known_by_forms(operand);
-      if (one == ends) return ends;
-      all = all && one;
-    }
-    return all ? std::optional(!ends) : std::nullopt;
-  }
-  if (!compares_form(truth) || derived(truth).may_fail) return std::nullopt;
-  if (!facts_.has_sums()) return std::nullopt;
+  if (auto answer = known_by_ranges(truth)) return answer;
+  if (truth->op == Op::And || truth->op == Op::Or)
+    return known_logic(truth, [&](Ex operand) { return known_by_forms(operand); });
+  if (!facts_.has_sums() || !compares_form(truth) || derived(truth).may_fail) return std::nullopt;
   Ex form = truth->operands[0];
   return compare_range(truth->op, range_by_forms(form), derived(form).congruence, bound_of(truth));
 }
@@ -96,10 +93,13 @@ std::optional<bool> ShapeEnv::known(Ex truth) {
   if (truth->type != Type::Bool) truth = apply(Op::ToBool, truth);
   if (truth == nullptr) return std::nullopt;
   if (auto answer = known_by_ranges(truth)) return answer;
-  truth = simplify(truth);
+  // Facts are stated of expressions as they were then: the question is asked as it is, too.
   derived(truth);
-  if (auto answer = known_by_ranges(truth)) return answer;
-  return known_by_forms(truth);
+  if (auto answer = known_by_forms(truth)) return answer;
+  Ex simple = simplify(truth);
+  if (simple == truth) return std::nullopt;
+  derived(simple);
+  return known_by_forms(simple);
 }
 
 std::optional<bool> ShapeEnv::guard_size_oblivious(Ex truth) {
@@ -119,6 +119,7 @@ std::optional<bool> ShapeEnv::decide(Ex truth) {
   if (truth->type != Type::Bool) truth = apply(Op::ToBool, truth);
   if (truth == nullptr) return std::nullopt;
   if (auto answer = known(truth)) return answer;
+  Ex asked = truth;
   truth = simplify(truth);
   if (!truth->hint) return std::nullopt;
   const bool value = truth->hint.truth();
@@ -133,6 +134,8 @@ std::optional<bool> ShapeEnv::decide(Ex truth) {
     guards_.push_back({guard, where});
   }
   add_fact(guard, true);
+  // Later facts may simplify the guard and the question differently.
+  if (asked != truth) facts_.set_truth(asked, value);
   return value;
 }
 

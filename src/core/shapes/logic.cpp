@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/shapes/env.h"
+#include "core/shapes/sum.h"
 
 // And, or, not.
 namespace stator::symbolic {
@@ -15,7 +16,10 @@ Ex ShapeEnv::negation(Ex truth) {
     if (truth->operands[1]->type == Type::Int) {
       if (truth->op == Op::Eq || truth->op == Op::Ne)
         return make_node(negated(truth->op), Type::Bool, {{form, truth->operands[1]}});
-      Ex result = compare_form(truth->op == Op::Le ? Op::Ge : Op::Le, form, truth->op == Op::Le ? bound + 1 : bound - 1);
+      Sum difference(this);
+      difference.add(form, 1);
+      difference.add(truth->op == Op::Le ? -bound - 1 : 1 - bound);
+      Ex result = compare_to_zero(truth->op == Op::Le ? Op::Ge : Op::Le, std::move(difference));
       if (result != nullptr) return result;
     }
   }
@@ -44,8 +48,10 @@ Ex ShapeEnv::logic(Op op, Ex a, Ex b) {
   }
   const bool may_fail = std::any_of(operands.begin(), operands.end(), [&](Ex expr) { return recent(expr).may_fail; });
   auto is_truth = [](Ex expr, bool value) { return expr->is_constant() && expr->constant.truth() == value; };
-  if (!may_fail && std::any_of(operands.begin(), operands.end(), [&](Ex expr) { return is_truth(expr, ends); }))
-    return constant(ends);
+  if (std::any_of(operands.begin(), operands.end(), [&](Ex expr) { return is_truth(expr, ends); })) {
+    if (!may_fail) return constant(ends);
+    std::erase_if(operands, [&](Ex expr) { return !expr->is_constant() && !recent(expr).may_fail; });
+  }
   std::sort(operands.begin(), operands.end(), [](Ex x, Ex y) { return compare_structure(x, y) < 0; });
   operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
   std::erase_if(operands, [&](Ex expr) { return is_truth(expr, !ends); });

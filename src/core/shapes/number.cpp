@@ -19,7 +19,8 @@ double as_float(const Value& value) { return value.is_float() ? value.real() : n
 
 bool as_truth(const Value& value) { return value.is_float() ? value.real() != 0 : value.truth(); }
 
-Value checked(bool fits, WideInt result) { return fits ? Value::of_int(result) : Value(); }
+/// `fits` says whether `result` was stored: it is evaluated first.
+Value checked(bool fits, const WideInt& result) { return fits ? Value::of_int(result) : Value(); }
 
 Value integer_power(WideInt base, WideInt exponent) {
   WideInt result = 1;

@@ -32,12 +32,20 @@ void Sum::add_term(Ex expr, WideInt times) {
                                 [](const Term& term, Ex by) { return compare_structure(term.expr, by) < 0; });
   if (place == terms_.end() || place->expr != expr) place = terms_.insert(place, {expr, 0});
   fits_ = fits_ && add_wide(place->times, times, &place->times);
-  if (is_dropped(*place)) terms_.erase(place);
+  if (place->times != 0) return;
+  if (is_dropped(*place)) {
+    terms_.erase(place);
+  } else if (expr->op == Op::Mul) {
+    // Only the factors that may fail matter.
+    terms_.erase(place);
+    for (Ex factor : *expr) add(factor, 0);
+  }
 }
 
 void Sum::merge(const Ex* exprs, const int64_t* numbers, size_t count, WideInt times) {
   std::vector<Term> merged;
   merged.reserve(terms_.size() + count);
+  std::vector<Ex> zeros;
   auto next = terms_.begin();
   for (size_t i = 0; i < count; ++i) {
     while (next != terms_.end() && next->expr != exprs[i] && compare_structure(next->expr, exprs[i]) < 0)
@@ -48,10 +56,15 @@ void Sum::merge(const Ex* exprs, const int64_t* numbers, size_t count, WideInt t
       fits_ = fits_ && add_wide(term.times, next->times, &term.times);
       ++next;
     }
-    if (!is_dropped(term)) merged.push_back(term);
+    if (term.times == 0) {
+      zeros.push_back(term.expr);
+    } else {
+      merged.push_back(term);
+    }
   }
   merged.insert(merged.end(), next, terms_.end());
   terms_ = std::move(merged);
+  for (Ex expr : zeros) add_term(expr, 0);
 }
 
 WideInt Sum::content() const {
