@@ -76,6 +76,10 @@ void ShapeEnv::add_comparison(Op op, Ex form, WideInt bound) {
     if (bound == now.high) return add_comparison(Op::Le, form, bound - 1);
     return;
   }
+  if (op == Op::Eq && form->op == Op::FloorDiv && form->operands[1]->is_constant()) {
+    add_fact(compare_form(Op::Ge, form, bound), true);
+    add_fact(compare_form(Op::Le, form, bound), true);
+  }
   const Range range{op == Op::Le ? -kInfinite : bound, op == Op::Ge ? kInfinite : bound};
   add_form(form, {range, {}});
   if ((form->op == Op::Max && op != Op::Ge) || (form->op == Op::Min && op != Op::Le)) {
@@ -84,10 +88,6 @@ void ShapeEnv::add_comparison(Op op, Ex form, WideInt bound) {
   }
   if (op != Op::Eq) return;
   if (form->op == Op::Mod) add_remainder(form, bound);
-  if (form->op == Op::FloorDiv && form->operands[1]->is_constant()) {
-    add_fact(compare_form(Op::Ge, form, bound), true);
-    add_fact(compare_form(Op::Le, form, bound), true);
-  }
   add_replacement(form, bound);
 }
 

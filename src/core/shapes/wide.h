@@ -10,7 +10,7 @@ namespace stator::symbolic {
 using WideInt = __int128;
 
 /// A bound of this magnitude or more means that there is none.
-inline constexpr WideInt kInfinite = WideInt(1) << 120;
+inline constexpr WideInt kInfinite = WideInt(1) << 126;
 
 inline bool fits_int64(WideInt value) { return value >= INT64_MIN && value <= INT64_MAX; }
 
