@@ -116,6 +116,7 @@ Congruence made_congruence(WideInt modulus, WideInt remainder) {
 Congruence congruence_of_sum(Ex expr) {
   WideInt modulus = 0, remainder = expr->addend;
   for (uint32_t i = 0; i < expr->count; ++i) {
+    if (modulus == 1) return {};
     const Congruence& one = expr->operands[i]->derived.congruence;
     modulus = gcd_wide(modulus, WideInt(one.modulus) * expr->numbers[i]);
     remainder += WideInt(one.remainder) * expr->numbers[i];

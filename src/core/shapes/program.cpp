@@ -63,24 +63,26 @@ void Program::run(const int64_t* inputs, Value* values) const {
 }
 
 bool GuardProgram::add_terms(Ex form, Row* row, const InputOf& input_of) {
+  std::vector<uint32_t> inputs;
   auto add_factor = [&](Ex expr, int64_t power) {
     const auto input = expr->op == Op::Symbol && expr->type == Type::Int ? input_of(expr) : std::nullopt;
     constexpr int64_t kMost = 8;
     if (!input || power > kMost) return false;
-    for (int64_t i = 0; i < power; ++i) factors_.push_back(*input);
+    inputs.insert(inputs.end(), static_cast<size_t>(power), *input);
     return true;
   };
   auto add_term = [&](Ex expr, int64_t times) {
-    Term term{times, static_cast<uint32_t>(factors_.size()), 0};
+    inputs.clear();
     bool fits = true;
     if (expr->op == Op::Mul) {
       for (uint32_t i = 0; i < expr->count; ++i) fits = fits && add_factor(expr->operands[i], expr->numbers[i]);
     } else {
       fits = add_factor(expr, 1);
     }
-    term.count = static_cast<uint32_t>(factors_.size()) - term.first;
-    terms_.push_back(term);
-    return fits;
+    if (!fits) return false;
+    terms_.push_back({times, inputs[0], static_cast<uint32_t>(factors_.size()), static_cast<uint32_t>(inputs.size() - 1)});
+    factors_.insert(factors_.end(), inputs.begin() + 1, inputs.end());
+    return true;
   };
   row->first = static_cast<uint32_t>(terms_.size());
   bool fits = true;
@@ -94,11 +96,27 @@ bool GuardProgram::add_terms(Ex form, Row* row, const InputOf& input_of) {
   return fits;
 }
 
+bool GuardProgram::add_bound(Ex truth, int64_t bound, int guard, const InputOf& input_of) {
+  Ex symbol = truth->operands[0];
+  const auto input = symbol->op == Op::Symbol && truth->op != Op::Ne ? input_of(symbol) : std::nullopt;
+  if (!input) return false;
+  const int64_t low = truth->op == Op::Le ? INT64_MIN : bound, high = truth->op == Op::Ge ? INT64_MAX : bound;
+  for (Bound& other : bounds_) {
+    if (other.input != *input) continue;
+    if (low > other.low) std::tie(other.low, other.guard) = std::pair(low, guard);
+    if (high < other.high) std::tie(other.high, other.high_guard) = std::pair(high, guard);
+    return true;
+  }
+  bounds_.push_back({low, high, *input, guard, guard});
+  return true;
+}
+
 /// False if the truth has no such form.
 bool GuardProgram::add_row(Ex truth, int guard, const InputOf& input_of) {
   if (!is_comparison(truth->op) || truth->operands[0]->type != Type::Int || !truth->operands[1]->is_constant()) return false;
   const auto bound = truth->operands[1]->int_constant();
   if (!bound) return false;
+  if (add_bound(truth, *bound, guard, input_of)) return true;
   Ex form = truth->operands[0];
   Row row{truth->op == Op::Le ? INT64_MIN : *bound, truth->op == Op::Ge ? INT64_MAX : *bound, 0, 0, 0, 0, guard,
           guard, truth->op == Op::Ne};
@@ -120,7 +138,7 @@ bool GuardProgram::add_row(Ex truth, int guard, const InputOf& input_of) {
                       other.addend == row.addend && other.count == row.count &&
                       std::equal(terms_.begin() + row.first, terms_.begin() + row.first + row.count,
                                  terms_.begin() + other.first, [&](const Term& a, const Term& b) {
-                                   return a.times == b.times && a.count == b.count &&
+                                   return a.times == b.times && a.input == b.input && a.count == b.count &&
                                           std::equal(factors_.begin() + a.first, factors_.begin() + a.first + a.count,
                                                      factors_.begin() + b.first);
                                  });
@@ -142,10 +160,8 @@ GuardProgram GuardProgram::compile(ShapeEnv& env, std::span<const Guard> guards)
     const auto [first, is_new] = places.try_emplace(env.inputs()[i].symbol, i);
     if (is_new) continue;
     Row row{0, 0, 0, 0, static_cast<uint32_t>(made.terms_.size()), 2, kShared, kShared, false};
-    for (auto [input, times] : {std::pair(i, 1), std::pair(first->second, -1)}) {
-      made.terms_.push_back({times, static_cast<uint32_t>(made.factors_.size()), 1});
-      made.factors_.push_back(input);
-    }
+    made.terms_.push_back({1, i, 0, 0});
+    made.terms_.push_back({-1, first->second, 0, 0});
     made.rows_.push_back(row);
   }
   const InputOf input_of = [&](Ex symbol) -> std::optional<uint32_t> {
@@ -166,7 +182,7 @@ int GuardProgram::check_wide(const Row& row, const int64_t* inputs) const {
   WideInt sum = row.addend;
   for (uint32_t i = row.first; i < row.first + row.count; ++i) {
     const Term& term = terms_[i];
-    WideInt product = term.times;
+    WideInt product = WideInt(term.times) * inputs[term.input];
     for (uint32_t k = term.first; k < term.first + term.count; ++k)
       if (!multiply_wide(product, inputs[factors_[k]], &product)) return row.guard;
     if (!add_wide(sum, product, &sum)) return row.guard;
@@ -183,7 +199,8 @@ int GuardProgram::check(const Row& row, const int64_t* inputs) const {
   bool overflows = false;
   const Term *term = terms_.data() + row.first, *end = term + row.count;
   for (; term != end; ++term) {
-    int64_t product = term->times;
+    int64_t product = 0;
+    overflows |= __builtin_mul_overflow(term->times, inputs[term->input], &product);
     const uint32_t *factor = factors_.data() + term->first, *last = factor + term->count;
     for (; factor != last; ++factor) overflows |= __builtin_mul_overflow(product, inputs[*factor], &product);
     overflows |= __builtin_add_overflow(sum, product, &sum);
@@ -200,6 +217,11 @@ int GuardProgram::check(const Row& row, const int64_t* inputs) const {
 }
 
 int GuardProgram::first_failure(const int64_t* inputs) const {
+  for (const Bound& bound : bounds_) {
+    const int64_t value = inputs[bound.input];
+    if (value < bound.low || value > bound.high) [[unlikely]]
+      return value < bound.low ? bound.guard : bound.high_guard;
+  }
   for (const Row& row : rows_)
     if (const int guard = check(row, inputs); guard != kNone) return guard;
   if (truths_.empty()) return kNone;

@@ -65,15 +65,24 @@ class STATOR_API GuardProgram {
   };
   struct Term {
     int64_t times;
-    uint32_t first, count;  // into factors_
+    uint32_t input;
+    uint32_t first, count;  // further factors, in factors_
+  };
+  /// `low <= input <= high`: most guards.
+  struct Bound {
+    int64_t low, high;
+    uint32_t input;
+    int guard, high_guard;
   };
 
   bool add_row(Ex truth, int guard, const InputOf& input_of);
+  bool add_bound(Ex truth, int64_t bound, int guard, const InputOf& input_of);
   bool add_terms(Ex form, Row* row, const InputOf& input_of);
   /// kNone, or the guard that does not hold.
   int check(const Row& row, const int64_t* inputs) const;
   int check_wide(const Row& row, const int64_t* inputs) const;
 
+  std::vector<Bound> bounds_;
   std::vector<Row> rows_;
   std::vector<Term> terms_;
   std::vector<uint32_t> factors_;

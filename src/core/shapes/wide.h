@@ -29,6 +29,9 @@ inline WideInt add_bounds(WideInt a, WideInt b) {
   return clamped(a + b);
 }
 inline WideInt multiply_bounds(WideInt a, WideInt b) {
+  // Long sums ask this for each term: 128-bit products are slow to check.
+  if (b == 1) return a;
+  if (fits_int64(a) && fits_int64(b)) return a * b;
   WideInt result = 0;
   if (multiply_wide(a, b, &result)) return clamped(result);
   return (a < 0) == (b < 0) ? kInfinite : -kInfinite;
