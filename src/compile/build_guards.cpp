@@ -1,5 +1,7 @@
 #include "compile/build_guards.h"
 
+#include <algorithm>
+
 #include "capture/guards/tensor_expectation.h"
 #include "compile/graph_facts.h"
 
@@ -14,6 +16,14 @@ bool build_guards(const CaptureContext& context, Exploration& explored, Entry& e
       TensorValue* input = in.torch.inputs[explored.result.kept_inputs[write.input]];
       in.guards.add_at_end(input->source, FactKind::View, is_view_tensor(input->real.get()));
     }
+  if (Interpreter* met = explored.met_break.get()) {
+    entry.guards_break = std::none_of(context.known_breaks.begin(), context.known_breaks.end(),
+                                      [&](const BreakReason& known) { return known.is_same_place(*explored.broke); });
+    if (entry.guards_break) {
+      in.start.note_looked_at(met->start);
+      in.guards.add_break(met->guards);
+    }
+  }
   entry.bound = in.start.bound_places();
   std::unique_ptr<SourceTree> sources = in.guards.take_sources();
   if (const GuardCallbacks* callbacks = context.request.guards.get()) {

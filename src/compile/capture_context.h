@@ -5,6 +5,7 @@
 
 #include "capture/guards/global_state.h"
 #include "capture/interpreter/protocol/interpreter.h"
+#include "compile/attempt.h"
 #include "compile/pipeline.h"
 
 namespace stator {
@@ -29,6 +30,8 @@ struct CaptureContext {
   const CompileRequest& request;
   const std::string& graph_name;
   const StateKeeper& state;
+  const KnownBreaks& known_breaks;
+  const std::optional<PlanEnd>& plan_end;  // empty: as the settings say
 };
 
 }  // namespace stator

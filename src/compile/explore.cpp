@@ -34,10 +34,12 @@ bool is_restart(Purpose purpose) {
 void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, Decision::Keep how) {
   if (how == Decision::Keep::Nothing) return;
   if (how == Decision::Keep::All) {
+    so_far.met_break.reset();
     so_far.broke = result.broke;
     if (result.outcome.end == End::Stopped)
       so_far.broke = BreakReason{attempt.plan_end.why, "", result.interpreter->end.stack};
   } else {
+    so_far.met_break = std::move(so_far.result.interpreter);
     so_far.broke->is_error = false;  // the program's own exception is no error of the capture
   }
   so_far.result = std::move(result);
@@ -48,7 +50,7 @@ void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, Dec
 std::optional<Exploration> explore(const CaptureContext& context) {
   LaterError interrupted;  // set again when the attempts are gone
   Exploration so_far;
-  Attempt attempt = first_attempt(rules_of(context.request), plan_end_of(context.start));
+  Attempt attempt = first_attempt(rules_of(context.request), context.plan_end.value_or(plan_end_of(context.start)));
   while (true) {
     STATOR_CHECK(attempt.number <= kMaxAttempts);
     if (is_restart(attempt.purpose)) observe::count("captures.restarts");

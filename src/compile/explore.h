@@ -10,6 +10,9 @@ namespace stator {
 struct Exploration {
   AttemptResult result;                       // gives the guards and, if it has a graph, the plan
   std::optional<capture::BreakReason> broke;  // the break that is reported; it may be that of an earlier attempt
+  /// The earlier attempt that met the break; null: `result` did, or there is none. That the break is met at all depends
+  /// on its facts, the plan only on those of `result`.
+  std::unique_ptr<capture::Interpreter> met_break;
   bool runs_plain = false;                    // the break could not be reached: CPython runs the frame
   bool raises = false;                        // the break is an exception of the program that leaves the frame
 

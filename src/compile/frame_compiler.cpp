@@ -96,12 +96,8 @@ bool torch_forbids_breaks() {
 
 /// Whether a capture ended where one of the earlier ones did, or at the frame's end.
 bool ends_as_before(const Entry& entry, const std::vector<std::shared_ptr<Entry>>& earlier) {
-  if (!entry.broke) return true;
-  auto is_same = [](const StackLine& a, const StackLine& b) { return a.line == b.line && a.file == b.file; };
-  return std::any_of(earlier.begin(), earlier.end(), [&](const std::shared_ptr<Entry>& other) {
-    if (!other->broke || other->broke->id != entry.broke->id) return false;
-    const std::vector<StackLine>&mine = entry.broke->stack, &theirs = other->broke->stack;
-    return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), is_same);
+  return !entry.broke || std::any_of(earlier.begin(), earlier.end(), [&](const std::shared_ptr<Entry>& other) {
+    return other->broke && other->broke->is_same_place(*entry.broke);
   });
 }
 
@@ -166,6 +162,9 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     std::vector<std::string> reasons = cache.failures(place.offset, request_.cache_key.get(), input, 1);
     return reasons.empty() ? std::string() : reasons.front();
   };
+  std::vector<std::shared_ptr<Entry>> serving = cache.find_serving(place.offset, request_.cache_key.get(), input);
+  if (!serving.empty() && is_full(cache, place, request_))
+    return serving.front()->guards->run_for_plan(input) ? serving.front() : nullptr;
   if (is_at_limit(cache, place, request_, first_reason)) return nullptr;
   // A capture takes so long that a text costs nothing; a refused call is cheap.
   const std::string reason = first_reason();
@@ -180,7 +179,9 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     return nullptr;
   }
   Varying varying;
-  std::shared_ptr<Entry> entry = capture_general(cache, place, varying);
+  KnownBreaks known_breaks;
+  for (auto& earlier : serving) known_breaks.push_back(*earlier->broke);
+  std::shared_ptr<Entry> entry = capture_general(cache, place, known_breaks, varying);
   if (!notice.end(entry.get())) return nullptr;
   if (!entry) {
     folder.close();
@@ -194,6 +195,9 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     entry->oracle->break_is_error = is_error_here();
   }
   if (!publish(cache, entry, reason)) return nullptr;
+  // The entry serves all calls that these serve: it breaks where they do, and guards less.
+  for (auto& earlier : serving)
+    if (!entry->guards_break && earlier->broke->is_same_place(*entry->broke)) cache.remove(*earlier);
   folder.write(cache.code(), *entry, reason);
   // The guards give the plan its inputs, so they run even for the call that was captured.
   if (entry->plan && !entry->guards->run(input)) {
@@ -205,7 +209,8 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
 
 bool FrameCompiler::is_error_here() const { return request_.break_is_error || torch_forbids_breaks(); }
 
-std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Place& place, Varying& varying) {
+std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Place& place,
+                                                      const KnownBreaks& known_breaks, Varying& varying) {
   Varying& known = cache.varying[place.offset];
   std::vector<std::shared_ptr<Entry>> specialised;
   std::vector<std::string> changed;
@@ -218,7 +223,7 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   varying.floats.insert(changed.begin(), changed.end());
   while (true) {
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
-    std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name));
+    std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;
     std::vector<std::string> needed = floats_that_ended(*entry, varying, changed, specialised);
     if (needed.empty()) {
@@ -275,7 +280,7 @@ bool FrameCompiler::confirm_hit(const Place& place, const Entry& entry) {
   UncountedScope uncounted;
   PyCodeObject* code = place.code->code;
   Start start{place.function, place.offset, place.values, place.depth, &record->varying, record->break_is_error};
-  std::shared_ptr<Entry> fresh = capture_for_oracle(start, request_, text_of(code->co_name));
+  std::shared_ptr<Entry> fresh = capture_for_oracle(start, request_, text_of(code->co_name), *record);
   if (!fresh) return false;
   if (is_same_capture(record->text, fresh->oracle->text)) return true;
   raise_oracle_error(name_of(code) + ", entry " + entry.id(),

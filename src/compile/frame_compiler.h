@@ -42,7 +42,7 @@ class FrameCompiler final : public capture::Compiler {
   /// Captures with the floats that changed as inputs of the graph, as far as the program allows that. `varying`: what
   /// the entry does not specialise on. Null with a Python error set.
   std::shared_ptr<capture::Entry> capture_general(capture::CodeCache& cache, const capture::Place& place,
-                                                  capture::Varying& varying);
+                                                  const KnownBreaks& known_breaks, capture::Varying& varying);
   /// The floats that must not be inputs of the graph, because the entry ends at a break where one of them is needed. As
   /// far as that is known: `changed` became inputs just now, and the entries in `specialised` had none of them.
   std::vector<std::string> floats_that_ended(const capture::Entry& entry, const capture::Varying& varying,

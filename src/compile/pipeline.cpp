@@ -13,7 +13,8 @@ namespace stator {
 using namespace capture;
 
 static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileRequest& request,
-                                            const std::string& graph_name, bool for_oracle) {
+                                            const std::string& graph_name, const KnownBreaks& known_breaks,
+                                            const OracleRecord* compared) {
   LaterError failure;  // declared first: the error is set again when all that the capture holds is gone
   auto fail = [&]() -> std::shared_ptr<Entry> {
     failure.take();
@@ -26,7 +27,9 @@ static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileReq
   WithoutFunctionModes hidden;
   Start start = place;
   start.hidden = &hidden;
-  CaptureContext context{start, request, graph_name, state};
+  std::optional<PlanEnd> plan_end;
+  if (compared && compared->stop_before) plan_end = PlanEnd{compared->stop_before, compared->stop_reason};
+  CaptureContext context{start, request, graph_name, state, known_breaks, plan_end};
   auto entry = std::make_shared<Entry>();
   entry->offset = place.offset;
   entry->cache_key = request.cache_key;
@@ -39,35 +42,42 @@ static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileReq
   entry->raises = explored->raises;
   entry->runs_plain = explored->runs_plain || (entry->broke && entry->broke->id == BreakId::skip_rest);
   entry->phases.interpret = watch.lap();
-  const auto& asked = explored->result.interpreter->marks.asked();
-  entry->asked.assign(asked.begin(), asked.end());
+  for (const Interpreter* attempt : {explored->result.interpreter.get(), explored->met_break.get()})
+    if (attempt) entry->asked.insert(entry->asked.end(), attempt->marks.asked().begin(), attempt->marks.asked().end());
 
   Ref exported;
   if (!build_guards(context, *explored, *entry, exported)) return fail();
   entry->phases.guards = watch.lap();
-  const bool has_oracle = for_oracle || config().oracle;
+  auto record = [&](const Plan* plan) {
+    if (!compared && !config().oracle) return;
+    entry->oracle = oracle_record(*entry, plan, explored->result.graph.get());
+    if (entry->guards_break) return;
+    entry->oracle->stop_before = explored->result.interpreter->options.stop_before;
+    entry->oracle->stop_reason = entry->broke->id;
+  };
   if (!explored->has_plan()) {
-    if (has_oracle) entry->oracle = oracle_record(*entry, nullptr, nullptr);
+    record(nullptr);
     return entry;
   }
 
   const bool hides_modes = !hidden.modes().empty() || hidden.state() != Overriding::Enabled;
   std::unique_ptr<Plan> plan = build_plan(*explored, *entry, hides_modes);
-  if (has_oracle) entry->oracle = oracle_record(*entry, plan.get(), explored->result.graph.get());
-  if (for_oracle) return entry;
+  record(plan.get());
+  if (compared) return entry;
   if (!compile_graph(context, *explored, exported, *entry, *plan, no_collection)) return fail();
   entry->plan = std::move(plan);
   entry->phases.backend = watch.lap();
   return entry;
 }
 
-std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& request, const std::string& graph_name) {
-  return capture_frame(start, request, graph_name, false);
+std::shared_ptr<Entry> compile_frame(const Start& start, const CompileRequest& request, const std::string& graph_name,
+                                     const KnownBreaks& known_breaks) {
+  return capture_frame(start, request, graph_name, known_breaks, nullptr);
 }
 
 std::shared_ptr<Entry> capture_for_oracle(const Start& start, const CompileRequest& request,
-                                          const std::string& graph_name) {
-  return capture_frame(start, request, graph_name, true);
+                                          const std::string& graph_name, const OracleRecord& record) {
+  return capture_frame(start, request, graph_name, {}, &record);
 }
 
 }  // namespace stator

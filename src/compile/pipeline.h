@@ -27,16 +27,21 @@ struct CompileRequest {
   int64_t recompile_limit = 0;                   // 0: that of the settings
 };
 
+/// Breaks of earlier entries whose plans would serve the call as well, though guards fail that their breaks depended on.
+/// If a capture meets one of them, it met the break for other reasons, and does not guard the reasons.
+using KnownBreaks = std::vector<capture::BreakReason>;
+
 /// Captures a frame from one place on, in four steps: explore, build guards, build plan, compile graph. The entry's
 /// plan ends the frame, or stops at the graph break that `broke` describes. An entry without a plan says that the next
 /// instruction, or the rest of the frame, runs as plain Python. Null with a Python error set when the backend or a
 /// callback of the user failed, or a signal handler raised. GIL held. Global state is as before afterwards, also on
 /// failure.
 std::shared_ptr<capture::Entry> compile_frame(const capture::Start& start, const CompileRequest& request,
-                                              const std::string& graph_name);
-/// The same up to where the backend would compile the graph. The entry has no plan, but what the oracle compares.
+                                              const std::string& graph_name, const KnownBreaks& known_breaks);
+/// The same up to where the backend would compile the graph, with the settings and marks that `record` names. The entry
+/// has no plan, but what the oracle compares.
 std::shared_ptr<capture::Entry> capture_for_oracle(const capture::Start& start, const CompileRequest& request,
-                                                   const std::string& graph_name);
+                                                   const std::string& graph_name, const capture::OracleRecord& record);
 
 /// Set once by the bindings: has a Python backend compile a graph. Null with a Python error set when it failed.
 using BackendCall = std::unique_ptr<capture::GraphRunner> (*)(std::shared_ptr<graph::Graph> graph,

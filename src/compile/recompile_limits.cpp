@@ -74,6 +74,12 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   return false;
 }
 
+bool is_full(const CodeCache& cache, const Place& place, const CompileRequest& request) {
+  const size_t tried = cache.count_for(place.offset, request.cache_key.get(), {place.values, place.function});
+  return static_cast<int64_t>(tried) >= recompile_limit_of(request) ||
+         static_cast<int64_t>(cache.next_compile_id) >= accumulated_limit();
+}
+
 bool runs_at_rest(CodeCache& cache, int32_t offset, const CompileRequest& request) {
   if (!cache.has_resting_calls()) return false;
   // Torch's own setting is read by the calls that look for an entry.

@@ -15,6 +15,9 @@ namespace stator {
 bool is_at_limit(capture::CodeCache& cache, const capture::Place& place, const CompileRequest& request,
                  const std::function<std::string()>& reason);
 
+/// Whether a limit forbids one more capture at this place, whatever varies.
+bool is_full(const capture::CodeCache& cache, const capture::Place& place, const CompileRequest& request);
+
 /// Whether a call at this place runs as plain Python without looking for an entry (`CodeCache::is_resting`).
 bool runs_at_rest(capture::CodeCache& cache, int32_t offset, const CompileRequest& request);
 

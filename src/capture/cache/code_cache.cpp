@@ -90,6 +90,17 @@ std::shared_ptr<Entry> CodeCache::find_only(int32_t offset, PyObject* cache_key,
   return (*only)->guards->run_for_arguments(input) ? hit(*entries, only) : nullptr;
 }
 
+std::vector<std::shared_ptr<Entry>> CodeCache::find_serving(int32_t offset, PyObject* cache_key,
+                                                            const GuardInput& input) {
+  std::vector<std::shared_ptr<Entry>> found;
+  if (const Entries* entries = at(offset))
+    for (auto& entry : *entries)
+      if (entry->cache_key.get() == cache_key && entry->guards->has_break() && entry->fits(input.arguments) &&
+          entry->guards->run_for_plan(input))
+        found.push_back(entry);
+  return found;
+}
+
 std::string CodeCache::compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input) {
   if (Entries* entries = at(offset))
     for (auto& entry : *entries)
@@ -140,6 +151,14 @@ void CodeCache::add(std::shared_ptr<Entry> entry) {
   Entries& row = entries_[entry->offset];
   if (entry->offset == 0) at_start_ = &row;
   row.insert(entry->general ? row.end() : row.begin(), std::move(entry));
+}
+
+void CodeCache::remove(const Entry& entry) {
+  Entries removed;  // destroyed when the list is in order: that may run code of the program
+  Entries* entries = at(entry.offset);
+  if (!entries) return;
+  for (auto it = entries->begin(); it != entries->end(); ++it)
+    if (it->get() == &entry) return removed.splice(removed.end(), *entries, it);
 }
 
 std::vector<std::shared_ptr<Entry>> CodeCache::entries() const {

@@ -28,7 +28,11 @@ class CodeCache {
   /// For a stance that skips guards. Returns the entry if it is the only one for this key and these bound variables,
   /// and those of its guards hold that depend on the arguments (`CheckArray::run_for_arguments`). Null otherwise.
   std::shared_ptr<Entry> find_only(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// The entries that end at a graph break, and of which no guards fail but those that the break depended on: their
+  /// plans do what the program does.
+  std::vector<std::shared_ptr<Entry>> find_serving(int32_t offset, PyObject* cache_key, const GuardInput& input);
   void add(std::shared_ptr<Entry> entry);
+  void remove(const Entry& entry);
   /// The first difference between the word pass and the full pass of an entry (`CheckArray::compare_passes`), after the
   /// id of the entry. Empty if the passes of all entries agree.
   std::string compare_passes(int32_t offset, PyObject* cache_key, const GuardInput& input);

@@ -28,6 +28,9 @@ struct OracleRecord {
   std::string settings;
   Varying varying;
   bool break_is_error = false;
+  // Of an entry whose guards do not include what its break depended on: where a fresh capture must end.
+  uint64_t stop_before = 0;  // a step; 0: anywhere
+  BreakId stop_reason{};
 };
 
 /// The published result of a capture: if the guards hold, the plan does what the program does. Complete when it is
@@ -44,6 +47,7 @@ struct Entry {
   bool runs_plain = false;           // CPython runs the rest of the frame; all of it where there is no plan
   bool general = false;              // does not specialise on varying sources: tried after all other entries
   std::optional<BreakReason> broke;  // why the capture ended before the frame did
+  bool guards_break = true;          // the guards include what that depended on: another call may not break there
   bool raises = false;               // the break is an exception of the program that leaves the frame
   std::vector<BoundPlace> bound;     // slots of the frame that must be bound, or unbound; empty at offset 0
   std::vector<const void*> asked;    // callables whose marks the capture looked for; compared only

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct BreakReason {
   bool is_error = false;         // graph breaks are errors at this place (`fullgraph`, `error_on_graph_break`)
 
   std::string text() const;
+  /// Whether the other one is a break for the same reason on the same lines.
+  bool is_same_place(const BreakReason& other) const {
+    auto is_same = [](const StackLine& a, const StackLine& b) { return a.line == b.line && a.file == b.file; };
+    return id == other.id && std::equal(stack.begin(), stack.end(), other.stack.begin(), other.stack.end(), is_same);
+  }
 };
 
 struct Value;

@@ -55,6 +55,7 @@ struct Check {
   CheckFn fn = nullptr;
   CheckGroup group = CheckGroup::Load;
   uint8_t kind = 0;            // SourceKind of a load, FactKind of a fact
+  bool of_break = false;       // only a graph break depends on it (`Fact::of_break`)
   bool bound_only = false;     // not needed for a raw call whose shape is known (raw_opening.h)
   int32_t slot = 0;            // the slot it reads; loads: the slot it fills
   int32_t from = 0;            // loads: the parent's slot; relations: the other slot

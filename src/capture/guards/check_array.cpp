@@ -47,6 +47,7 @@ bool CheckArray::run_fully(const GuardInput& input) {
 }
 
 bool CheckArray::is_vouched_for(const Check& check) const {
+  if (check.of_break) return true;
   if (check.fact < 0) return false;
   const auto& [source, fact, object] = facts_[check.fact];
   if (is_from_argument(*source)) return false;
@@ -54,18 +55,27 @@ bool CheckArray::is_vouched_for(const Check& check) const {
   return !is_relied_on(fact->kind);
 }
 
-bool CheckArray::run_for_arguments(const GuardInput& input) {
+template <class F>
+bool CheckArray::run_without(const GuardInput& input, F&& is_left_out) {
   if (*dead_ || !globals_->matches()) return false;
   CheckRun run{input, slots_.data(), fresh_.data()};
   // The tails of blocks are left out: a tag that is stored would vouch for checks that did not run.
   for (size_t i = 0; i < checks_.size();) {
     Check& check = checks_[i];
-    const int step = check.group == CheckGroup::DictTail || is_vouched_for(check) ? 1 : check.fn(check, run);
+    const int step = check.group == CheckGroup::DictTail || is_left_out(check) ? 1 : check.fn(check, run);
     if (step == 0) return false;
     i += step;
   }
   current_ = slots_.data();
   return true;
+}
+
+bool CheckArray::run_for_arguments(const GuardInput& input) {
+  return run_without(input, [&](const Check& check) { return is_vouched_for(check); });
+}
+
+bool CheckArray::run_for_plan(const GuardInput& input) {
+  return run_without(input, [](const Check& check) { return check.of_break; });
 }
 
 std::string CheckArray::compare_passes(const GuardInput& input) {
@@ -140,7 +150,7 @@ bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
   for (size_t i = 0; i < checks_.size();) {
     Check& check = checks_[i];
     // Checks of the block may have failed: its head must not accept the dict's present tag.
-    int step = check.group == CheckGroup::DictTail ? 1 : check.fn(check, run);
+    int step = check.group == CheckGroup::DictTail || check.of_break ? 1 : check.fn(check, run);
     if (!step) {
       if (check.fact < 0) return false;
       const Asserted& asserted = facts_[check.fact];

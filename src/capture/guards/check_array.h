@@ -27,6 +27,10 @@ class CheckArray {
   /// Runs only those guards that depend on the arguments or that reading relies on, and requires the same state of
   /// torch. The caller vouches for the others.
   bool run_for_arguments(const GuardInput& input);
+  /// Runs all guards but those that only a graph break depended on: whether the plan does what the program does.
+  bool run_for_plan(const GuardInput& input);
+  /// Whether a graph break depended on some guards that the plan does not need.
+  bool has_break() const { return has_break_; }
   /// After that returned true: the keyword names of the call as a tuple; null if there are none.
   PyObject* call_names() const { return call_names_; }
   /// The object that the source of this slot gave in the last run that held; borrowed.
@@ -51,7 +55,7 @@ class CheckArray {
   Miss miss(const GuardInput& input);
   /// Runs the word pass and the full pass on one input. Empty if they agree, else what they say. The oracle asks this.
   std::string compare_passes(const GuardInput& input);
-  /// Collects the Equals and Length guards that fail on this input. Stops at the first other check that fails, and
+  /// Collects the Equals and Length guards that fail on this input, and that the plan depends on. Stops at the first other check that fails, and
   /// returns false then.
   bool misses(const GuardInput& input, std::vector<Miss>& into);
   /// One line per fact.
@@ -69,6 +73,9 @@ class CheckArray {
   };
 
   bool run_fully(const GuardInput& input);
+  /// Runs the checks that are not left out.
+  template <class F>
+  bool run_without(const GuardInput& input, F&& is_left_out);
   /// Whether `run_for_arguments` leaves the check out.
   bool is_vouched_for(const Check& check) const;
 
@@ -82,6 +89,7 @@ class CheckArray {
   PyObject* call_names_ = nullptr;
   WordRows rows_;
   std::vector<Instance> instances_;
+  bool has_break_ = false;
   struct Asserted {
     Source* source;
     Fact* fact;

@@ -133,6 +133,7 @@ struct CheckArray::Builder {
     check.fn = fn;
     check.group = group;
     check.slot = s->slot;
+    check.of_break = s->of_break;
     array.checks_.push_back(check);
     return array.checks_.back();
   }
@@ -158,6 +159,8 @@ struct CheckArray::Builder {
     if (has_trait(fact.kind, kElementTuple)) fact.object = watched_elements(array, fact.object.get());
     Check& check = add(check_of(fact.kind), CheckGroup::Fact, s);
     check.kind = static_cast<uint8_t>(fact.kind);
+    check.of_break = fact.of_break;
+    array.has_break_ = array.has_break_ || fact.of_break;
     check.fact = static_cast<int32_t>(array.facts_.size());
     array.facts_.push_back({s, &fact, fact.object.get()});
     check.object = fact.object.get();

@@ -53,6 +53,14 @@ const ClassLookups::Name* ClassLookups::find(PyObject* name) const {
   return names_.find(PyUnicode_CHECK_INTERNED(name) ? name : interned(name).get());
 }
 
+void ClassLookups::add_names(const ClassLookups& other) {
+  other.names_.for_each([&](const void*, const Name& name) {
+    add(name.held.get(), name.uses_object ? Use::Object : Use::Presence);
+  });
+  for (auto& [owner, names] : other.sources_) sources_[owner].insert(names.begin(), names.end());
+  looked_through_.insert(other.looked_through_.begin(), other.looked_through_.end());
+}
+
 bool ClassLookups::contains(PyObject* name) const {
   return find(name) != nullptr;
 }

@@ -43,6 +43,9 @@ class ClassLookups {
   /// All names of this class matter: it was looked through.
   void add_all(PyTypeObject* type) { looked_through_.insert(type); }
 
+  /// Adds what another attempt asked for, but for its classes.
+  void add_names(const ClassLookups& other);
+
   struct Class {
     Ref type;
     unsigned tag;  // its version tag at the first lookup

@@ -86,6 +86,51 @@ void SourceTree::add_fact(Source* source, Fact fact) {
   source->facts.push_back(std::move(fact));
 }
 
+Source* SourceTree::counterpart(const Source& theirs, Source* parent) {
+  PyObject* object = theirs.object.get();
+  const size_t count = arena_.size();
+  auto find_root = [&]() -> Source* {
+    for (Source* root : roots_)
+      if (root->kind == theirs.kind && root->index == theirs.index) return root;
+    return make(theirs.kind, nullptr, theirs.index, theirs.key.get(), object);
+  };
+  auto find_pinned = [&] {
+    Source*& known = pinned_[object];
+    return known ? known : known = make(SourceKind::Pinned, nullptr, 0, theirs.key.get(), object);
+  };
+  Source* mine = parent                              ? child(parent, theirs.kind, theirs.index, theirs.key.get(), object)
+                 : theirs.kind == SourceKind::Pinned ? find_pinned()
+                                                     : find_root();
+  if (arena_.size() > count) {
+    mine->of_break = true;
+    mine->recurring = theirs.recurring;
+    mine->loaded = theirs.loaded;
+  }
+  return mine;
+}
+
+void SourceTree::add_of_break(const SourceTree& other) {
+  std::vector<std::pair<const Source*, Source*>> pairs;
+  std::unordered_map<const Source*, Source*> counterparts;
+  auto add = [&](const Source* theirs, Source* parent) {
+    pairs.emplace_back(theirs, counterparts[theirs] = counterpart(*theirs, parent));
+  };
+  for (const Source* root : other.roots()) add(root, nullptr);
+  for (size_t i = 0; i < pairs.size(); ++i)
+    for (const Source* child : pairs[i].first->children) add(child, pairs[i].second);
+  for (auto& [theirs, mine] : pairs)
+    for (Fact fact : theirs->facts) {
+      fact.of_break = true;
+      if (fact.other) fact.other = counterparts.at(fact.other);
+      if (fact.group) {
+        std::vector<Source*> group;
+        for (const Source* source : *fact.group) group.push_back(counterparts.at(source));
+        fact.group = std::make_shared<const std::vector<Source*>>(std::move(group));
+      }
+      add_fact(mine, std::move(fact));
+    }
+}
+
 static std::string text_of(PyObject* object, bool quoted) {
   // An instance of a Python class would run the program's __repr__ or __str__.
   if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) {

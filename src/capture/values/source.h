@@ -60,6 +60,7 @@ struct Fact {
   std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory
   std::shared_ptr<const TensorExpectation> tensor;    // Tensor
   std::shared_ptr<ClassContent> content;              // ClassContent
+  bool of_break = false;  // only a graph break depends on it: where it fails, the plan is still right
 };
 
 struct Source {
@@ -73,6 +74,7 @@ struct Source {
   std::vector<Fact> facts;
   bool loaded = false;     // a plan or another source's guard reads it, so it needs a slot even without facts
   bool recurring = false;  // an instance, guarded by structure, that later calls are likely to bring again
+  bool of_break = false;   // only facts of a break are at or below it
   int32_t slot = -1;       // its slot in the check array; -1: none
   uint32_t number = 0;     // how many sources were made before it
 
@@ -100,6 +102,10 @@ class SourceTree {
   /// Does nothing if the source has the same fact already.
   void add_fact(Source* source, Fact fact);
 
+  /// Adds the sources and facts of another tree as those that a graph break depended on (`Fact::of_break`). What this
+  /// tree has already stays as it is.
+  void add_of_break(const SourceTree& other);
+
   const std::vector<Source*>& roots() const { return roots_; }
   /// Removes these roots from `roots()`, and so everything reached from them. Pointers to them stay valid.
   template <class F>
@@ -109,6 +115,8 @@ class SourceTree {
 
  private:
   Source* make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object);
+  /// The source of this tree with the path of `theirs`, whose parent here is `parent`; made if there is none.
+  Source* counterpart(const Source& theirs, Source* parent);
 
   std::deque<Source> arena_;
   std::vector<Source*> roots_;

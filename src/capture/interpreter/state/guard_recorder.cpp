@@ -21,7 +21,7 @@ static void empty(Source* source) {
   for (Source* child : source->children) empty(child);
 }
 
-std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
+void GuardRecorder::complete() {
   emit_differences();
   sources_->drop_roots([&](Source* root) {
     const bool is_own = prototypes_.owns(root);
@@ -29,6 +29,17 @@ std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
     return is_own;
   });
   guard_lookups();
+}
+
+void GuardRecorder::add_break(GuardRecorder& broke) {
+  complete();
+  broke.complete();
+  sources_->add_of_break(*broke.sources_);
+  lookups_->add_names(*broke.lookups_);
+}
+
+std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
+  complete();
   ClassContents contents(lookups_);
   for (Source* root : sources_->roots())
     for (Fact& fact : root->facts)

@@ -19,6 +19,9 @@ class GuardRecorder {
   GuardRecorder(const FrameStack& frames, Prototypes& prototypes);
 
   SourceTree& sources() const { return *sources_; }
+  /// Adds the facts of an attempt that broke, as facts that its break depended on (`Fact::of_break`). `broke` is of no
+  /// use afterwards.
+  void add_break(GuardRecorder& broke);
   /// Returns the tree. Called once, when the capture is over.
   std::unique_ptr<SourceTree> take_sources();
 
@@ -44,6 +47,8 @@ class GuardRecorder {
     Source *a, *b;
     UserLine line;
   };
+  /// Brings everything into the tree but the contents of classes.
+  void complete();
   void emit_differences();
   bool needs_guard(PyTypeObject* type);
   void guard_lookups();

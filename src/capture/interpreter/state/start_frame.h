@@ -44,6 +44,10 @@ class StartFrame {
 
   /// It mattered whether something, or nothing, is bound to the slot.
   void note_looked_at(size_t slot) { looked_at_[slot] = true; }
+  /// The same for all slots that another attempt at the same place looked at.
+  void note_looked_at(const StartFrame& other) {
+    for (size_t i = 0; i < looked_at_.size(); ++i) looked_at_[i] = looked_at_[i] || other.looked_at_[i];
+  }
   /// Which of the places that were looked at are bound, for a start in the middle of a frame.
   std::vector<BoundPlace> bound_places() const;
 
