@@ -21,7 +21,7 @@ bool build_guards(const CaptureContext& context, Exploration& explored, Entry& e
                                       [&](const BreakReason& known) { return known.is_same_place(*explored.broke); });
     if (entry.guards_break) {
       in.start.note_looked_at(met->start);
-      in.guards.add_break(met->guards);
+      in.guards.add_break(met->guards, explored.break_step);
     }
   }
   entry.bound = in.start.bound_places();

@@ -31,15 +31,21 @@ bool is_restart(Purpose purpose) {
   return purpose == Purpose::HookOnCopy || purpose == Purpose::CallByNode || purpose == Purpose::ReachBreak;
 }
 
-void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, Decision::Keep how) {
-  if (how == Decision::Keep::Nothing) return;
-  if (how == Decision::Keep::All) {
+void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, const Decision& decision,
+          std::unique_ptr<Interpreter>& was_split) {
+  if (decision.next && decision.next->purpose == Purpose::Split) was_split = std::move(result.interpreter);
+  if (decision.keep == Decision::Keep::Nothing) return;
+  if (decision.keep == Decision::Keep::All) {
     so_far.met_break.reset();
     so_far.broke = result.broke;
-    if (result.outcome.end == End::Stopped)
+    if (result.outcome.end == End::Stopped) {
       so_far.broke = BreakReason{attempt.plan_end.why, "", result.interpreter->end.stack};
+      so_far.met_break = std::move(was_split);
+      so_far.break_step = attempt.plan_end.step;
+    }
   } else {
     so_far.met_break = std::move(so_far.result.interpreter);
+    so_far.break_step = UINT64_MAX;
     so_far.broke->is_error = false;  // the program's own exception is no error of the capture
   }
   so_far.result = std::move(result);
@@ -50,6 +56,7 @@ void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, Dec
 std::optional<Exploration> explore(const CaptureContext& context) {
   LaterError interrupted;  // set again when the attempts are gone
   Exploration so_far;
+  std::unique_ptr<Interpreter> was_split;  // the attempt whose graph is split; null: none
   Attempt attempt = first_attempt(rules_of(context.request), context.plan_end.value_or(plan_end_of(context.start)));
   while (true) {
     STATOR_CHECK(attempt.number <= kMaxAttempts);
@@ -60,7 +67,7 @@ std::optional<Exploration> explore(const CaptureContext& context) {
       return {};
     }
     Decision decision = next_attempt(attempt, result.outcome);
-    keep(so_far, std::move(result), attempt, decision.keep);
+    keep(so_far, std::move(result), attempt, decision, was_split);
     if (!decision.next) {
       so_far.runs_plain = decision.runs_plain;
       so_far.raises = decision.raises;

@@ -10,9 +10,10 @@ namespace stator {
 struct Exploration {
   AttemptResult result;                       // gives the guards and, if it has a graph, the plan
   std::optional<capture::BreakReason> broke;  // the break that is reported; it may be that of an earlier attempt
-  /// The earlier attempt that met the break; null: `result` did, or there is none. That the break is met at all depends
-  /// on its facts, the plan only on those of `result`.
+  /// The earlier attempt that met the break, or whose graph is split there; null: `result` met it, or there is none.
+  /// That the capture ends there depends on its facts of steps up to `break_step`, the plan only on those of `result`.
   std::unique_ptr<capture::Interpreter> met_break;
+  uint64_t break_step = 0;
   bool runs_plain = false;                    // the break could not be reached: CPython runs the frame
   bool raises = false;                        // the break is an exception of the program that leaves the frame
 

@@ -29,6 +29,14 @@ std::string without_addresses(const std::string& line) {
   return made;
 }
 
+/// The line of a plan's step. A slot is named by its source: its number depends on how many other sources are read.
+std::string with_name(const std::string& line, const std::vector<std::string>& names) {
+  constexpr std::string_view kSlot = " = slot ";
+  const size_t at = line.find(kSlot);
+  if (at == line.npos || line[0] != '%') return line;
+  return line.substr(0, at + kSlot.size()) + names[std::stoul(line.substr(at + kSlot.size()))];
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -63,8 +71,9 @@ std::unique_ptr<OracleRecord> oracle_record(const Entry& entry, const Plan* plan
   if (entry.broke) text += std::string("break: ") + break_name(entry.broke->id) + "\n";
   if (entry.runs_plain) text += "the rest runs as plain Python\n";
   if (plan) {
-    for (int32_t input : plan->inputs) text += "graph input: slot " + std::to_string(input) + "\n";
-    for (const std::string& line : describe(*plan)) text += "plan: " + without_addresses(line) + "\n";
+    const std::vector<std::string> names = entry.guards->slot_names();
+    for (int32_t input : plan->inputs) text += "graph input: " + without_addresses(names[input]) + "\n";
+    for (const std::string& line : describe(*plan)) text += "plan: " + without_addresses(with_name(line, names)) + "\n";
   }
   if (plan && graph)
     for (const std::string& line : lines_of(graph_text(*graph))) text += "graph: " + without_addresses(line) + "\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/guards/distinct.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "compile/graph_facts.h"
@@ -69,13 +70,24 @@ void interpret(const CaptureContext& context, AttemptResult& result) {
   }
 }
 
-/// Whether an input, used by the graph or not, is a view that lies in the storage of this tensor.
-bool has_view_of(const Interpreter& in, PyObject* tensor) {
+/// An input, used by the graph or not, that is a view and lies in the storage of this tensor; null: there is none.
+const TensorValue* find_view_of(const Interpreter& in, PyObject* tensor) {
   const MemoryRange range = memory_of(tensor);
-  return std::any_of(in.torch.inputs.begin(), in.torch.inputs.end(), [&](const TensorValue* input) {
+  auto found = std::find_if(in.torch.inputs.begin(), in.torch.inputs.end(), [&](const TensorValue* input) {
     PyObject* other = input->real.get();
     return TorchTracer::is_tensor(other) && is_view_tensor(other) && memory_of(other).begin == range.begin;
   });
+  return found == in.torch.inputs.end() ? nullptr : *found;
+}
+
+/// Guards that the one input is a view, and lies where it does in the storage of the other.
+void guard_view_of(Interpreter& in, const TensorValue* view, const TensorValue* written) {
+  in.guards.add_at_end(view->source, FactKind::View, 1);
+  if (view == written) return;
+  PyObject* const objects[] = {written->real.get(), view->real.get()};
+  Fact fact{FactKind::Memory, memory_layout(objects, 1), Ref(), 1};
+  fact.group = std::make_shared<const std::vector<Source*>>(std::vector<Source*>{written->source, view->source});
+  in.guards.add_at_end(written->source, std::move(fact));
 }
 
 /// Where the plan has to end although nothing breaks there. `hazard`: of the backend that will run the graph.
@@ -84,9 +96,13 @@ std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector
   Interpreter& in = *result.interpreter;
   auto step_of = [&](uint32_t node) { return in.torch.step_of_node(node < order.size() ? order[node] : node); };
   // No fake shows what the write does to the view's base, and so to the autograd history of both.
-  for (const FollowedWrite& write : followed_writes(*result.graph))
-    if (has_view_of(in, in.torch.inputs[result.kept_inputs[write.input]]->real.get()))
+  for (const FollowedWrite& write : followed_writes(*result.graph)) {
+    const TensorValue* written = in.torch.inputs[result.kept_inputs[write.input]];
+    if (const TensorValue* view = find_view_of(in, written->real.get())) {
+      guard_view_of(in, view, written);
       return PlanEnd{step_of(write.node), BreakId::view_write};
+    }
+  }
   // If an operator raises, the program itself runs, which needs all earlier writes undone. So the plan ends before an
   // operator that may raise after an unrecoverable write.
   if (hazard.node >= op_count(*result.graph)) return {};

@@ -163,6 +163,17 @@ bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
   return true;
 }
 
+std::vector<std::string> CheckArray::slot_names() const {
+  std::vector<std::string> names(slots_.size());
+  std::vector<const Source*> sources(tree_->roots().begin(), tree_->roots().end());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Source* source = sources[i];
+    if (source->slot >= 0) names[source->slot] = source->describe();
+    sources.insert(sources.end(), source->children.begin(), source->children.end());
+  }
+  return names;
+}
+
 std::vector<std::string> CheckArray::describe() const {
   std::vector<std::string> lines;
   for (auto& [source, fact, object] : facts_) {

@@ -60,6 +60,8 @@ class CheckArray {
   bool misses(const GuardInput& input, std::vector<Miss>& into);
   /// One line per fact.
   std::vector<std::string> describe() const;
+  /// By slot, the path of its source.
+  std::vector<std::string> slot_names() const;
   size_t size() const { return facts_.size(); }
 
  private:

@@ -19,6 +19,7 @@ Source* SourceTree::make(SourceKind kind, Source* parent, int32_t index, PyObjec
   arena_.push_back(Source{kind, parent, index, Ref::borrow(key), {}, Ref::borrow(object), {}, {}});
   Source* made = &arena_.back();
   made->number = static_cast<uint32_t>(arena_.size() - 1);
+  made->step = steps_ ? *steps_ : 0;
   (parent ? parent->children : roots_).push_back(made);
   return made;
 }
@@ -83,6 +84,7 @@ void SourceTree::add_fact(Source* source, Fact fact) {
         (known.object.get() == fact.object.get() || same_key(known.object.get(), fact.object.get())))
       return;
   if (source->facts.empty()) source->facts.reserve(2);
+  fact.step = steps_ ? *steps_ : 0;
   source->facts.push_back(std::move(fact));
 }
 
@@ -109,24 +111,31 @@ Source* SourceTree::counterpart(const Source& theirs, Source* parent) {
   return mine;
 }
 
-void SourceTree::add_of_break(const SourceTree& other) {
+void SourceTree::add_of_break(const SourceTree& other, uint64_t last_step) {
   std::vector<std::pair<const Source*, Source*>> pairs;
   std::unordered_map<const Source*, Source*> counterparts;
   auto add = [&](const Source* theirs, Source* parent) {
-    pairs.emplace_back(theirs, counterparts[theirs] = counterpart(*theirs, parent));
+    if (theirs->step <= last_step) pairs.emplace_back(theirs, counterparts[theirs] = counterpart(*theirs, parent));
   };
   for (const Source* root : other.roots()) add(root, nullptr);
-  for (size_t i = 0; i < pairs.size(); ++i)
-    for (const Source* child : pairs[i].first->children) add(child, pairs[i].second);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    auto [theirs, mine] = pairs[i];
+    for (const Source* child : theirs->children) add(child, mine);
+  }
+  auto find = [&](const Source* theirs) {
+    auto found = counterparts.find(theirs);
+    return found == counterparts.end() ? nullptr : found->second;
+  };
   for (auto& [theirs, mine] : pairs)
     for (Fact fact : theirs->facts) {
-      fact.of_break = true;
-      if (fact.other) fact.other = counterparts.at(fact.other);
+      if (fact.step > last_step || (fact.other && !(fact.other = find(fact.other)))) continue;
       if (fact.group) {
         std::vector<Source*> group;
-        for (const Source* source : *fact.group) group.push_back(counterparts.at(source));
+        for (const Source* source : *fact.group) group.push_back(find(source));
+        if (std::find(group.begin(), group.end(), nullptr) != group.end()) continue;
         fact.group = std::make_shared<const std::vector<Source*>>(std::move(group));
       }
+      fact.of_break = true;
       add_fact(mine, std::move(fact));
     }
 }

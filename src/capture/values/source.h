@@ -60,6 +60,7 @@ struct Fact {
   std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory
   std::shared_ptr<const TensorExpectation> tensor;    // Tensor
   std::shared_ptr<ClassContent> content;              // ClassContent
+  uint64_t step = 0;      // of the capture, at which it was needed; 0: before the first, or after the last
   bool of_break = false;  // only a graph break depends on it: where it fails, the plan is still right
 };
 
@@ -77,6 +78,7 @@ struct Source {
   bool of_break = false;   // only facts of a break are at or below it
   int32_t slot = -1;       // its slot in the check array; -1: none
   uint32_t number = 0;     // how many sources were made before it
+  uint64_t step = 0;       // as in `Fact`
 
   /// Readable path, e.g. `self.layers[0].weight`.
   std::string describe() const;
@@ -92,6 +94,10 @@ bool may_be_missing(const Source& source);
 /// Owns all sources of one capture and interns them: one `Source` per path.
 class SourceTree {
  public:
+  /// `steps`: the number of the step that runs. The tree reads it until `stop_clock` is called.
+  explicit SourceTree(const uint64_t* steps = nullptr) : steps_(steps) {}
+  void stop_clock() { steps_ = nullptr; }
+
   Source* argument(int slot, PyObject* object);
   Source* function(PyObject* object);
   Source* function_mode(int32_t index, PyObject* object);
@@ -102,9 +108,9 @@ class SourceTree {
   /// Does nothing if the source has the same fact already.
   void add_fact(Source* source, Fact fact);
 
-  /// Adds the sources and facts of another tree as those that a graph break depended on (`Fact::of_break`). What this
-  /// tree has already stays as it is.
-  void add_of_break(const SourceTree& other);
+  /// Adds the sources and facts of another tree, those of steps up to `last_step`, as those that a graph break depended
+  /// on (`Fact::of_break`). What this tree has already stays as it is.
+  void add_of_break(const SourceTree& other, uint64_t last_step);
 
   const std::vector<Source*>& roots() const { return roots_; }
   /// Removes these roots from `roots()`, and so everything reached from them. Pointers to them stay valid.
@@ -118,6 +124,7 @@ class SourceTree {
   /// The source of this tree with the path of `theirs`, whose parent here is `parent`; made if there is none.
   Source* counterpart(const Source& theirs, Source* parent);
 
+  const uint64_t* steps_;
   std::deque<Source> arena_;
   std::vector<Source*> roots_;
   std::unordered_map<PyObject*, Source*> pinned_;

@@ -291,6 +291,8 @@ PyObject* Interpreter::constant_of(Value* value) {
   auto* constant = as<ConstantValue>(value);
   if (!constant) return nullptr;
   if (constant->source && !constant->guarded) {
+    // A value of another class may be no reason to break.
+    if (start.is_varying(constant->source)) guards.add_type(constant->source, Py_TYPE(constant->object.get()));
     start.refuse_varying(constant->source);
     guards.add(constant->source, FactKind::Equals, constant->object.get());
     constant->guarded = true;

@@ -41,6 +41,8 @@ class FrameStack {
 
   /// Numbers the instruction that the frame executes next.
   uint64_t next_step(Frame& frame) { return frame.step = ++steps_; }
+  /// The number of the last instruction; the pointer is valid as long as this object.
+  const uint64_t* steps() const { return &steps_; }
   /// The step of the outermost frame's instruction.
   uint64_t outer_step() const;
   /// The step to stop before so that every frame on the stack, now and at that step, can be resumed. If C code runs

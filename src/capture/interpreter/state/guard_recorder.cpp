@@ -12,7 +12,7 @@
 namespace stator::capture {
 
 GuardRecorder::GuardRecorder(const FrameStack& frames, Prototypes& prototypes)
-    : frames_(frames), prototypes_(prototypes), sources_(std::make_unique<SourceTree>()) {}
+    : frames_(frames), prototypes_(prototypes), sources_(std::make_unique<SourceTree>(frames.steps())) {}
 
 /// Drops the object and the facts of a source and of all sources below it.
 static void empty(Source* source) {
@@ -21,7 +21,9 @@ static void empty(Source* source) {
   for (Source* child : source->children) empty(child);
 }
 
-void GuardRecorder::complete() {
+void GuardRecorder::complete(uint64_t last_step) {
+  sources_->stop_clock();
+  std::erase_if(different_, [&](const Different& pair) { return pair.step > last_step; });
   emit_differences();
   sources_->drop_roots([&](Source* root) {
     const bool is_own = prototypes_.owns(root);
@@ -31,10 +33,10 @@ void GuardRecorder::complete() {
   guard_lookups();
 }
 
-void GuardRecorder::add_break(GuardRecorder& broke) {
+void GuardRecorder::add_break(GuardRecorder& broke, uint64_t last_step) {
   complete();
-  broke.complete();
-  sources_->add_of_break(*broke.sources_);
+  broke.complete(last_step);
+  sources_->add_of_break(*broke.sources_, last_step);
   lookups_->add_names(*broke.lookups_);
 }
 
@@ -66,8 +68,9 @@ void GuardRecorder::add(Source* source, FactKind kind, PyObject* object, int64_t
   sources_->add_fact(source, std::move(fact));
 }
 
-void GuardRecorder::add_at_end(Source* source, FactKind kind, int64_t number) {
-  sources_->add_fact(source, Fact{kind, Ref(), Ref(), number, UserLine()});
+void GuardRecorder::add_at_end(Source* source, Fact fact) {
+  sources_->stop_clock();
+  sources_->add_fact(source, std::move(fact));
 }
 
 /// Guards the classes that were asked and that nothing else guarded.
@@ -121,7 +124,7 @@ void GuardRecorder::add_same(Source* a, Source* b, bool same) {
   if (same)
     sources_->add_fact(a, Fact{FactKind::SameAs, Ref(), Ref(), 0, frames_.user_line(), b});
   else
-    different_.push_back({a, b, frames_.user_line()});
+    different_.push_back({a, b, frames_.user_line(), *frames_.steps()});
 }
 
 /// A program that puts n objects into a set compares each with each: the pairs become groups. Where most pairs of a

@@ -19,16 +19,17 @@ class GuardRecorder {
   GuardRecorder(const FrameStack& frames, Prototypes& prototypes);
 
   SourceTree& sources() const { return *sources_; }
-  /// Adds the facts of an attempt that broke, as facts that its break depended on (`Fact::of_break`). `broke` is of no
-  /// use afterwards.
-  void add_break(GuardRecorder& broke);
+  /// Adds the facts that an attempt which broke recorded up to this step, as those that its break depended on
+  /// (`Fact::of_break`). `broke` is of no use afterwards.
+  void add_break(GuardRecorder& broke, uint64_t last_step);
   /// Returns the tree. Called once, when the capture is over.
   std::unique_ptr<SourceTree> take_sources();
 
   void add(Source* source, FactKind kind, PyObject* object = nullptr, int64_t number = 0);
   void add(Source* source, Fact fact) { sources_->add_fact(source, std::move(fact)); }
-  /// The same after the last instruction, for a fact that belongs to no single line.
-  void add_at_end(Source* source, FactKind kind, int64_t number);
+  /// The same after the last instruction, for a fact that belongs to no single line and step.
+  void add_at_end(Source* source, Fact fact);
+  void add_at_end(Source* source, FactKind kind, int64_t number) { add_at_end(source, {kind, Ref(), Ref(), number}); }
   void add_type(Source* source, PyTypeObject* type) {
     add(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type));
   }
@@ -46,9 +47,10 @@ class GuardRecorder {
   struct Different {
     Source *a, *b;
     UserLine line;
+    uint64_t step;
   };
-  /// Brings everything into the tree but the contents of classes.
-  void complete();
+  /// Brings everything into the tree but the contents of classes; of differences those up to this step.
+  void complete(uint64_t last_step = UINT64_MAX);
   void emit_differences();
   bool needs_guard(PyTypeObject* type);
   void guard_lookups();
