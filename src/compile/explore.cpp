@@ -41,7 +41,8 @@ void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, con
     if (result.outcome.end == End::Stopped) {
       so_far.broke = BreakReason{attempt.plan_end.why, "", result.interpreter->end.stack};
       so_far.met_break = std::move(was_split);
-      so_far.break_step = attempt.plan_end.step;
+      // Whether autograd follows a write may only be known when the frame ends.
+      so_far.break_step = attempt.plan_end.why == BreakId::view_write ? UINT64_MAX : attempt.plan_end.step;
     }
   } else {
     so_far.met_break = std::move(so_far.result.interpreter);
