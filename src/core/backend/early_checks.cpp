@@ -26,7 +26,7 @@ const c10::Type& innermost_type(const c10::Type& type) {
 }
 
 bool is_check(const Node& node) {
-  return node.op == shapes::number_op() || node.op == shapes::fits_op() ||
+  return node.op == shapes::number_op() || node.op == shapes::fits_op() || node.op == shapes::between_op() ||
          node.op.operator_name().name == "aten::_assert_async";
 }
 

@@ -52,8 +52,8 @@ const Row* find_row(std::string_view name) {
 }
 
 /// The shared traits that rows of an operator give to all its overloads.
-uint8_t shared_traits(std::string_view base) {
-  uint8_t traits = None;
+uint16_t shared_traits(std::string_view base) {
+  uint16_t traits = None;
   for (const Row* row = first_row_from(base); row != kRows.end() && row->name.starts_with(base); ++row) {
     if (!is_prefix_row(*row) && base_of_row(*row) == base) traits |= row->traits & kSharedTraits;
   }
@@ -63,7 +63,7 @@ uint8_t shared_traits(std::string_view base) {
 Traits compute_traits(const c10::OperatorName& name) {
   const std::string_view base = base_name(name);
   if (base.empty()) return None;
-  uint8_t traits = None;
+  uint16_t traits = None;
   if (const Row* row = find_row(row_name(name)); row != nullptr && !row->is_elementwise) traits |= row->traits;
   const ElementwiseForm form = elementwise_form(name);
   if (form == ElementwiseForm::Functional || form == ElementwiseForm::InPlace) {

@@ -15,7 +15,7 @@
 namespace stator::ops {
 
 /// What a row states beside the shape function. An operator without a row has none of these traits.
-enum Traits : uint8_t {
+enum Traits : uint16_t {
   None = 0,
   /// The shape function is sound for symbolic sizes and numbers: it computes with them, or breaks the capture where it
   /// would have to know a value. Holds for this overload alone.
@@ -29,12 +29,18 @@ enum Traits : uint8_t {
   FallibleOnIntegers = 1 << 3,
   /// On floating-point tensors it accepts every plain number that the tensors' dtype holds, and raises for others.
   TakesFittingNumbers = 1 << 4,
+  /// Metadata and aliasing of the results do not depend on the values of its `float` arguments. Holds for this overload
+  /// alone.
+  FloatsKeepLayout = 1 << 5,
+  /// The same, except that a probability among them (`p`, `dropout_p`, `label_smoothing`) must be between 0 and 1, both
+  /// excluded. The row has `FloatsKeepLayout` as well.
+  OpenProbability = 1 << 6,
 };
 
 /// Traits that hold for all overloads of an operator and for its in-place form. All rows of one operator repeat them.
 inline constexpr Traits kSharedTraits = Traits(Fallible | FallibleOnIntegers | TakesFittingNumbers);
 
-constexpr Traits operator|(Traits a, Traits b) { return Traits(uint8_t(a) | uint8_t(b)); }
+constexpr Traits operator|(Traits a, Traits b) { return Traits(uint16_t(a) | uint16_t(b)); }
 
 struct Row {
   /// Without `aten::`. "add.Tensor": that overload. "relu": the overload without a name. "linalg_*": every operator

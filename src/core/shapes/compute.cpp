@@ -1,7 +1,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/shapes/expression.h"
+#include "core/shapes/expression_parts.h"
 
 namespace stator::shapes {
 namespace {
@@ -147,6 +147,7 @@ bool compare(Op op, const Number& a, const Number& b) {
 }  // namespace
 
 Number compute(Op op, const Number& a, const Number& b) {
+  if (is_math(op)) return compute_math(op, to_float(a), is_unary(op) ? 0 : to_float(b));
   switch (op) {
     case Op::Min:
       return compare(Op::Lt, b, a) ? b : a;

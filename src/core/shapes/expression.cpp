@@ -39,6 +39,7 @@ bool operation_may_fail(const Expression& expr) {
   };
   const bool floats = expr.op == Op::TrueDiv || std::any_of(expr.args.begin(), expr.args.end(), is_float);
   if (floats && !std::all_of(expr.args.begin(), expr.args.end(), exact)) return true;
+  if (is_math(expr.op)) return true;
   switch (expr.op) {
     case Op::Add:
     case Op::Sub:
@@ -97,6 +98,7 @@ Expr int_result(Op op, const Expr& a, const Expr& b) {
 /// The type of Python's result. None if it depends on the values, or if there is no such operator.
 std::optional<Type> result_type(Op op, Type a, Type b) {
   const bool has_float = a == Type::Float || b == Type::Float;
+  if (is_math(op)) return math_type(op);
   switch (op) {
     case Op::Add:
     case Op::Sub:

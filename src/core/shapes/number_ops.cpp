@@ -56,6 +56,11 @@ void fits(const at::Scalar& number, at::ScalarType dtype) {
   TORCH_CHECK_VALUE(value <= most, "stator::fits: the dtype does not hold the number");
 }
 
+void between(const at::Scalar& number, double low, double high) {
+  const double value = number.toDouble();
+  TORCH_CHECK_VALUE(low < value && value < high, "stator::between: the number is not between the others");
+}
+
 void distinct(at::TensorList tensors) {
   std::vector<std::pair<const char*, const char*>> ranges;
   for (const at::Tensor& tensor : tensors) {
@@ -75,6 +80,7 @@ struct Operators {
   c10::OperatorHandle size = find("stator::size");
   c10::OperatorHandle number = find("stator::number");
   c10::OperatorHandle fits = find("stator::fits");
+  c10::OperatorHandle between = find("stator::between");
   c10::OperatorHandle distinct = find("stator::distinct");
 };
 
@@ -102,13 +108,15 @@ static Operators define() {
   library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
   library->def("fits(Scalar number, ScalarType dtype) -> ()");
   library->impl("fits", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(fits)));
+  library->def("between(Scalar number, float low, float high) -> ()");
+  library->impl("between", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(between)));
   library->def("distinct(Tensor[] tensors) -> ()");
   library->impl("distinct", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(distinct)));
   library->impl("item", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(item)));
   library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
   library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
   // Numbers have no gradient.
-  for (const char* name : {"item", "size", "number", "fits", "distinct"})
+  for (const char* name : {"item", "size", "number", "fits", "between", "distinct"})
     library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
   return {};
 }
@@ -121,10 +129,12 @@ const c10::OperatorHandle& item_op() { return operators().item; }
 const c10::OperatorHandle& size_op() { return operators().size; }
 const c10::OperatorHandle& number_op() { return operators().number; }
 const c10::OperatorHandle& fits_op() { return operators().fits; }
+const c10::OperatorHandle& between_op() { return operators().between; }
 const c10::OperatorHandle& distinct_op() { return operators().distinct; }
 
 bool is_number_op(const c10::OperatorHandle& op) {
-  return op == item_op() || op == size_op() || op == number_op() || op == fits_op() || op == distinct_op();
+  return op == item_op() || op == size_op() || op == number_op() || op == fits_op() || op == between_op() ||
+         op == distinct_op();
 }
 
 std::optional<at::ScalarType> number_dtype(at::ScalarType dtype) {

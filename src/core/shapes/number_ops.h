@@ -16,6 +16,7 @@
 ///   stator::size(Tensor self, int dim) -> Tensor
 ///   stator::number(str op, Scalar a, Scalar b=0) -> Tensor   Python's `a op b`
 ///   stator::fits(Scalar number, ScalarType dtype) -> ()      raises unless the dtype holds the number
+///   stator::between(Scalar number, float low, float high) -> ()   raises unless low < number < high
 ///   stator::distinct(Tensor[] tensors) -> ()        raises if two of them share memory
 ///
 /// `number` raises if Python would, or if the result does not fit 64 bits. The program itself runs then.
@@ -27,6 +28,7 @@ STATOR_API const c10::OperatorHandle& item_op();
 STATOR_API const c10::OperatorHandle& size_op();
 STATOR_API const c10::OperatorHandle& number_op();
 STATOR_API const c10::OperatorHandle& fits_op();
+STATOR_API const c10::OperatorHandle& between_op();
 STATOR_API const c10::OperatorHandle& distinct_op();
 /// Whether the operator is one of the above.
 STATOR_API bool is_number_op(const c10::OperatorHandle& op);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/shapes/float_markers.h"
 
 namespace stator::shapes {
 namespace {
@@ -72,6 +73,7 @@ class Node final : public c10::SymNodeImpl {
   }
   double guard_float(const char*, int64_t) override {
     if (expr->is_constant() && is_float()) return std::get<double>(expr->constant);
+    if (FloatMarkers* markers = FloatMarkers::current(); markers != nullptr && is_float()) return markers->mark(expr);
     raise_undecided("the value of " + expr->text);
   }
   bool guard_bool(const char*, int64_t) override {

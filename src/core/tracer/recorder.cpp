@@ -9,6 +9,8 @@
 #include "core/fake/fake_tensor.h"
 #include "core/fake/rule.h"
 #include "core/graph/aliasing.h"
+#include "core/ops/operator_table.h"
+#include "core/shapes/float_markers.h"
 #include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
 
@@ -137,6 +139,12 @@ Argument Recorder::tensor_argument(const c10::OperatorHandle& op, const at::Tens
 
 Argument Recorder::argument(const c10::OperatorHandle& op, const c10::IValue& value) {
   if (value.isTensor()) return tensor_argument(op, value.toTensor());
+  if (auto* markers = value.isDouble() ? shapes::FloatMarkers::current() : nullptr) {
+    if (auto expr = markers->take(value.toDouble())) {
+      if (!ops::has_trait(op, ops::FloatsKeepLayout)) refuse(op, "its results may depend on a float that changes");
+      return number_argument(op, expr);
+    }
+  }
   if (is_plain_constant(value)) return Argument::of_constant(value);
   if (value.isTensorList()) {
     std::vector<Argument> items;

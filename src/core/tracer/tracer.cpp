@@ -10,7 +10,9 @@
 #include "core/fake/observer.h"
 #include "core/fake/symbolic.h"
 #include "core/graph/exec_state.h"
+#include "core/ops/operator_table.h"
 #include "core/shapes/allowed.h"
+#include "core/shapes/float_markers.h"
 #include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
 #include "core/tracer/below.h"
@@ -114,6 +116,8 @@ struct Tracer::Impl {
   bool has_other_dtype() const { return pins_dtypes && c10::get_default_dtype() != dtype_at_start; }
   void pin_dtype(const c10::OperatorHandle& op, std::vector<graph::Argument>& args, const torch::jit::Stack& stack);
   c10::SymNode item(const at::Tensor& fake);
+  /// Results at the probabilities 0 and 1 may be the operand itself, or have another layout: the graph rejects them.
+  void check_probabilities(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args);
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void rollback(size_t mark);
@@ -178,11 +182,24 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
+  const shapes::FloatMarkers::Suspended no_markers;
   answer(op, keys, stack);
   if (has_other_dtype()) pin_dtype(op, args, *stack);
   refuse_unknown_tangent(op, *stack);
   above.set_place(current_place());
+  check_probabilities(op, args);
   above.record(op, std::move(args), *stack);
+}
+
+void Tracer::Impl::check_probabilities(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args) {
+  constexpr std::string_view kNames[] = {"p", "dropout_p", "label_smoothing"};
+  if (!ops::has_trait(op, ops::OpenProbability)) return;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool is_one = std::ranges::find(kNames, op.schema().arguments()[i].name()) != std::end(kNames);
+    if (!is_one || args[i].kind != graph::Argument::Kind::Value) continue;
+    above.record(shapes::between_op(), {args[i], graph::Argument::of_constant(0.0), graph::Argument::of_constant(1.0)},
+                 {});
+  }
 }
 
 void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {

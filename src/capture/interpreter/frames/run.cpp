@@ -20,6 +20,7 @@ Interpreter::Interpreter(const Start& given, const std::string& graph_name, Atte
   none_ = constant(Py_None);
   true_ = constant(Py_True);
   false_ = constant(Py_False);
+  torch.tracer.takes_float_parameters = !options.for_python_backend;
 }
 
 Interpreter::~Interpreter() = default;

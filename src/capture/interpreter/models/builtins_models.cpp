@@ -164,6 +164,19 @@ Value* model_sum(Interpreter& in, CallArgs& args) {
   return total;
 }
 
+/// Replaces two numbers of one class by graph numbers, if one varies.
+void number_pair(Interpreter& in, Value*& a, Value*& b) {
+  auto is_plain = [](const Value* value) { return value->kind == Kind::Constant || value->kind == Kind::Opaque; };
+  if (!is_plain(a) && !is_plain(b)) return;
+  Value *x = a, *y = b;
+  if (is_symbolic_number(x) || is_symbolic_number(y)) {
+    number_operands(in, a, b);
+  } else if (make_numbers(in, x, y) && in.type_of(x) == in.type_of(y)) {
+    a = x;
+    b = y;
+  }
+}
+
 Value* extreme(Interpreter& in, CallArgs& args, int op, const char* name) {
   bool several = args.positional.size() > 1;
   Value *key = args.keyword("key"), *fallback = args.keyword("default");
@@ -178,6 +191,7 @@ Value* extreme(Interpreter& in, CallArgs& args, int op, const char* name) {
   while (Value* item = in.next(iterator)) {
     refuse_endless(count++);
     Value* candidate = key ? in.call(key, arguments({item})) : item;
+    if (best && !key) number_pair(in, best, item);
     if (best && !key && (is_symbolic_number(best) || is_symbolic_number(item)))
       item = candidate = number_result(in, op == Py_GT ? "max" : "min", best, item);
     else if (best && !in.truth(in.compare(op, candidate, best_rank)))
@@ -206,10 +220,22 @@ Value* model_abs(Interpreter& in, CallArgs& args) {
     return number_result(in, "abs", number);
   return by_method(in, args, "__abs__", "builtins.abs");
 }
-Value* model_round(Interpreter& in, CallArgs& args) { return by_method(in, args, "__round__", "builtins.round"); }
+Value* model_round(Interpreter& in, CallArgs& args) {
+  Value* number = in.options.for_python_backend ? args.positional[0] : graph_number(in, args.positional[0]);
+  if (is_symbolic_number(number) && in.type_of(number) == &PyFloat_Type) {
+    Value* digits = argument(args, 1, "ndigits");
+    if (!digits || in.is_same(digits, in.none())) return number_result(in, "round_to_int", number);
+    constexpr long kMostDigits = 15;  // as shapes::Op::Round has it
+    PyObject* count = in.type_of(digits) == &PyLong_Type ? in.constant_of(digits) : nullptr;
+    int overflow = 0;
+    const long places = count ? PyLong_AsLongAndOverflow(count, &overflow) : -1;
+    if (places < 0 || places > kMostDigits) needs_number("rounded to such a number of digits");
+    return number_result(in, "round", number, digits);
+  }
+  return by_method(in, args, "__round__", "builtins.round"); }
 Value* model_divmod(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];
-  if (a->kind == Kind::Constant && b->kind == Kind::Constant)
+  if (!make_numbers(in, a, b) && a->kind == Kind::Constant && b->kind == Kind::Constant)
     return call_literal(in, known_object("builtins.divmod"), args);
   auto is_numeric = [](const Value* value) {
     return is_symbolic_number(value) || value->kind == Kind::Constant || value->kind == Kind::Array;

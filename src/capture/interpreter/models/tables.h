@@ -11,7 +11,7 @@ namespace stator::capture {
   table(builtin_function) table(builtin_type) table(list) table(dict) table(set) table(deque) table(object)        \
       table(iterator) table(itertools) table(operator) table(library) table(copy) table(torch) table(autograd)     \
           table(transform) table(control) table(array) table(descriptor) table(overrides) table(class) table(weak) \
-              table(warning) table(cut) table(random)
+              table(warning) table(cut) table(random) table(math)
 #define STATOR_MODEL_TABLE(name) std::span<const ModelRow> name##_models();
 STATOR_MODEL_TABLES(STATOR_MODEL_TABLE)
 #undef STATOR_MODEL_TABLE

@@ -16,6 +16,7 @@
 #include "core/fake/fake_tensor.h"
 #include "core/graph/exec_state.h"
 #include "core/graph/graph.h"
+#include "core/shapes/float_markers.h"
 
 namespace stator::capture {
 
@@ -75,7 +76,13 @@ Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
   std::optional<WarningsAsErrors> silent;
   if (refuses_warnings) silent.emplace();
   recorded_silently = recorded_silently || refuses_warnings;
-  return in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
+  std::optional<shapes::FloatMarkers> markers;
+  if (takes_float_parameters) markers.emplace();
+  Ref result = in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
+  if (!result || !markers || markers->all_taken()) return result;
+  failure_ = "a float that changes, which is no argument of an operator";
+  refused_ = true;
+  return {};
 }
 
 Ref TorchTracer::run_erased(void* call, PyObject* (*run)(void*)) {

@@ -107,6 +107,8 @@ class TorchTracer {
   /// Whether the last failure was a symbolic number in a tensor's place: the call needs `number_fake`.
   bool wants_number_as_tensor() const;
 
+  /// Whether symbolic floats may be arguments of operators that take a plain float.
+  bool takes_float_parameters = true;
   /// While set, a call that warns fails.
   bool refuses_warnings = false;
   /// Whether something was recorded while it was set.
