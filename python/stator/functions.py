@@ -190,9 +190,9 @@ def silent() -> Any:
     return warnings.catch_warnings(action="ignore")
 
 
-def trial_argument(value: Any) -> Any:
-    """The value with small zero tensors in place of its tensors. Raises LookupError if that is not possible: for a
-    number that depends on data, a random generator, a large tensor."""
+def trial_argument(value: Any, filled: int = 0) -> Any:
+    """The value with small tensors, filled with zeros or another number, in place of its tensors. Raises LookupError if
+    that is not possible: for a number that depends on data, a random generator, a large tensor."""
     if isinstance(value, torch.Tensor):
         sizes, strides = value.size(), value.stride()
         known = all(type(number) is int for number in (*sizes, *strides))
@@ -200,13 +200,13 @@ def trial_argument(value: Any) -> Any:
             raise LookupError("a tensor with symbolic sizes, on another device, or not strided")
         if 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) > _MOST_ELEMENTS:
             raise LookupError("a large tensor")
-        return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
+        return torch.empty_strided(sizes, strides, dtype=value.dtype).fill_(filled)
     if type(value) in (tuple, list):
-        return type(value)(trial_argument(item) for item in value)
+        return type(value)(trial_argument(item, filled) for item in value)
     if type(value) is dict:
-        return {key: trial_argument(item) for key, item in value.items()}
+        return {key: trial_argument(item, filled) for key, item in value.items()}
     if type(value) is slice:
-        return slice(trial_argument(value.start), trial_argument(value.stop), trial_argument(value.step))
+        return slice(*(trial_argument(part, filled) for part in (value.start, value.stop, value.step)))
     if type(value) in (*_PLAIN, torch.memory_format):
         return value
     raise LookupError("an argument of another kind")

@@ -102,6 +102,7 @@ struct Tracer::Impl {
   uint32_t region = 0;
   bool symbols = false;
   bool pins_dtypes = false;
+  std::optional<c10::OperatorHandle> failed;  // the operator that runs, or that threw
   const caffe2::TypeMeta dtype_at_start = c10::get_default_dtype();
 
   explicit Impl(std::string graph_name) : above(std::move(graph_name)) { enter_state(); }
@@ -183,7 +184,9 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
   const shapes::FloatMarkers::Suspended no_markers;
+  failed = op;
   answer(op, keys, stack);
+  failed.reset();
   if (has_other_dtype()) pin_dtype(op, args, *stack);
   refuse_unknown_tangent(op, *stack);
   above.set_place(current_place());
@@ -266,6 +269,12 @@ void Tracer::record_below() {
   STATOR_CHECK(impl_->above.graph().values.empty(), "the list below begins with the trace");
   impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name);
 }
+
+bool Tracer::failed_by_data() const {
+  return !impl_->failed || (ops::traits_of(*impl_->failed) & (ops::Fallible | ops::FallibleOnIntegers)) != 0;
+}
+
+void Tracer::forget_failure() { impl_->failed.reset(); }
 
 void Tracer::pin_dtypes() { impl_->pins_dtypes = true; }
 

@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/assembly/assembler.h"
 #include "capture/interpreter/iteration/generators.h"
+#include "capture/interpreter/protocol/weak_references.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/arrays.h"
@@ -12,6 +13,7 @@ namespace stator::capture {
 
 Assembly Assembler::run(Value* result) {
   check_unfinished(in_);
+  require_no_callback(in_);
   return until_acyclic([&] {
     for (const Effect& effect : in_.effects)
       if (effect.kind == EffectKind::Make) emit_effect(effect);
@@ -22,6 +24,7 @@ Assembly Assembler::run(Value* result) {
 }
 
 Assembly Assembler::run_break() {
+  require_no_callback(in_);
   return until_acyclic([&] { emit_break(); });
 }
 

@@ -74,6 +74,7 @@ int32_t Assembler::emit_bare(ObjectValue* object) {
     const bool is_proxy = object->type != &_PyWeakref_RefType;
     Step step{StepKind::Call, 0, -1, Ref::borrow(known_object(is_proxy ? "_weakref.proxy" : "_weakref.ref"))};
     step.items = {emit(object->base)};
+    if (object->cause) step.items.push_back(emit(object->cause));  // the callback
     return add(std::move(step));
   }
   PyTypeObject* native = native_base(object->type);

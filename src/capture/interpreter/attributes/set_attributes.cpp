@@ -15,6 +15,8 @@
 
 #include <structmember.h>
 
+#include <algorithm>
+
 namespace stator::capture {
 namespace {
 
@@ -203,6 +205,15 @@ Value* written_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name) {
   return nullptr;
 }
 
+/// No attribute of a literal can be written: raises CPython's error.
+static void raise_for_literal(Interpreter& in, Value* value, PyObject* name, PyObject* to) {
+  static PyTypeObject* const types[] = {&PyLong_Type,  &PyFloat_Type, &PyBool_Type,    &PyUnicode_Type,
+                                        &PyBytes_Type, &PyTuple_Type, &PyComplex_Type, Py_TYPE(Py_None)};
+  auto* constant = as<ConstantValue>(value);
+  if (!constant || std::ranges::find(types, Py_TYPE(constant->object.get())) == std::end(types)) return;
+  if (PyObject_SetAttr(in.constant_of(constant), name, to) < 0) raise_current(in);
+}
+
 void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
   static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
   static PyObject* const module_setattr = known_object("torch.nn.Module.__setattr__");
@@ -216,6 +227,7 @@ void Interpreter::set_attr(Value* value, PyObject* name, Value* to) {
     return set_class_attr(*this, reinterpret_cast<PyTypeObject*>(constant_of(constant)), name, to);
   if (auto* dict = as<DictValue>(value); dict && set_dict_attr(*this, dict, name, to)) return;
   auto* object = as<ObjectValue>(value);
+  raise_for_literal(*this, value, name, Py_None);
   if (!object)
     throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a " + std::string(type_of(value)->tp_name)};
   guards.add_class(object->type);
@@ -269,6 +281,7 @@ void Interpreter::del_attr(Value* value, PyObject* name) {
   if (prototype && PyType_Check(known->object.get()) &&
       Py_TYPE(known->object.get())->tp_setattro == PyType_Type.tp_setattro)
     return set_prototype_attr(*this, *prototype, name, nullptr);
+  raise_for_literal(*this, value, name, nullptr);
   if (!object) throw Break{BreakId::mutation, "del of attribute '" + name_text(name) + "'"};
   guards.add_class(object->type);
   PyObject* deleter = look_up(object->type, delattr);

@@ -7,14 +7,15 @@
 namespace stator::capture {
 namespace {
 
-/// Sample arguments for a call of the same shape: None for each argument, without the first `first` positional ones.
-LiteralArgs sample_arguments(const CallArgs& args, size_t first) {
+/// Sample arguments for a call of the same shape: one sample for each argument, without the first `first` positional
+/// ones.
+LiteralArgs sample_arguments(const CallArgs& args, size_t first, PyObject* sample = Py_None) {
   LiteralArgs made{Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size() - first))), Ref()};
   for (size_t i = first; i < args.positional.size(); ++i)
-    PyTuple_SET_ITEM(made.positional.get(), static_cast<Py_ssize_t>(i - first), Ref::borrow(Py_None).release());
+    PyTuple_SET_ITEM(made.positional.get(), static_cast<Py_ssize_t>(i - first), Ref::borrow(sample).release());
   if (args.keywords.empty()) return made;
   made.keywords = Ref::steal(PyDict_New());
-  for (auto& [name, unused] : args.keywords) PyDict_SetItem(made.keywords.get(), name.get(), Py_None);
+  for (auto& [name, unused] : args.keywords) PyDict_SetItem(made.keywords.get(), name.get(), sample);
   return made;
 }
 
@@ -30,8 +31,45 @@ Ref empty_container(PyTypeObject* type) {
 
 }  // namespace
 
+/// Whether it is a function or class of C code whose calls have no effect.
+static bool is_harmless(PyObject* callable) {
+  static PyObject* const modules[] = {known_object("builtins.len"), known_object("_operator.add"),
+                                      known_object("math.sin"), known_object("_functools.reduce")};
+  if (PyCFunction_Check(callable)) {
+    for (PyObject* known : modules)
+      if (PyCFunction_GET_SELF(callable) == PyCFunction_GET_SELF(known)) return true;
+    return false;
+  }
+  return PyType_Check(callable) && Py_TYPE(callable) == &PyType_Type &&
+         !(reinterpret_cast<PyTypeObject*>(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
+/// The error of a call that does not fit is that of a call with samples, if it is the same for different samples.
+static void raise_error_of_samples(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  Ref number = Ref::steal(PyLong_FromLong(0));
+  std::string first;
+  for (PyObject* sample : {Py_None, number.get()}) {
+    LiteralArgs given = sample_arguments(args, 0, sample);
+    Ref result = Ref::steal(PyObject_Call(callable, given.positional.get(), given.keywords.get()));
+    if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return PyErr_Clear();
+    if (sample == Py_None) {
+      first = take_error_text();
+      continue;
+    }
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Ref owned_type = Ref::steal(type), owned = Ref::steal(value), owned_trace = Ref::steal(trace);
+    PyErr_SetObject(owned_type.get(), owned.get());
+    if (take_error_text() != first) return;
+    PyErr_SetObject(owned_type.get(), owned.get());
+    raise_current(in);
+  }
+}
+
 void raise_argument_error(Interpreter& in, PyObject* method, const CallArgs& args) {
   bool is_method = Py_TYPE(method) == &PyMethodDescr_Type || Py_TYPE(method) == &PyWrapperDescr_Type;
+  if (!is_method && is_harmless(method)) raise_error_of_samples(in, method, args);
   if (!is_method || args.positional.empty()) return;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(method)->d_type;
   Ref self = PyType_IsSubtype(in.type_of(args.positional[0]), owner) ? empty_container(owner) : Ref();

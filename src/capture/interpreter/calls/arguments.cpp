@@ -31,7 +31,11 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
     value = in.call(type_method(in, value, name), {});
   if (is_symbolic_number(value)) needs_number("as an index");
   PyObject* object = in.constant_of(value);
-  if (!object || !PyIndex_Check(object)) throw Break{BreakId::raises, "an index that is not an int"};
+  if (!object && (value->kind == Kind::Opaque || value->kind == Kind::Tensor || value->kind == Kind::Array))
+    throw Break{BreakId::raises, "an index that is not an int"};
+  if (!object || !PyIndex_Check(object))
+    in.raise(PyExc_TypeError,
+             std::string("'") + in.type_of(value)->tp_name + "' object cannot be interpreted as an integer");
   const Py_ssize_t index = PyNumber_AsSsize_t(object, PyExc_IndexError);
   if (index == -1 && PyErr_Occurred()) {
     PyErr_Clear();

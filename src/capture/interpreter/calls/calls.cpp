@@ -123,6 +123,15 @@ Value* Interpreter::call(Value* callee, CallArgs args, CallMode mode) {
     }
     case Kind::Tensor:
       raise(PyExc_TypeError, "'Tensor' object is not callable");
+    case Kind::List:
+    case Kind::Tuple:
+    case Kind::Dict:
+    case Kind::Set:
+    case Kind::Slice:
+    case Kind::Number:
+    case Kind::Text:
+    case Kind::View:
+      raise(PyExc_TypeError, std::string("'") + type_of(callee)->tp_name + "' object is not callable");
     default:
       throw Break{BreakId::unknown_call, std::string("a call of a ") + type_of(callee)->tp_name};
   }

@@ -7,6 +7,7 @@
 #include "capture/interpreter/containers/merging.h"
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/names.h"
+#include "capture/interpreter/protocol/weak_references.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/reach.h"
 
@@ -25,9 +26,13 @@ std::optional<size_t> find_entry(Interpreter& in, DictValue* dict, Value* key, P
     if (same) return first->second;
   }
   // Guard that the key is none of the keys that compare by identity: a later call may pass one of them.
-  if (key->source && is_identity_key(in, key))
-    for (DictValue::Entry& entry : dict->entries)
-      if (entry.key && entry.key->source && is_identity_key(in, entry.key)) in.is_same(entry.key, key);
+  Value* asked = identity_of_key(in, key);
+  if (asked && asked->source)
+    for (DictValue::Entry& entry : dict->entries) {
+      // A weak reference never equals another object.
+      Value* known = entry.key && is_weak(entry.key) == is_weak(key) ? identity_of_key(in, entry.key) : nullptr;
+      if (known && known->source) in.is_same(known, asked);
+    }
   return std::nullopt;
 }
 
@@ -44,7 +49,8 @@ bool is_found_by_place(PyObject* dict, PyObject* key) {
 }
 
 Value* key_at(Interpreter& in, DictValue* dict, Py_ssize_t index, PyObject* key) {
-  refuse_own_hash(key);
+  // What a weak reference refers to is looked at where it is hashed.
+  if (!PyWeakref_CheckRefExact(key)) refuse_own_hash(key);
   Source* source =
       in.guards.sources().child(dict->source, SourceKind::DictKey, static_cast<int32_t>(index), nullptr, key);
   in.guards.add_type(source, Py_TYPE(key));

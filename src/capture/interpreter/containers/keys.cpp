@@ -6,6 +6,7 @@
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/mappings.h"
 #include "capture/interpreter/protocol/varying_numbers.h"
+#include "capture/interpreter/protocol/weak_references.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/overrides.h"
@@ -43,6 +44,12 @@ Py_hash_t address_hash(const void* address, bool* exact) {
 
 Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
   static PyObject* const by_address = known_object("builtins.object.__hash__");
+  if (object->type == &_PyWeakref_RefType) {
+    // A weak reference has the hash of its referent.
+    Value* referent = weak_key(in, object);
+    if (!referent) throw Break{BreakId::unknown_object, "the hash of such a weak reference"};
+    return key_hash(in, referent, exact);
+  }
   in.guards.add_class(object->type);
   PyObject* found = look_up(object->type, kHashName);
   if (!found || found == Py_None) unhashable(in, object);
@@ -200,8 +207,21 @@ bool is_identity_key(Interpreter& in, Value* key) {
   }
 }
 
+Value* identity_of_key(Interpreter& in, Value* key) {
+  if (key->kind == Kind::Object && static_cast<ObjectValue*>(key)->type == &_PyWeakref_RefType)
+    return weak_key(in, static_cast<ObjectValue*>(key));
+  return is_identity_key(in, key) ? key : nullptr;
+}
+
 bool same_key(Interpreter& in, Value* known, Value* asked) {
   if (known == asked) return true;
+  const bool is_reference = is_weak(known);
+  if (is_reference && is_weak(asked)) {
+    Value *one = identity_of_key(in, known), *other = identity_of_key(in, asked);
+    if (!one || !other) throw Break{BreakId::unknown_object, "such weak references as keys"};
+    return in.is_same(one, other);
+  }
+  if (is_reference || is_weak(asked)) return false;
   if (known->kind == Kind::Constant && asked->kind == Kind::Constant) {
     PyObject *a = in.constant_of(known), *b = in.constant_of(asked);
     if (!is_literal(a) || !is_literal(b)) return a == b;

@@ -18,6 +18,9 @@ void refuse_rehash(Interpreter& in, const DictValue* table);
 std::vector<std::pair<Value*, Value*>> items_to_put(Interpreter& in, Value* mapping);
 /// Whether the key compares by identity.
 bool is_identity_key(Interpreter& in, Value* key);
+/// What decides whether the key is another one: the key itself if it compares by identity, the referent of a weak
+/// reference; null for other keys.
+Value* identity_of_key(Interpreter& in, Value* key);
 /// The object of the key as an external container would hold it; null for objects that the program made.
 Ref external_key(Interpreter& in, Value* key);
 

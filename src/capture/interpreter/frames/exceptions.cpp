@@ -88,6 +88,9 @@ Ref real_exception(Interpreter& in, ObjectValue* exception) {
   PyTypeObject* maker = exception->type;
   while (maker->tp_flags & Py_TPFLAGS_HEAPTYPE) maker = maker->tp_base;
   Ref made = Ref::steal(maker->tp_new(exception->type, args.get(), nullptr));
+  // The text of some classes is made of fields that their constructor sets.
+  const bool sets_fields = maker->tp_init != base_exception()->tp_init && exception->type->tp_init == maker->tp_init;
+  if (made && sets_fields && maker->tp_init(made.get(), args.get(), nullptr) < 0) made = Ref();
   PyErr_Clear();
   return made;
 }

@@ -7,6 +7,7 @@
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/calls/allowed.h"
 #include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/arrays.h"
@@ -53,7 +54,7 @@ Value* tensor_from_data(Interpreter& in, CallArgs& args, const char* constructor
   }
   Ref arguments = Ref::steal(PyTuple_Pack(1, data.get()));
   Ref real = Ref::steal(PyObject_Call(known_object(constructor), arguments.get(), keywords.get()));
-  if (!real) throw Break{BreakId::torch_error, take_error_text()};
+  if (!real) raise_current(in);
   in.torch.locate();
   Ref fake = in.torch.tracer.add_constant(real.get());
   if (!fake) throw Break{BreakId::no_shape_function, in.torch.tracer.failure()};

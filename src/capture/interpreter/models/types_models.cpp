@@ -193,6 +193,8 @@ Value* model_filter(Interpreter& in, CallArgs& args) {
 }
 Value* model_reversed(Interpreter& in, CallArgs& args) {
   Value* value = args.positional[0];
+  if (value->kind == Kind::Set)
+    in.raise(PyExc_TypeError, std::string("'") + in.type_of(value)->tp_name + "' object is not reversible");
   if (value->kind != Kind::Object) return reversed_items(in, value);
   static PyObject* const name = PyUnicode_InternFromString("__reversed__");
   PyTypeObject* type = in.type_of(value);

@@ -11,7 +11,7 @@ namespace {
 Value* referent(Interpreter& in, CallArgs& args) {
   auto* reference = as<ObjectValue>(args.positional[0]);
   if (reference && is_made_weak(reference)) return made_referent(in, reference->base);
-  if (!reference || !reference->object || !PyWeakref_CheckRefExact(reference->object.get())) refuse_weak("");
+  if (!reference || !reference->object || !PyWeakref_CheckRef(reference->object.get())) refuse_weak("");
   return external_referent(in, reference);
 }
 
@@ -21,8 +21,9 @@ PyTypeObject* proxy_type(bool is_callable) {
 
 Value* make_weak(Interpreter& in, const CallArgs& args, bool is_proxy) {
   Value* of = args.positional[0];
-  if (Value* callback = at_or_null(args, 1); callback && !in.is_same(callback, in.none()))
-    refuse_weak(" with a callback");
+  Value* callback = at_or_null(args, 1);
+  if (callback && in.is_same(callback, in.none())) callback = nullptr;
+  if (callback && (is_proxy || !of->source || !of->source->object)) refuse_weak(" with a callback");
   const bool is_plain = of->kind == Kind::Object || of->kind == Kind::Function || of->kind == Kind::Constant ||
                         (!is_proxy && (of->kind == Kind::Tensor || of->kind == Kind::Dict));
   if (!is_plain || in.type_of(of) == &PyModule_Type) refuse_weak(" to such an object");
@@ -35,6 +36,12 @@ Value* make_weak(Interpreter& in, const CallArgs& args, bool is_proxy) {
     return reference;
   };
   if (is_proxy) return made(proxy_type(type->tp_call != nullptr));
+  if (callback) {
+    in.objects.called_back.push_back(of);
+    ObjectValue* reference = made(&_PyWeakref_RefType);
+    reference->cause = callback;
+    return reference;
+  }
   ObjectValue*& known = in.objects.weak_reference_to(of);
   if (!known) known = made(&_PyWeakref_RefType);
   return known;

@@ -52,6 +52,12 @@ std::unordered_set<PyObject*> held_variables(const Interpreter& in) {
     if (source && source->object) held.insert(source->object.get());
   };
   const Frame* frame = in.frames.current();
+  if (!frame) {
+    // The captured frame has returned. Its caller holds the arguments, unless the frame is a resumed one.
+    for (const Ref& value : in.start.values())
+      if (value && !in.start.is_resumed()) held.insert(value.get());
+    return held;
+  }
   while (frame->caller) frame = frame->caller;
   for (const Source* source : frame->unread) hold(source);
   for (const auto* values : {&frame->locals, &frame->stack})

@@ -1,6 +1,7 @@
 #include "capture/interpreter/protocol/weak_references.h"
 
 #include "capture/interpreter/objects/dropped.h"
+#include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/reach.h"
 #include "capture/interpreter/torch/hooks.h"
 
@@ -27,6 +28,14 @@ void require_alive(const Interpreter& in, PyObject* object) {
   if (may_have_dropped(in, object)) refuse_weak(" to what the program may have dropped");
 }
 
+bool hashes_by_identity(Interpreter& in, ObjectValue* object) {
+  static PyObject* const hash = PyUnicode_InternFromString("__hash__");
+  static PyObject* const equal = PyUnicode_InternFromString("__eq__");
+  in.guards.add_class(object->type);
+  return look_up(object->type, hash) == known_object("builtins.object.__hash__") &&
+         look_up(object->type, equal) == known_object("builtins.object.__eq__");
+}
+
 }  // namespace
 
 void refuse_weak(const char* what) { throw Break{BreakId::unknown_call, std::string("a weak reference") + what}; }
@@ -34,6 +43,30 @@ void refuse_weak(const char* what) { throw Break{BreakId::unknown_call, std::str
 bool is_weak(Value* value) {
   auto* object = as<ObjectValue>(value);
   return object && (object->type == &_PyWeakref_RefType || is_proxy(object));
+}
+
+Value* weak_key(Interpreter& in, ObjectValue* reference) {
+  Value* referent = reference->base;
+  if (reference->object) {
+    PyObject* object = PyWeakref_GET_OBJECT(reference->object.get());
+    if (object == Py_None) return nullptr;
+    referent = in.wrap(object, in.guards.sources().child(reference->source, SourceKind::Referent, 0, nullptr, object));
+  }
+  // A constant is guarded by identity. Its class must not compare in its own way either.
+  if (auto* constant = as<ConstantValue>(referent)) {
+    PyTypeObject* type = Py_TYPE(in.constant_of(constant));
+    const bool is_plain = type->tp_hash == PyBaseObject_Type.tp_hash || type == &PyType_Type;
+    return is_plain && !constant->literal ? referent : nullptr;
+  }
+  const bool is_plain = referent->kind == Kind::Tensor || referent->kind == Kind::Function ||
+                        (referent->kind == Kind::Object && hashes_by_identity(in, static_cast<ObjectValue*>(referent)));
+  return is_plain ? referent : nullptr;
+}
+
+void require_no_callback(const Interpreter& in) {
+  for (const Value* referent : in.objects.called_back)
+    if (may_have_dropped(in, referent->source->object.get()))
+      throw Break{BreakId::lifetime, "an object with a weak reference that has a callback"};
 }
 
 Value* made_referent(const Interpreter& in, Value* referent) {

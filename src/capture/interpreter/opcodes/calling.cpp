@@ -6,6 +6,7 @@
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/iteration.h"
 #include "capture/interpreter/protocol/mappings.h"
+#include "capture/pycompat/evaluation.h"
 
 namespace stator::capture {
 
@@ -28,6 +29,18 @@ void on_call(Interpreter& in, Frame& f, const Instr& i) {
     args.keywords.emplace_back(Ref::borrow(PyTuple_GET_ITEM(names, k)), items[items.size() - keywords + k]);
   f.push(in.call(callee, std::move(args), {.continuation = Continuation::Push}));
 }
+/// `f(*value)` of a value that cannot be iterated. The message names the function.
+[[noreturn]] static void raise_not_spread(Interpreter& in, Value* callee, Value* spread) {
+  auto* function = as<FunctionValue>(callee);
+  PyObject* object = function ? function->function.get() : callee->kind == Kind::Constant ? in.constant_of(callee) : nullptr;
+  Ref name = object ? Ref::steal(stator_callable_text(object)) : Ref();
+  const char* text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  PyErr_Clear();
+  if (!text) throw Break{BreakId::raises, "* of what cannot be iterated"};
+  in.raise(PyExc_TypeError,
+           std::string(text) + " argument after * must be an iterable, not " + in.type_of(spread)->tp_name);
+}
+
 void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
   CallArgs args;
   args.is_spread = i.arg & 1;
@@ -38,8 +51,7 @@ void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {
       args.keywords.emplace_back(Ref::borrow(name), value);
     }
   Value* spread = f.pop();
-  // The message names the function.
-  if (!is_iterable(in, spread)) throw Break{BreakId::raises, "* of what cannot be iterated"};
+  if (!is_iterable(in, spread)) raise_not_spread(in, f.top(), spread);
   args.positional = unpack_hinted(in, spread);
   Value* callee = f.pop();
   f.pop();  // NULL

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <vector>
 
 #include "capture/values/value.h"
 #include "core/base/pointer_map.h"
@@ -58,6 +59,9 @@ class ObjectMap {
 
   /// The value of an array object of `stator.arrays`; null until the caller sets it.
   ArrayValue*& array(PyObject* object) { return arrays_[object]; }
+  /// External objects for which the program made weak references with callbacks.
+  std::vector<const Value*> called_back;
+
   /// The weak reference that the program made to a value, of which there is one; null until the caller sets it.
   ObjectValue*& weak_reference_to(const Value* referent) { return weak_references_[referent]; }
 

@@ -76,6 +76,7 @@ Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
   std::optional<WarningsAsErrors> silent;
   if (refuses_warnings) silent.emplace();
   recorded_silently = recorded_silently || refuses_warnings;
+  impl_->tracer.forget_failure();
   std::optional<shapes::FloatMarkers> markers;
   if (takes_float_parameters) markers.emplace();
   Ref result = in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
@@ -155,6 +156,8 @@ int64_t TorchTracer::length(PyObject* fake) {
   return tensor.dim() == 0 ? 0 : tensor.size(0);
 }
 
+int64_t TorchTracer::element_count(PyObject* fake) { return THPVariable_Unpack(fake).numel(); }
+
 bool TorchTracer::in_autocast_block() { return graph::in_autocast_block(); }
 
 void TorchTracer::autocast_ended() { impl_->tracer.autocast_ended(); }
@@ -201,6 +204,8 @@ void TorchTracer::use_location(uint32_t location) { impl_->tracer.set_location(l
 
 void TorchTracer::open_range(const std::string& name) { impl_->tracer.open_range(name); }
 void TorchTracer::close_range() { impl_->tracer.close_range(); }
+
+bool TorchTracer::failed_by_data() const { return impl_->tracer.failed_by_data(); }
 
 size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
 

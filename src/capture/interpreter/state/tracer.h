@@ -114,6 +114,8 @@ class TorchTracer {
   /// Whether something was recorded while it was set.
   bool recorded_silently = false;
 
+  /// Whether the call failed in no operator, or in one that may raise depending on data.
+  bool failed_by_data() const;
   /// The reason why the last call returned null; cleared by the next call.
   const std::string& failure() const { return failure_; }
   /// Whether the last failure was a poisoned fake (its data was read) or a refused operator, not an ordinary error.
@@ -133,6 +135,8 @@ class TorchTracer {
   static bool is_differentiable(PyObject* fake);
   /// The size of the first dimension; 0 if there is none.
   static int64_t length(PyObject* fake);
+  /// The number of elements; the sizes are known.
+  static int64_t element_count(PyObject* fake);
   /// Whether some `autocast` block, enabled or not, is open on this thread.
   static bool in_autocast_block();
   /// An `autocast` block of the program ended.

@@ -4,6 +4,7 @@
 
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/trial.h"
 #include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
@@ -52,6 +53,14 @@ static Value* known_integer(Interpreter& in, TensorValue* tensor) {
   return TorchTracer::holds_truth(in.fake_of(tensor)) ? in.boolean(*item != 0) : in.integer(*item);
 }
 
+/// Raises the error of a method that makes a number of one element, if the tensor has more or none.
+static void refuse_several(Interpreter& in, TensorValue* tensor, const std::string& method) {
+  PyObject* fake = in.fake_of(tensor);
+  if (TorchTracer::has_symbolic_sizes(fake) || TorchTracer::element_count(fake) == 1) return;
+  raise_on_trial(in, std::span(&fake, 1),
+                 [&](PyObject* const* x) { return PyObject_CallMethod(x[0], method.c_str(), nullptr); });
+}
+
 Value* known_integers(Interpreter& in, TensorValue* tensor) {
   if (Value* known = known_integer(in, tensor)) return known;
   Ref items = reads_items_of(in, tensor) ? whole_items(tensor->real.get()) : Ref();
@@ -65,6 +74,7 @@ Value* tensor_number(Interpreter& in, TensorValue* tensor) {
   if (in.frames.in_transform() || tensor->wrapped_at)
     throw Break{BreakId::data_exit, "Tensor.item: within a transform"};
   if (Value* known = known_integer(in, tensor)) return known;
+  refuse_several(in, tensor, "item");
   in.torch.locate();
   Ref number = in.torch.tracer.item(fake);
   if (!number) throw Break{BreakId::data_exit, "Tensor.item: " + in.torch.tracer.failure()};
@@ -118,7 +128,10 @@ Value* number_compare(Interpreter& in, int op, Value* a, Value* b) {
 }
 
 Value* number_conversion(Interpreter& in, const char* op, Value* value) {
-  if (auto* tensor = as<TensorValue>(value)) return number_result(in, op, tensor_number(in, tensor));
+  if (auto* tensor = as<TensorValue>(value)) {
+    refuse_several(in, tensor, std::string("__") + op + "__");
+    return number_result(in, op, tensor_number(in, tensor));
+  }
   return is_symbolic_number(value) ? number_result(in, op, value) : nullptr;
 }
 

@@ -109,6 +109,10 @@ void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to
 Value* tensor_length(Interpreter& in, TensorValue* tensor) {
   if (Value* length = symbolic_length(in, tensor)) return length;
   PyObject* fake = in.fake_of(tensor);
+  if (TorchTracer::has_no_dimensions(fake))
+    raise_on_trial(in, std::span(&fake, 1), [](PyObject* const* x) -> PyObject* {
+      return PyObject_Size(x[0]) < 0 ? nullptr : Py_NewRef(Py_None);
+    });
   return in.torch_result(
       [&]() -> PyObject* {
         Py_ssize_t length = PyObject_Size(fake);
@@ -120,6 +124,8 @@ Value* tensor_length(Interpreter& in, TensorValue* tensor) {
 Value* tensor_iterator(Interpreter& in, TensorValue* tensor) {
   PyObject* fake = in.fake_of(tensor);
   static PyObject* const unbind = PyUnicode_InternFromString("unbind");
+  if (TorchTracer::has_no_dimensions(fake))
+    raise_on_trial(in, std::span(&fake, 1), [](PyObject* const* x) { return PyObject_GetIter(x[0]); });
   return in.iterate(
       in.torch_result([&] { return PyObject_CallMethodObjArgs(fake, unbind, nullptr); }, "iteration over a tensor"));
 }

@@ -21,14 +21,15 @@ class Unrecorded {
   c10::impl::ExcludeDispatchKeyGuard no_fakes_;
 };
 
-/// The exception that the call raises for zeros; null if it raises none, or can't be tried.
-Ref error_on_zeros(std::span<PyObject* const> objects, const TorchCall& call) {
+/// The exception that the call raises for zeros, or tensors filled with another number; null if it raises none, or
+/// can't be tried.
+Ref error_on_trial(std::span<PyObject* const> objects, const TorchCall& call, long filled = 0) {
   static PyObject* const trial_argument = known_object("stator.functions.trial_argument");
   Unrecorded scope;
   std::vector<Ref> owned;
   std::vector<PyObject*> zeros;
   for (PyObject* object : objects) {
-    owned.push_back(Ref::steal(PyObject_CallOneArg(trial_argument, object)));
+    owned.push_back(Ref::steal(PyObject_CallFunction(trial_argument, "Ol", object, filled)));
     if (!owned.back()) {
       PyErr_Clear();
       return {};
@@ -43,7 +44,7 @@ Ref error_on_zeros(std::span<PyObject* const> objects, const TorchCall& call) {
   Ref random = Ref::steal(PyObject_CallNoArgs(known_object("torch.get_rng_state")));
   Ref made = Ref::steal(call(zeros.data()));
   Ref raised;
-  if (!made && !PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
+  if (!made) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
@@ -59,7 +60,24 @@ Ref error_on_zeros(std::span<PyObject* const> objects, const TorchCall& call) {
   return raised;
 }
 
+/// Its class and message.
+std::string text_of_error(PyObject* error) {
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  return take_error_text();
+}
+
+[[noreturn]] void raise_tried(Interpreter& in, PyObject* error) {
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  raise_current(in);
+}
+
 }  // namespace
+
+void raise_on_trial(Interpreter& in, std::span<PyObject* const> objects, const TorchCall& call) {
+  if (in.frames.in_transform()) return;
+  Ref error = error_on_trial(objects, call), other = error ? error_on_trial(objects, call, 1) : Ref();
+  if (other && text_of_error(error.get()) == text_of_error(other.get())) raise_tried(in, error.get());
+}
 
 Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const char* what, const TorchCall& call) {
   try {
@@ -70,14 +88,16 @@ Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const c
         in.torch.tracer.wants_number_as_tensor())
       throw;
     const std::string failure = in.torch.tracer.failure();
-    Ref error = error_on_zeros(objects, call);
+    const bool by_data = in.torch.tracer.failed_by_data();
+    Ref error = error_on_trial(objects, call);
     if (!error) throw;
-    auto set = [&] { PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get()); };
-    set();
+    const bool is_unknown = PyErr_GivenExceptionMatches(error.get(), PyExc_NotImplementedError);
     // A refusal of the tracer is no error of the program, and may depend on data.
-    if (take_error_text() != failure || !is_error) throw Break{BreakId::torch_error, broke.detail};
-    set();
-    raise_current(in);
+    if (is_error && !is_unknown && text_of_error(error.get()) == failure) raise_tried(in, error.get());
+    // Shape functions have messages of their own. The operator's is known if its errors do not depend on data.
+    if (!by_data) raise_on_trial(in, objects, call);
+    if (is_unknown) throw;
+    throw Break{BreakId::torch_error, broke.detail};
   }
 }
 
