@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import itertools
 import operator
 
 import pytest
@@ -65,7 +66,9 @@ Pair = collections.namedtuple("Pair", "p q")
 
 NAMES = {
     "collections": collections,
+    "function": lambda *args: args,
     "functools": functools,
+    "itertools": itertools,
     "operator": operator,
     "torch": torch,
     **{cls.__name__: cls for cls in (Bare, Wrong, Nothing, Enters, OfFirst, OfSecond, Data, Pair)},
@@ -155,6 +158,73 @@ TORCH = [
 ]
 
 
+# Errors whose message CPython makes before it looks at the arguments, or which follow from literals.
+ARGUMENTS = """
+len()
+len(1, 2)
+max()
+sorted([1], 2)
+map()
+filter()
+enumerate()
+range()
+slice()
+id()
+getattr(1)
+callable()
+object(5)
+len.__call__()
+itertools.repeat()
+enumerate([1], "a")
+[1].pop("a")
+[1].insert("a", 1)
+reversed({1})
+setattr(1, "foo", 2)
+delattr("a", "foo")
+issubclass(1, int)
+[](1)
+{}(1)
+(1, 2)()
+function(*5)
+len(*None)
+"é".encode("ascii")
+b"\\xff".decode("utf8")
+type("A", 5, {})
+int(x[:2])
+float(torch.ones(2))
+bool(torch.ones(0))
+torch.ones(2).item()
+len(torch.tensor(1))
+list(torch.tensor(1))
+torch.tensor("a")
+torch.tensor([[1], [1, 2]])
+torch.tensor([1, "a"])
+torch.tensor(None)
+""".strip().splitlines()
+
+# Errors of operators whose shape functions have messages of their own.
+OPERATORS = """
+torch.ones(2, 3) @ torch.ones(2, 3)
+torch.mm(torch.ones(2, 3), torch.ones(2))
+torch.bmm(torch.ones(2, 3), torch.ones(2, 3))
+torch.cat([])
+torch.cat([torch.ones(2, 3), torch.ones(3, 4)])
+torch.ones(2, 3).permute(0)
+torch.ones(2, 3).expand(5, 5)
+torch.ones(2, 3).repeat(1)
+torch.ones(2, 3).split([1, 5], 0)
+torch.ones(2, 3).masked_select(torch.ones(2))
+torch.zeros(-1)
+torch.eye(-1)
+torch.dot(torch.ones(2, 3), torch.ones(2, 3))
+torch.nn.functional.linear(torch.ones(2, 3), torch.ones(2, 7))
+torch.nn.functional.conv1d(torch.ones(1, 2, 5), torch.ones(3, 4, 2))
+torch.nn.functional.layer_norm(torch.ones(2, 3), (7,))
+torch.nn.functional.pad(x, (1, 1), mode="foo")
+torch.nn.Linear(2, 3)(torch.ones(7))
+""".strip().splitlines()
+
+
 def program(statement):
     text = f"""
 def program(x):
@@ -170,7 +240,7 @@ def program(x):
     return scope["program"]
 
 
-@pytest.mark.parametrize("statement", LANGUAGE + TORCH)
+@pytest.mark.parametrize("statement", LANGUAGE + TORCH + ARGUMENTS + OPERATORS)
 def test_one_graph(statement):
     fn = program(statement)
     compiled = stator.compile(fn, fullgraph=True)
@@ -210,4 +280,41 @@ def test_data_that_only_zeros_lack():
 
     compiled = stator.compile(fn)
     for x in (torch.eye(3) * 2, torch.zeros(3, 3), torch.eye(3)):
+        assert repr(compiled(x)) == repr(fn(x))
+
+
+def test_an_error_that_names_the_data():
+    """The message has the elements of the tensor."""
+
+    def fn(x):
+        try:
+            return torch.meshgrid(x), None
+        except RuntimeError as error:
+            return x, str(error)
+
+    compiled = stator.compile(fn)
+    for n in (1.0, 2.0):
+        x = torch.full((2, 2), n)
+        assert repr(compiled(x)) == repr(fn(x))
+
+
+def test_a_method_that_reads_data_with_wrong_arguments():
+    def fn(x):
+        try:
+            return x.tolist(1)
+        except TypeError as error:
+            return str(error)
+
+    assert stator.compile(fn)(torch.ones(2)) == fn(torch.ones(2))
+
+
+def test_fields_of_decoding_errors():
+    def fn(x):
+        try:
+            return x, b"\xff".decode("utf8")
+        except UnicodeDecodeError as error:
+            return x + error.start, error.reason, str(error), repr(error)
+
+    compiled = stator.compile(fn)
+    for x in (torch.ones(2), torch.ones(3)):
         assert repr(compiled(x)) == repr(fn(x))

@@ -1,6 +1,8 @@
 // Control flow operators. torch.cond: both branches are interpreted and become sub-graphs; a node runs the one that the
 // data selects. What torch rejects (aliases, writes to arguments, results that differ) is a break, so that torch raises
 // its own error.
+#include <algorithm>
+
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/state/known_types.h"
@@ -10,6 +12,15 @@
 
 namespace stator::capture {
 namespace {
+
+/// Whether an operand is a tensor of a subclass.
+bool has_subclass(Interpreter& in, const std::vector<Value*>& operands) {
+  return std::ranges::any_of(operands, [&](Value* operand) {
+    auto* tensor = as<TensorValue>(operand);
+    auto* sequence = as_sequence(operand);
+    return (tensor && !TorchTracer::is_plain_class(tensor->type)) || (sequence && has_subclass(in, sequence->items));
+  });
+}
 
 Value* cond(Interpreter& in, CallArgs& args) {
   Value* predicate = argument(args, 0, "pred");
@@ -26,8 +37,11 @@ Value* cond(Interpreter& in, CallArgs& args) {
   auto* chooser = as<TensorValue>(predicate);
   if (!chooser || !TorchTracer::is_truth(in.fake_of(chooser)))
     refuse_control("torch.cond on a predicate that is not one bool");
+  if (!TorchTracer::is_plain_class(chooser->type)) refuse_control("torch.cond on a predicate of a subclass");
   for (Value* operand : given.positional) require_tensors(in, operand, "torch.cond");
-  Branch taken = trace_branch(in, yes, given, "torch.cond"), other = trace_branch(in, no, given, "torch.cond");
+  const bool gives_plain = has_subclass(in, given.positional);
+  Branch taken = trace_branch(in, yes, given, "torch.cond", gives_plain);
+  Branch other = trace_branch(in, no, given, "torch.cond", gives_plain);
   if (!is_alike(in, taken.result, other.result))
     refuse_control("torch.cond whose branches return different structures");
 

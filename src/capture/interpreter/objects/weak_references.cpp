@@ -58,7 +58,8 @@ Value* weak_key(Interpreter& in, ObjectValue* reference) {
     const bool is_plain = type->tp_hash == PyBaseObject_Type.tp_hash || type == &PyType_Type;
     return is_plain && !constant->literal ? referent : nullptr;
   }
-  const bool is_plain = referent->kind == Kind::Tensor || referent->kind == Kind::Function ||
+  // Weak references to tensors are compared by `==`, which gives a tensor.
+  const bool is_plain = referent->kind == Kind::Function ||
                         (referent->kind == Kind::Object && hashes_by_identity(in, static_cast<ObjectValue*>(referent)));
   return is_plain ? referent : nullptr;
 }

@@ -28,7 +28,20 @@ void require_tensors(Interpreter& in, Value* value, const std::string& what) {
   }
 }
 
-Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::string& what) {
+/// The node gives plain tensors, whatever class those of the branch have.
+static void make_plain(Interpreter& in, Value* value) {
+  if (auto* tensor = as<TensorValue>(value)) {
+    if (tensor->source || tensor->type == TorchTracer::tensor_type()) return;
+    if (!tensor->own.empty()) throw Break{BreakId::tensor_subclass, "a branch that sets attributes of its result"};
+    tensor->type = TorchTracer::tensor_type();
+  } else if (auto* sequence = as_sequence(value)) {
+    for (size_t i = 0; i < sequence->items.size(); ++i) make_plain(in, in.item(sequence, i));
+  } else if (value->kind == Kind::Dict) {
+    for (auto& [key, item] : mapping_items(in, value)) make_plain(in, item);
+  }
+}
+
+Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::string& what, bool gives_plain) {
   Branch branch;
   const size_t first = in.torch.tracer.node_count();
   try {
@@ -37,6 +50,7 @@ Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::
     throw Break{BreakId::raises, "a branch of " + what + ": " + exception_text(in, raised.exception)};
   }
   require_tensors(in, branch.result, "a branch of " + what);
+  if (gives_plain) make_plain(in, branch.result);
   std::vector<TensorValue*> tensors;
   collect_tensors(in, branch.result, "a branch of " + what, tensors);
   for (TensorValue* tensor : tensors) branch.outputs.push_back(in.fake_of(tensor));

@@ -23,7 +23,8 @@ void refuse_inside(Interpreter& in, const char* what);
 void require_tensors(Interpreter& in, Value* value, const std::string& what);
 
 /// Interprets the function once and makes it a sub-graph. What torch rejects in such functions is a break.
-Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::string& what);
+/// `gives_plain`: results of a subclass become plain tensors, as they do in torch.
+Branch trace_branch(Interpreter& in, Value* function, CallArgs args, const std::string& what, bool gives_plain = false);
 
 /// Whether both have the same structure of tuples, lists and dicts, and tensors with the same metadata.
 bool is_alike(Interpreter& in, Value* a, Value* b);

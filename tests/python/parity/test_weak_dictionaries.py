@@ -1,0 +1,196 @@
+"""Dictionaries with weak keys or values: reads and writes in one graph, over calls in which keys come, go and change."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import stator
+from tests.python.helpers import assert_same, captures
+
+
+class Key:
+    pass
+
+
+class Equal:
+    """Hashed and compared by its number."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return self.number
+
+    def __eq__(self, other):
+        return isinstance(other, Equal) and self.number == other.number
+
+
+x = torch.arange(3.0)
+
+READS = """
+a * d[k]
+a * d.get(k, 2.0)
+a + 1 if k in d else a - 1
+a + len(d)
+a * d.get(other, 5.0), other in d, d.get(object, 3) if False else None
+a, [v for v in d.values()], len(list(d.items())), len(list(d.keys()))
+a + d.setdefault(k, 7)
+[a * d[key] for key in (k,)]
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", READS)
+def test_reads(line):
+    space = {"object": object}
+    exec(f"def fn(a, d, k, other):\n    return {line}", space)
+    fn = space["fn"]
+    keys = [Key() for _ in range(4)]
+    table = weakref.WeakKeyDictionary((key, torch.full((3,), 2.0 + i)) for i, key in enumerate(keys[:3]))
+    # To iterate calls each reference, also that to an object which a variable holds.
+    compiled = stator.compile(fn, fullgraph="values" not in line)
+    for k in (0, 1, 2, 0):
+        assert_same(compiled(x, table, keys[k], keys[3]), fn(x, table, keys[k], keys[3]), f"key {k}")
+    # Another key is there, and one is gone.
+    table[keys[3]] = torch.ones(3) * 9
+    assert_same(compiled(x, table, keys[0], keys[3]), fn(x, table, keys[0], keys[3]), "one more")
+    del table[keys[3]]
+    assert_same(compiled(x, table, keys[1], keys[3]), fn(x, table, keys[1], keys[3]), "one less")
+    del keys[1]
+    gc.collect()
+    assert len(table) == 2
+    assert_same(compiled(x, table, keys[1], keys[2]), fn(x, table, keys[1], keys[2]), "one died")
+
+
+def test_a_missing_key():
+    def fn(a, d, k):
+        try:
+            return a * d[k]
+        except KeyError as error:
+            return a, len(error.args)
+
+    table, there, gone = weakref.WeakKeyDictionary(), Key(), Key()
+    table[there] = 3.0
+    compiled = stator.compile(fn)
+    for k in (there, gone, there, gone):
+        assert_same(compiled(x, table, k), fn(x, table, k))
+
+
+def test_a_cache_by_module():
+    cache = weakref.WeakKeyDictionary()
+    made = {"count": 0}
+
+    def scale_of(module, a):
+        if module not in cache:
+            made["count"] += 1
+            cache[module] = module.weight.abs().sum()
+        return cache[module]
+
+    def fn(module, a):
+        return module(a) / scale_of(module, a)
+
+    compiled = stator.compile(fn, fullgraph=True)
+    modules = [nn.Linear(3, 3) for _ in range(3)]
+    for turn in range(3):
+        for index, module in enumerate(modules):
+            assert_same(compiled(module, x + turn), module(x + turn) / module.weight.abs().sum(), f"{turn}, {index}")
+    assert made["count"] == len(cache) == 3
+    # The entries die with their keys, which the references with callbacks notice.
+    del modules[1:], module
+    gc.collect()
+    assert len(cache) == 1
+
+
+def test_writes():
+    def fn(a, d, k, other):
+        d[k] = a * 2
+        d[other] = len(d)
+        n = d.pop(other)
+        d[other] = n + 1
+        del d[other]
+        return d[k] + n, len(d), other in d
+
+    mine, theirs = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
+    keys = [Key(), Key(), Key()]
+    compiled = stator.compile(fn, fullgraph=True)
+    for turn in range(4):
+        for k in keys[:2]:
+            assert_same(compiled(x + turn, mine, k, keys[2]), fn(x + turn, theirs, k, keys[2]), f"turn {turn}")
+            assert_same([mine[k] for k in mine], [theirs[k] for k in theirs])
+    assert captures() <= 4
+    del k, keys[0]
+    gc.collect()
+    assert len(mine) == len(theirs) == 1
+
+
+def test_a_key_that_is_dropped_after_it_was_stored():
+    holder = []
+
+    def fn(a, d, holder):
+        d[holder[0]] = a + 1
+        holder.clear()
+        return a * 2, len(d)
+
+    compiled = stator.compile(fn)
+    for _ in range(3):
+        results = []
+        for run in (compiled, fn):
+            table = weakref.WeakKeyDictionary()
+            holder.append(Key())
+            results.append((run(x, table, holder), len(table)))
+        assert_same(*results)
+
+
+def test_keys_that_compare_in_their_own_way():
+    def fn(a, d, k):
+        return a * d[k]
+
+    keys = [Equal(1), Equal(2)]
+    table = weakref.WeakKeyDictionary({keys[0]: 2.0, keys[1]: 3.0})
+    compiled = stator.compile(fn)
+    for k in (keys[0], keys[1], Equal(2), Equal(1)):
+        assert_same(compiled(x, table, k), fn(x, table, k))
+
+
+def test_tensors_as_keys():
+    def fn(a, d, k):
+        return a * d[k], k in d
+
+    keys = [torch.ones(2), torch.ones(2), nn.Parameter(torch.ones(2))]
+    table = torch.utils.weak.WeakTensorKeyDictionary()
+    for index, key in enumerate(keys):
+        table[key] = float(index + 2)
+    compiled = stator.compile(fn)
+    for key in keys:
+        assert_same(compiled(x, table, key), fn(x, table, key))
+    # A plain one compares the tensors.
+    table = weakref.WeakKeyDictionary()
+    table[keys[0]] = 2.0
+    for run in (fn, compiled, fn, compiled):
+        with pytest.raises(RuntimeError, match="more than one value is ambiguous"):
+            run(x, table, keys[0])
+
+
+def test_weak_values():
+    class Holder:
+        def __init__(self, number):
+            self.tensor = torch.full((3,), number)
+
+    def fn(a, d, name):
+        found = d.get(name)
+        return a if found is None else a * found.tensor + d[name].tensor + (name in d)
+
+    table, held = weakref.WeakValueDictionary(), [Holder(2.0), Holder(3.0)]
+    table["a"], table["b"] = held
+    compiled = stator.compile(fn)
+    for name in ("a", "b", "c", "a"):
+        assert_same(compiled(x, table, name), fn(x, table, name), name)
+    held.pop()
+    gc.collect()
+    for name in ("b", "a"):
+        assert_same(compiled(x, table, name), fn(x, table, name), name)
+    assert captures() > 0
