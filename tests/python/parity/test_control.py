@@ -483,3 +483,44 @@ def test_no_python_runs_inside_of_the_graph():
     text = counting.graphs[0].__dict__["_native"].text()
     assert all(f"stator::{name}(" in text for name in ("cond", "while_loop", "map", "scan"))
     assert "stator::call" not in text and "python(" not in text
+
+
+class Marked(torch.Tensor):
+    def twice(self):
+        return self * 2
+
+
+class Overriding(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("cls", [Marked, Overriding])
+def test_operands_of_a_subclass(cls):
+    def fn(x):
+        marked = x.as_subclass(cls)
+        pair = [marked * 2, {"k": x + 1}]
+        a = torch.cond(x.sum() > 0, lambda t: t * 2 + 1, lambda t: t - 1, (marked,))
+        b = torch.cond(x.sum() > 0, lambda p: (p[0] + 1, p[1]["k"] * 2), lambda p: (p[0] - 1, p[1]["k"] * 3), (pair,))
+        return a, type(a) is torch.Tensor, b
+
+    def seen(t):
+        return getattr(t, "twice", lambda: t * 3)()
+
+    def known(x):
+        return torch.cond(x.sum() > 0, seen, lambda t: t - 1, (x.as_subclass(cls),))
+
+    check_one_graph(fn, (vector(),), (vector(-1.0),))
+    stator.reset()
+    check_one_graph(known, (vector(),), (vector(-1.0),))
+
+
+def test_a_predicate_of_a_subclass_is_torchs_error():
+    def fn(x):
+        return torch.cond(x.as_subclass(Marked).sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))
+
+    compiled = stator.compile(fn)
+    for run in (fn, compiled, compiled):
+        with pytest.raises(Exception, match="improper predicate"):
+            run(vector())

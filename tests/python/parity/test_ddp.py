@@ -120,3 +120,27 @@ def test_what_a_class_held_dies_in_time():
         compiled(torch.ones(2))
         assert log == ["before", "gone", "after"]
     Holder.current = None
+
+
+def test_a_sharded_module(group):
+    """FSDP2: the layers between the hooks that gather parameters are captured."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    def made():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        mesh = init_device_mesh("cpu", (1,))
+        for part in (model[0], model[2], model):
+            fully_shard(part, mesh=mesh)
+        return model
+
+    def trained(call, module):
+        seen, parameters = steps(call, module, inputs)
+        whole = [[gradient.full_tensor() for gradient in gradients] for _, gradients in seen]
+        return [loss for loss, _ in seen], whole, [p.full_tensor() for p in parameters]
+
+    inputs = [torch.randn(3, 4) for _ in range(4)]
+    mine, plain = made(), made()
+    assert_same(trained(stator.compile(mine), mine), trained(plain, plain))
+    assert stator.counters()["captures"]["ops"] >= 3
