@@ -30,10 +30,10 @@ bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
   if (node.op == shapes::fits_op() || node.op == shapes::between_op() || node.op == shapes::distinct_op()) return true;
   if (node.op != shapes::number_op()) return false;
   const at::Tensor& result = graph.values[node.results[0].values[0]].fake;
-  const std::string& op = node.args[0].constant.toStringRef();
-  constexpr std::string_view kFail[] = {"float", "floordiv", "mod", "pow", "truediv"};
-  if (op.starts_with("math.") || op.starts_with("round")) return true;
-  return result.scalar_type() == at::kLong || std::find(std::begin(kFail), std::end(kFail), op) != std::end(kFail);
+  const auto op = shapes::find_op(node.args[0].constant.toStringRef());
+  constexpr shapes::Op kFail[] = {shapes::Op::FloorDiv, shapes::Op::Mod, shapes::Op::Pow, shapes::Op::TrueDiv};
+  return result.scalar_type() == at::kLong || !op || shapes::is_float_function(*op) || shapes::is_real_function(*op) ||
+         std::find(std::begin(kFail), std::end(kFail), *op) != std::end(kFail);
 }
 
 /// Whether the operator may raise depending on sizes or numbers that depend on data.

@@ -104,8 +104,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
     count_tier(Tier::Refused);
     refuse(op, "a real tensor that the capture does not know");
   }
-  if (shapes::has_symbols()) [[unlikely]]
-    check_symbols(op, *stack);
+  check_symbols(op, *stack);
   count_tier(call.tier);
   if (observer != nullptr && !call.is_decomposed_by_autograd) [[unlikely]] {
     observer->before(op, *stack);

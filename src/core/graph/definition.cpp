@@ -26,11 +26,11 @@ Dim Dim::of(const c10::SymInt& size) {
   return {0, shapes::expression_of(size)};
 }
 
-std::string Dim::text() const { return symbol ? symbol->text : std::to_string(number); }
+std::string Dim::text() const { return symbol ? shapes::to_python(symbol) : std::to_string(number); }
 
 bool Dim::operator==(const Dim& other) const {
   if (!symbol || !other.symbol) return !symbol && !other.symbol && number == other.number;
-  return symbol == other.symbol || symbol->text == other.symbol->text;
+  return shapes::same_structure(symbol, other.symbol);
 }
 
 TensorMeta TensorMeta::of(const at::Tensor& tensor) {
@@ -45,7 +45,7 @@ TensorMeta TensorMeta::of(const at::Tensor& tensor) {
 }
 
 bool TensorMeta::has_symbols() const {
-  auto is_symbol = [](const Dim& dim) { return dim.symbol != nullptr; };
+  auto is_symbol = [](const Dim& dim) { return static_cast<bool>(dim.symbol); };
   return std::any_of(sizes.begin(), sizes.end(), is_symbol) || std::any_of(strides.begin(), strides.end(), is_symbol);
 }
 

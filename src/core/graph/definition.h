@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/export.h"
-#include "core/shapes/expression.h"
+#include "core/shapes/expr.h"
 
 namespace stator::graph {
 
@@ -22,7 +22,7 @@ inline bool holds_number(ValueType type) {
   return type == ValueType::Integer || type == ValueType::Float || type == ValueType::Truth;
 }
 
-/// A size or a stride: a plain integer, or an expression over symbols.
+/// A size or a stride: a plain integer, or an expression over symbols, which keeps its environment alive.
 struct STATOR_API Dim {
   int64_t number = 0;
   shapes::Expr symbol;  // null: `number` is it

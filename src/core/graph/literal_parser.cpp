@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/graph/literals.h"
 #include "core/graph/verify.h"
+#include "core/shapes/env.h"
 
 namespace stator::graph {
 namespace {
@@ -126,13 +127,10 @@ std::vector<Dim> LiteralParser::dims(const char* open, const char* close) {
       out.push_back({number, nullptr});
       continue;
     }
-    if (std::none_of(text.begin(), text.end(), [](unsigned char ch) { return std::isalpha(ch) != 0; }))
-      in_.fail(concat({"no size: ", text}));
-    // The text is all that is known of it.
-    auto symbol = std::make_shared<shapes::Expression>();
-    symbol->op = shapes::Op::Opaque;
-    symbol->text = text;
-    out.push_back({0, std::move(symbol)});
+    if (!symbols_) symbols_ = shapes::ShapeEnv::make();
+    const shapes::Expr symbol = symbols_->parse(text);
+    if (!symbol || symbol->type != shapes::Type::Int || symbol->is_constant()) in_.fail(concat({"no size: ", text}));
+    out.push_back({0, symbol});
   }
   return out;
 }

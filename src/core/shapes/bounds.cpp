@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 Range joined(const Range& a, const Range& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
@@ -266,4 +266,4 @@ std::optional<bool> compare_range(Op op, const Range& range, const Congruence& c
   return std::nullopt;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -3,7 +3,7 @@
 #include "core/shapes/expr.h"
 
 /// Interval and congruence arithmetic of the integer operators.
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// The range and congruence of an operation on integers, from those of its operands (`Expression::derived`), which must
 /// be current.
@@ -19,4 +19,4 @@ Range scaled_range(const Range& a, WideInt times);
 /// The value of the comparison with `bound`, if it is the same for all numbers of the range and congruence.
 std::optional<bool> compare_range(Op op, const Range& range, const Congruence& congruence, WideInt bound);
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -5,7 +5,7 @@
 #include "core/shapes/env.h"
 #include "core/shapes/sum.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 /// The type of Python's result for operators whose rule is not stated elsewhere. None if it depends on the values, or if
@@ -36,6 +36,7 @@ std::optional<Type> type_of_result(Op op, Type a, Type b) {
     case Op::Or:
       return a == Type::Bool && b == Type::Bool ? std::optional(Type::Bool) : std::nullopt;
     default:
+      if (is_real_function(op)) return Type::Float;
       return is_comparison(op) ? std::optional(Type::Bool) : std::nullopt;
   }
 }
@@ -190,6 +191,10 @@ Ex ShapeEnv::unary(Op op, Ex a) {
     case Op::Ceil:
     case Op::Round:
       return is_float ? settled(make_node(op, Type::Int, {{a}})) : as_int(a);
+    case Op::IsFinite:
+    case Op::IsInf:
+    case Op::IsNan:
+      return is_float ? make_node(op, Type::Bool, {{a}}) : constant(op == Op::IsFinite);
     default:
       break;
   }
@@ -235,4 +240,4 @@ Ex ShapeEnv::apply(Op op, Ex a, Ex b, Ex c) {
   return make_node(op, type, {{a->type == Type::Bool ? as_int(a) : a, b->type == Type::Bool ? as_int(b) : b}});
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

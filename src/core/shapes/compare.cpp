@@ -6,7 +6,7 @@
 #include "core/shapes/sum.h"
 
 // Comparisons. Those of integers become a linear form on the left and a constant on the right.
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 /// The factors that all terms of the sum have.
@@ -225,4 +225,4 @@ Ex ShapeEnv::comparison(Op op, Ex a, Ex b) {
   return make_node(op, Type::Bool, {{a, b}});
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -5,7 +5,7 @@
 #include "core/shapes/sum.h"
 #include "core/shapes/traversal.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 bool ShapeEnv::operation_may_fail(Ex expr) {
   auto operand = [&](uint32_t i) { return expr->operands[i]; };
@@ -31,6 +31,7 @@ bool ShapeEnv::operation_may_fail(Ex expr) {
       return real->type == Type::Float && !is_finite;
     }
     default:
+      if (expr->op == Op::RoundDigits || expr->op == Op::Fmod) return true;
       return is_float_function(expr->op) && expr->op != Op::Atan && expr->op != Op::Tanh;
   }
 }
@@ -102,4 +103,4 @@ const Derived& ShapeEnv::derived(Ex expr) {
   return expr->derived;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

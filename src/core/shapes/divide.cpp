@@ -4,7 +4,7 @@
 #include "core/shapes/sum.h"
 
 // Floor division and remainders of integers.
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// The quotient if `b` divides `a` term by term; null if not. `b` is not zero.
 Ex ShapeEnv::exact_quotient(Ex a, Ex b) {
@@ -177,4 +177,4 @@ Ex ShapeEnv::remainder(Ex a, Ex b) {
   return settled(make_node(Op::Mod, Type::Int, {{a, b}}));
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -5,7 +5,7 @@
 #include "core/base/check.h"
 #include "core/shapes/evaluate.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 EnvPtr::EnvPtr(ShapeEnv* env) : env_(env) {
   if (env_ != nullptr) env_->owners_.fetch_add(1, std::memory_order_relaxed);
@@ -139,6 +139,13 @@ void ShapeEnv::rollback(const Mark& mark) {
   changed();
 }
 
+void ShapeEnv::forget_facts(size_t mark) {
+  if (facts_.mark() <= mark) return;
+  facts_.rollback(mark);
+  ++generation_;
+  changed();
+}
+
 std::string ShapeEnv::describe() const {
   std::vector<std::string> lines;
   auto number = [](WideInt bound) {
@@ -167,4 +174,4 @@ std::string ShapeEnv::describe() const {
   return text;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -15,7 +15,7 @@
 #include "core/shapes/facts.h"
 #include "core/shapes/storage.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 class Sum;
 
@@ -156,6 +156,9 @@ class STATOR_API ShapeEnv {
   Mark mark() const;
   /// Removes the symbols, facts and guards that were added since. Expressions made since must not be used again.
   void rollback(const Mark& mark);
+  /// The same for facts alone: guards and symbols stay. What a forgotten fact answered is asked again.
+  size_t facts_mark() const { return facts_.mark(); }
+  void forget_facts(size_t mark);
   /// Symbols, facts, guards and asserts as text, sorted: equal for equal environments.
   std::string describe() const;
   bool operator==(const ShapeEnv& other) const { return describe() == other.describe(); }
@@ -251,4 +254,4 @@ class STATOR_API ShapeEnv {
   bool is_oblivious_ = false;    // while a question is answered for sizes of at least 2
 };
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

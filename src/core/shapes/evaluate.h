@@ -4,7 +4,7 @@
 
 #include "core/shapes/expr.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// The value of an expression that has operands, given by `value_of(operand)`; none if one of them has none.
 template <class F>
@@ -38,4 +38,4 @@ std::string wide_text(WideInt value);
 /// As Python writes it.
 std::string value_text(const Value& value);
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

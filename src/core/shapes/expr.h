@@ -9,7 +9,7 @@
 
 /// Expressions over symbols. A `ShapeEnv` owns its expressions and makes each one once: within an environment two
 /// expressions are equal if and only if they have the same address.
-namespace stator::symbolic {
+namespace stator::shapes {
 
 class ShapeEnv;
 struct SymbolInfo;
@@ -131,4 +131,4 @@ inline bool same_structure(Ex a, Ex b) { return a == b || compare_structure(a, b
 STATOR_API std::string to_python(Ex expr);
 STATOR_API std::string to_cpp(Ex expr);
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 const FormFact* Facts::find_form(Ex form) const {
   auto found = forms_.find(form);
@@ -100,4 +100,4 @@ std::optional<FormFact> intersection(const FormFact& a, const FormFact& b) {
   return FormFact{range, *congruence};
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

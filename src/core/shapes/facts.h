@@ -6,7 +6,7 @@
 
 #include "core/shapes/expr.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// What is known of one linear form: a sum without an addend whose coefficients have no common divisor, the first one
 /// positive; or a single term.
@@ -58,4 +58,4 @@ std::optional<Congruence> intersection(const Congruence& a, const Congruence& b)
 /// The range without the ends that the congruence excludes.
 Range narrowed(Range range, const Congruence& congruence);
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

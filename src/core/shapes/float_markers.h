@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/shapes/expression.h"
+#include "core/shapes/expr.h"
 
 namespace stator::shapes {
 

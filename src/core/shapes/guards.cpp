@@ -4,7 +4,7 @@
 
 #include "core/shapes/env.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 struct Candidate {
@@ -69,4 +69,4 @@ std::vector<Guard> ShapeEnv::final_guards() {
   return result;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

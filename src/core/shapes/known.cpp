@@ -5,7 +5,7 @@
 #include "core/shapes/sum.h"
 
 // Answers that follow from facts.
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 /// A comparison of a linear form with a constant.
@@ -154,4 +154,4 @@ Value ShapeEnv::specialize(Ex expr) {
   return truth != nullptr && decide(truth) == true ? expr->hint : Value();
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -5,7 +5,7 @@
 #include "core/shapes/sum.h"
 
 // How truths become facts.
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 bool occurs_in(Ex symbol, Ex expr) {
@@ -181,4 +181,4 @@ void ShapeEnv::learn(Ex truth) {
   add_fact(simplify(truth), true);
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

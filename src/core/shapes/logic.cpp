@@ -4,7 +4,7 @@
 #include "core/shapes/sum.h"
 
 // And, or, not.
-namespace stator::symbolic {
+namespace stator::shapes {
 
 Ex ShapeEnv::negation(Ex truth) {
   if (truth == nullptr) return nullptr;
@@ -60,4 +60,4 @@ Ex ShapeEnv::logic(Op op, Ex a, Ex b) {
   return make_node(op, Type::Bool, operands);
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

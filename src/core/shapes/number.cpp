@@ -3,7 +3,9 @@
 #include <cmath>
 #include <iterator>
 
-namespace stator::symbolic {
+#include "core/shapes/math_functions.h"
+
+namespace stator::shapes {
 namespace {
 
 constexpr const char* kOperatorNames[] = {
@@ -155,45 +157,6 @@ Value whole_number(double value) {
   return std::fabs(value) <= 0x1p126 ? Value::of_int(static_cast<WideInt>(value)) : Value();
 }
 
-double real_function(Op op, double x) {
-  switch (op) {
-    case Op::Sqrt:
-      return std::sqrt(x);
-    case Op::Exp:
-      return std::exp(x);
-    case Op::Log:
-      return std::log(x);
-    case Op::Log2:
-      return std::log2(x);
-    case Op::Sin:
-      return std::sin(x);
-    case Op::Cos:
-      return std::cos(x);
-    case Op::Tan:
-      return std::tan(x);
-    case Op::Asin:
-      return std::asin(x);
-    case Op::Acos:
-      return std::acos(x);
-    case Op::Atan:
-      return std::atan(x);
-    case Op::Sinh:
-      return std::sinh(x);
-    case Op::Cosh:
-      return std::cosh(x);
-    default:
-      return std::tanh(x);
-  }
-}
-
-/// Python's `math` raises where the result is not finite though the operand is, and where a number gives NaN.
-Value math_function(Op op, const Value& a) {
-  const double x = as_float(a), result = real_function(op, x);
-  if (std::isnan(result) && !std::isnan(x)) return {};
-  if (std::isinf(result) && std::isfinite(x)) return {};
-  return Value::of_float(result);
-}
-
 Value rounded(Op op, const Value& a) {
   if (!a.is_float()) return Value::of_int(a.integer());
   const double x = a.real();
@@ -229,7 +192,7 @@ Value on_one(Op op, const Value& a) {
     case Op::Round:
       return rounded(op, a);
     default:
-      return math_function(op, a);
+      return math_of_one(op, as_float(a));
   }
 }
 
@@ -286,6 +249,7 @@ Value compute(Op op, const Value& a, const Value& b) {
   if (!a || (!b && !is_unary(op))) return {};
   if (is_unary(op)) return on_one(op, a);
   if (is_comparison(op)) return Value::of_bool(holds(op, ordered(a, b)));
+  if (is_real_function(op)) return math_of_two(op, as_float(a), as_float(b));
   const bool floats = a.is_float() || b.is_float(), truths = a.is_bool() && b.is_bool();
   switch (op) {
     case Op::Min:
@@ -314,4 +278,4 @@ Value compute(Op op, const Value& a, const Value& b) {
   }
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

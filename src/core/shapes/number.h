@@ -9,7 +9,7 @@
 #include "core/shapes/wide.h"
 
 /// Numbers and Python's operators on them.
-namespace stator::symbolic {
+namespace stator::shapes {
 
 enum class Type : uint8_t { Int, Float, Bool };
 
@@ -25,6 +25,7 @@ STATOR_API std::optional<Op> find_op(std::string_view name);
 
 inline bool is_unary(Op op) { return op >= Op::Not; }
 inline bool is_float_function(Op op) { return op >= Op::Sqrt; }
+inline bool is_real_function(Op op) { return op >= Op::RoundDigits && op <= Op::Fmod; }
 inline bool is_comparison(Op op) { return op >= Op::Lt && op <= Op::Ge; }
 /// `a op b` is `b mirrored(op) a`.
 Op mirrored(Op comparison);
@@ -75,4 +76,4 @@ Value divide_exactly(WideInt a, WideInt b);
 /// -1, 0 or 1 for a < b, a == b, a > b; 2 if b is not a number.
 int compare_exactly(WideInt a, double b);
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

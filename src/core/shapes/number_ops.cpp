@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +32,12 @@ Number plain(const at::Scalar& scalar) {
   return scalar.toDouble();
 }
 
+Value value_of(const at::Scalar& scalar) {
+  if (scalar.isBoolean()) return Value::of_bool(scalar.toBool());
+  if (scalar.isIntegral(/*includeBool=*/false)) return Value::of_int(scalar.toLong());
+  return Value::of_float(scalar.toDouble());
+}
+
 at::Tensor item(const at::Tensor& self) { return number_tensor(plain(self.item())); }
 
 at::Tensor size(const at::Tensor& self, int64_t dim) { return number_tensor(self.size(dim)); }
@@ -40,11 +45,16 @@ at::Tensor size(const at::Tensor& self, int64_t dim) { return number_tensor(self
 at::Tensor number(std::string_view name, const at::Scalar& a, const at::Scalar& b) {
   const auto op = find_op(std::string(name));
   TORCH_CHECK(op.has_value(), "stator::number has no operator ", name);
-  try {
-    return number_tensor(compute(*op, plain(a), plain(b)));
-  } catch (const std::domain_error& error) {
-    TORCH_CHECK_VALUE(false, "stator::number: ", name, ": ", error.what());
-  }
+  const Value result = compute(*op, value_of(a), value_of(b));
+  TORCH_CHECK_VALUE(result && (result.type() != Type::Int || result.int64()), "stator::number: ", name,
+                    ": Python raises, or the integer does not fit 64 bits");
+  return number_tensor(result.is_float()  ? Number(result.real())
+                       : result.is_bool() ? Number(result.truth())
+                                          : Number(*result.int64()));
+}
+
+at::Tensor choose(const at::Scalar& condition, const at::Scalar& a, const at::Scalar& b) {
+  return number_tensor(plain(condition.toBool() ? a : b));
 }
 
 void fits(const at::Scalar& number, at::ScalarType dtype) {
@@ -79,6 +89,7 @@ struct Operators {
   c10::OperatorHandle item = find("stator::item");
   c10::OperatorHandle size = find("stator::size");
   c10::OperatorHandle number = find("stator::number");
+  c10::OperatorHandle choose = find("stator::choose");
   c10::OperatorHandle fits = find("stator::fits");
   c10::OperatorHandle between = find("stator::between");
   c10::OperatorHandle distinct = find("stator::distinct");
@@ -106,6 +117,8 @@ static Operators define() {
   library->def("item(Tensor self) -> Tensor");
   library->def("size(Tensor self, int dim) -> Tensor");
   library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
+  library->def("choose(Scalar condition, Scalar a, Scalar b) -> Tensor");
+  library->impl("choose", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(choose)));
   library->def("fits(Scalar number, ScalarType dtype) -> ()");
   library->impl("fits", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(fits)));
   library->def("between(Scalar number, float low, float high) -> ()");
@@ -116,7 +129,7 @@ static Operators define() {
   library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
   library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
   // Numbers have no gradient.
-  for (const char* name : {"item", "size", "number", "fits", "between", "distinct"})
+  for (const char* name : {"item", "size", "number", "choose", "fits", "between", "distinct"})
     library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
   return {};
 }
@@ -128,13 +141,14 @@ void install_number_ops() { operators(); }
 const c10::OperatorHandle& item_op() { return operators().item; }
 const c10::OperatorHandle& size_op() { return operators().size; }
 const c10::OperatorHandle& number_op() { return operators().number; }
+const c10::OperatorHandle& choose_op() { return operators().choose; }
 const c10::OperatorHandle& fits_op() { return operators().fits; }
 const c10::OperatorHandle& between_op() { return operators().between; }
 const c10::OperatorHandle& distinct_op() { return operators().distinct; }
 
 bool is_number_op(const c10::OperatorHandle& op) {
-  return op == item_op() || op == size_op() || op == number_op() || op == fits_op() || op == between_op() ||
-         op == distinct_op();
+  return op == item_op() || op == size_op() || op == number_op() || op == choose_op() || op == fits_op() ||
+         op == between_op() || op == distinct_op();
 }
 
 std::optional<at::ScalarType> number_dtype(at::ScalarType dtype) {

@@ -3,7 +3,7 @@
 
 #include "core/shapes/env.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 /// By letters, then by the number at the end: s9 before s10.
@@ -55,4 +55,4 @@ int compare_structure(Ex a, Ex b) {
   return 0;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -5,7 +5,7 @@
 
 #include "core/shapes/env.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 /// Recursive descent over Python's grammar of expressions. Null is an error, and ends the parse.
@@ -210,10 +210,11 @@ Ex ExprParser::call(const std::string& function) {
     if ((!is_nan && !accept_word("inf")) || !accept("'") || !accept(")")) return nullptr;
     return env_->constant(is_nan ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity());
   }
-  const auto op = find_op(function);
+  auto op = find_op(function);
   if (!op) return nullptr;
   Ex result = nullptr;
   for (bool first = true; !accept(")"); first = false) {
+    if (!first && op == Op::Round) op = Op::RoundDigits;
     if (!first && (is_unary(*op) || !accept(","))) return nullptr;
     Ex operand = choice();
     if (operand == nullptr) return nullptr;
@@ -247,4 +248,4 @@ Ex ExprParser::atom() {
 
 Ex ShapeEnv::parse(std::string_view text) { return ExprParser(this, text).parse(); }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

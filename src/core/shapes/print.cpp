@@ -7,7 +7,7 @@
 #include "core/shapes/evaluate.h"
 #include "core/shapes/traversal.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 /// How tightly an operator binds, loosest first.
@@ -242,6 +242,8 @@ Text Printer::build(Ex expr) {
       break;
   }
   if (is_unary(expr->op)) return unary(expr);
+  if (expr->op == Op::RoundDigits && !is_cpp_) return call("round", expr);
+  if (is_real_function(expr->op)) return call((is_cpp_ ? "stator_" : "math.") + std::string(op_name(expr->op)), expr);
   const bool divides = expr->op == Op::FloorDiv || expr->op == Op::Mod || expr->op == Op::TrueDiv;
   if (is_cpp_ && divides) return call(std::string("stator_") + op_name(expr->op), expr);
   return is_comparison(expr->op) ? comparison(expr) : infix(expr);
@@ -310,4 +312,4 @@ std::string to_python(Ex expr) { return Printer(false).print(expr); }
 
 std::string to_cpp(Ex expr) { return Printer(true).print(expr); }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -8,7 +8,7 @@
 
 #include "core/shapes/traversal.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 std::optional<uint32_t> Program::add(Ex expr, const InputOf& input_of) {
   bool has_inputs = true;
@@ -236,4 +236,4 @@ int GuardProgram::first_failure(const int64_t* inputs) const {
   return kNone;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -9,7 +9,7 @@
 
 /// Expressions and guards as flat programs over an array of inputs: integers, and the bits of floats. They do not refer
 /// to the environment, and any thread may run them.
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// The place of a symbol's value in the inputs; none if it has none.
 using InputOf = std::function<std::optional<uint32_t>(Ex symbol)>;
@@ -90,4 +90,4 @@ class STATOR_API GuardProgram {
   std::vector<std::pair<uint32_t, int>> truths_;  // a value of the program, and its guard
 };
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

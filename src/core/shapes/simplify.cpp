@@ -2,7 +2,7 @@
 #include "core/shapes/sum.h"
 #include "core/shapes/traversal.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// The same operation on other operands.
 Ex ShapeEnv::rebuild(Ex expr, std::span<const Ex> operands) {
@@ -64,4 +64,4 @@ Ex ShapeEnv::substitute(Ex expr, const std::unordered_map<Ex, Ex>& by) {
   return made[expr];
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

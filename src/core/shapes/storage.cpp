@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -83,4 +83,4 @@ Expression* Storage::add(const Expression& key) {
   return &made;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

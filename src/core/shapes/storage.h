@@ -8,7 +8,7 @@
 
 #include "core/shapes/expr.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// Owns the expressions of an environment, and finds them by structure. Nothing is freed before the storage.
 class Storage {
@@ -32,4 +32,4 @@ class Storage {
   size_t left_ = 0;
 };
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

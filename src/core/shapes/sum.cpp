@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 void Sum::add(WideInt constant) { fits_ = fits_ && add_wide(constant_, constant, &constant_); }
 
@@ -193,4 +193,4 @@ Ex Product::build() const {
   return sum.build();
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

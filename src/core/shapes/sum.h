@@ -4,7 +4,7 @@
 
 #include "core/shapes/env.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// A sum while it is built: multiples of terms, sorted by `compare_structure`, and a constant.
 class Sum {
@@ -78,4 +78,4 @@ class Product {
   bool fits_ = true;
 };
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

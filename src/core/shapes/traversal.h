@@ -4,7 +4,7 @@
 
 #include "core/shapes/expr.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 
 /// Calls `visit` for the expression and its parts, operands first, except for those for which `is_done` holds; `visit`
 /// must make it hold. Chains of any length need no recursion.
@@ -24,4 +24,4 @@ void post_order(Ex root, const IsDone& is_done, const Visit& visit) {
   }
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -5,7 +5,7 @@
 #include <optional>
 
 /// Integers of 128 bits, in which expressions are evaluated and bounds are computed.
-namespace stator::symbolic {
+namespace stator::shapes {
 
 using WideInt = __int128;
 
@@ -61,4 +61,4 @@ inline WideInt gcd_wide(WideInt a, WideInt b) {
   return a;
 }
 
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

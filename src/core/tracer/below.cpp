@@ -20,7 +20,8 @@ c10::DispatchKeySet lazy_bits(const at::Tensor& tensor) {
 
 }  // namespace
 
-BelowRecorder::BelowRecorder(std::string graph_name) : Recorder(std::move(graph_name)) {
+BelowRecorder::BelowRecorder(std::string graph_name, shapes::ShapeEnv* symbols)
+    : Recorder(std::move(graph_name), symbols) {
   graph::ExecState plain;
   plain.grad_mode = false;
   graph().states.push_back(plain);
@@ -44,7 +45,7 @@ ValueId BelowRecorder::output(const at::Tensor& fake) {
   return resolve(alias_op, fake);
 }
 
-ValueId BelowRecorder::number_value(const c10::OperatorHandle& op, const shapes::Expr&) {
+ValueId BelowRecorder::number_value(const c10::OperatorHandle& op, shapes::Ex) {
   refuse(op, "a number that depends on data has no form below autograd");
 }
 

@@ -18,7 +18,7 @@ namespace stator::tracer {
 /// is copied when a value is made. A shallow copy by autograd (same storage, same geometry) is recorded as an `alias`.
 class BelowRecorder final : public Recorder, public fake::Observer {
  public:
-  explicit BelowRecorder(std::string graph_name);
+  BelowRecorder(std::string graph_name, shapes::ShapeEnv* symbols);
 
   void adopt(const at::Tensor& fake, graph::ValueId id) override;
   /// The value of an output tensor; kNoValue if this list did not make it.
@@ -39,7 +39,7 @@ class BelowRecorder final : public Recorder, public fake::Observer {
     c10::DimVector sizes, strides;  // empty where they are symbolic
   };
 
-  graph::ValueId number_value(const c10::OperatorHandle& op, const shapes::Expr& expr) override;
+  graph::ValueId number_value(const c10::OperatorHandle& op, shapes::Ex expr) override;
   graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) override;
   graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) override;
   void returned(graph::ValueId id, const at::Tensor& fake) override;

@@ -11,7 +11,6 @@
 #include "core/graph/aliasing.h"
 #include "core/ops/operator_table.h"
 #include "core/shapes/float_markers.h"
-#include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::tracer {
@@ -29,11 +28,10 @@ bool is_plain_constant(const c10::IValue& v) {
          v.isComplexDouble() || v.isDoubleList() || v.isBoolList() || v.isComplexDoubleList() || v.isPyObject();
 }
 
-/// The expression of a plain or symbolic number; null for anything else.
+bool is_plain_number(const c10::IValue& v) { return v.isInt() || v.isDouble() || v.isBool(); }
+
+/// The expression of a symbolic number; null for anything else.
 shapes::Expr expression_of(const c10::IValue& v) {
-  if (v.isInt()) return shapes::constant(v.toInt());
-  if (v.isDouble()) return shapes::constant(v.toDouble());
-  if (v.isBool()) return shapes::constant(v.toBool());
   if (v.isSymInt()) return shapes::expression_of(v.toSymInt());
   if (v.isSymFloat()) return shapes::expression_of(v.toSymFloat().toSymNodeImplUnowned());
   if (v.isSymBool()) return shapes::expression_of(v.toSymBool().toSymNodeImplUnowned());
@@ -59,20 +57,6 @@ const char* why_unknown(const at::Tensor& tensor) {
   return "a tensor that is not an input of the graph";
 }
 
-/// The fake of a number tensor.
-at::Tensor number_fake(shapes::Type type) {
-  constexpr at::ScalarType kDtypes[] = {at::kLong, at::kDouble, at::kBool};
-  at::Tensor fake =
-      fake::make_contiguous(c10::IntArrayRef(), kDtypes[static_cast<size_t>(type)], c10::Device(at::kCPU));
-  fake.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return fake;
-}
-
-graph::ValueType number_type(shapes::Type type) {
-  constexpr graph::ValueType kTypes[] = {graph::ValueType::Integer, graph::ValueType::Float, graph::ValueType::Truth};
-  return kTypes[static_cast<size_t>(type)];
-}
-
 }  // namespace
 
 void refuse(const c10::OperatorHandle& op, const std::string& why) {
@@ -81,7 +65,9 @@ void refuse(const c10::OperatorHandle& op, const std::string& why) {
   throw fake::Unsupported(reason);
 }
 
-Recorder::Recorder(std::string graph_name) { graph_->name = std::move(graph_name); }
+Recorder::Recorder(std::string graph_name, shapes::ShapeEnv* symbols) : env_(symbols) {
+  graph_->name = std::move(graph_name);
+}
 
 ValueId Recorder::find(const at::Tensor& tensor) const {
   const ValueId* found = ids_.find(tensor.unsafeGetTensorImpl());
@@ -130,7 +116,7 @@ Argument Recorder::tensor_argument(const c10::OperatorHandle& op, const at::Tens
   if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
   // A Python number in a tensor's place is passed as a new tensor that type promotion treats as a number.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
-    if (shapes::has_symbols() && is_placeholder(tensor)) refuse(op, kNumberAsTensor);
+    if (!env_->symbols().empty() && is_placeholder(tensor)) refuse(op, kNumberAsTensor);
     return Argument::of_constant(numbers_.shared(tensor));
   }
   if (auto id = resolve(op, tensor); id != kNoValue) return Argument::of_value(id);
@@ -165,49 +151,16 @@ Argument Recorder::argument(const c10::OperatorHandle& op, const c10::IValue& va
     if (std::all_of(items.begin(), items.end(), is_plain_constant)) return Argument::of_constant(value);
     std::vector<Argument> numbers;
     for (const c10::IValue& item : items) {
-      if (auto expr = expression_of(item)) numbers.push_back(number_argument(op, expr));
+      if (is_plain_number(item)) {
+        numbers.push_back(Argument::of_constant(item));
+      } else if (auto expr = expression_of(item)) {
+        numbers.push_back(number_argument(op, expr));
+      }
     }
     if (numbers.size() == items.size()) return Argument::of_list(std::move(numbers));
   }
   if (auto expr = expression_of(value)) return number_argument(op, expr);
   refuse(op, "an argument of kind " + value.tagKind());
-}
-
-Argument Recorder::number_argument(const c10::OperatorHandle& op, const shapes::Expr& expr) {
-  if (!expr->is_constant()) return Argument::of_value(number_value(op, expr));
-  return Argument::of_constant(std::visit([](auto number) { return c10::IValue(number); }, expr->constant));
-}
-
-ValueId Recorder::number_value(const c10::OperatorHandle& op, const shapes::Expr& expr) {
-  if (auto known = symbols_.find_number(expr); known != kNoValue) return known;
-  if (auto size = symbols_.find_size(expr); size.tensor != kNoValue)
-    return add_number(shapes::size_op(), {Argument::of_value(size.tensor), Argument::of_constant(size.dim)}, expr);
-  if (expr->args.empty() || expr->op == shapes::Op::Opaque) refuse(op, "a number that the graph does not have");
-  std::vector<Argument> args = {Argument::of_constant(std::string(shapes::op_name(expr->op)))};
-  for (const auto& operand : expr->args) args.push_back(number_argument(op, operand));
-  if (args.size() < 3) args.push_back(Argument::of_constant(int64_t{0}));
-  return add_number(shapes::number_op(), std::move(args), expr);
-}
-
-ValueId Recorder::add_number(const c10::OperatorHandle& op, std::vector<Argument> args, const shapes::Expr& expr) {
-  const auto index = static_cast<uint32_t>(graph_->nodes.size());
-  add_node(op, std::move(args));
-  const auto id = add_value(index, number_fake(expr->type), number_type(expr->type));
-  graph_->nodes[index].results.push_back({false, {id}});
-  symbols_.learn_number(expr, id);
-  return id;
-}
-
-ValueId Recorder::add_number_input(std::string name, const shapes::Expr& symbol) {
-  const auto id = static_cast<ValueId>(graph_->values.size());
-  const at::Tensor fake = number_fake(symbol->type);
-  graph_->values.push_back(describe(id, fake));
-  graph_->values.back().name = std::move(name);
-  graph_->values.back().type = number_type(symbol->type);
-  graph_->inputs.push_back(id);
-  know(fake, id);
-  symbols_.learn_number(symbol, id);
-  return id;
 }
 
 std::vector<Argument> Recorder::arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {

@@ -10,7 +10,7 @@
 
 #include "core/base/pointer_map.h"
 #include "core/graph/graph.h"
-#include "core/shapes/expression.h"
+#include "core/shapes/env.h"
 #include "core/tracer/numbers.h"
 #include "core/tracer/symbols.h"
 
@@ -32,7 +32,8 @@ inline constexpr char kNumberAsTensor[] = "a number that depends on data in the 
 /// they hold tensors, and in how they treat one that no recorded operator made.
 class Recorder {
  public:
-  explicit Recorder(std::string graph_name);
+  /// `symbols` is the environment of symbolic numbers, which outlives the recorder.
+  Recorder(std::string graph_name, shapes::ShapeEnv* symbols);
   virtual ~Recorder() = default;
   Recorder(const Recorder&) = delete;
 
@@ -41,7 +42,7 @@ class Recorder {
 
   graph::ValueId add_input(std::string name, const at::Tensor& fake);
   /// An input that is the number tensor of a symbol.
-  graph::ValueId add_number_input(std::string name, const shapes::Expr& symbol);
+  graph::ValueId add_number_input(std::string name, shapes::Ex symbol);
   /// Adds a node that returns a new copy of `data` in each run.
   void add_constant(const at::Tensor& data, const at::Tensor& fake);
   /// Sets the place of the nodes recorded from now on.
@@ -59,11 +60,9 @@ class Recorder {
 
   /// The number tensor that holds a number which depends on data; nodes that compute it are added where they are
   /// missing. Refuses, naming `op`, a number that the graph cannot compute.
-  virtual graph::ValueId number_value(const c10::OperatorHandle& op, const shapes::Expr& expr);
+  virtual graph::ValueId number_value(const c10::OperatorHandle& op, shapes::Ex expr);
   /// Adds a node that returns the number tensor of `expr`.
-  graph::ValueId add_number(const c10::OperatorHandle& op, std::vector<graph::Argument> args, const shapes::Expr& expr);
-  /// Notes that the number tensor `id` holds `expr` as well.
-  void learn_number(const shapes::Expr& expr, graph::ValueId id) { symbols_.learn_number(expr, id); }
+  graph::ValueId add_number(const c10::OperatorHandle& op, std::vector<graph::Argument> args, shapes::Ex expr);
 
   size_t mark() const { return graph_->nodes.size(); }
   void rollback(size_t mark);
@@ -86,7 +85,18 @@ class Recorder {
  private:
   graph::Argument argument(const c10::OperatorHandle& op, const c10::IValue& value);
   graph::Argument tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor);
-  graph::Argument number_argument(const c10::OperatorHandle& op, const shapes::Expr& expr);
+  graph::Argument number_argument(const c10::OperatorHandle& op, shapes::Ex expr);
+  /// Whether the expression is a constant or has a value; the value of a size is made here.
+  bool has_number(shapes::Ex expr);
+  /// The operand of a node that computes a number; the expression has a value.
+  graph::Argument number_operand(shapes::Ex expr) const;
+  /// Adds the nodes of the last step of an expression whose parts have values.
+  graph::Argument compute_number(shapes::Ex expr);
+  graph::Argument compute_sum(shapes::Ex sum);
+  graph::Argument compute_product(shapes::Ex product);
+  graph::Argument compute_comparison(shapes::Ex comparison);
+  graph::Argument add_term(graph::Argument sum, shapes::Ex term, int64_t times);
+  graph::Argument add_step(shapes::Op op, shapes::Type type, graph::Argument a, graph::Argument b);
   graph::ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
   /// Definitions of what the node writes to and does not return.
   void define_written(uint32_t node);
@@ -95,7 +105,9 @@ class Recorder {
   std::shared_ptr<graph::Graph> graph_ = std::make_shared<graph::Graph>();
   PointerMap<graph::ValueId> ids_;  // by TensorImpl
   Numbers numbers_;
+  shapes::ShapeEnv* env_;
   Symbols symbols_;
+  shapes::Ex last_sum_ = nullptr;  // the next one often has a few terms more
   Place place_;
 };
 

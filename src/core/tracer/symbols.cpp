@@ -8,17 +8,17 @@ void Symbols::learn_sizes(graph::ValueId value, const at::Tensor& fake) {
   const auto sizes = fake.sym_sizes();
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto expr = shapes::expression_of(sizes[i]);
-    if (expr && !expr->is_constant()) sizes_.try_emplace(expr->text, Size{value, static_cast<int64_t>(i)});
+    if (expr && !expr->is_constant()) sizes_.try_emplace(expr.get(), Size{value, static_cast<int64_t>(i)});
   }
 }
 
-graph::ValueId Symbols::find_number(const shapes::Expr& expr) const {
-  auto found = numbers_.find(expr->text);
+graph::ValueId Symbols::find_number(shapes::Ex expr) const {
+  auto found = numbers_.find(expr);
   return found == numbers_.end() ? graph::kNoValue : found->second;
 }
 
-Symbols::Size Symbols::find_size(const shapes::Expr& expr) const {
-  auto found = sizes_.find(expr->text);
+Symbols::Size Symbols::find_size(shapes::Ex expr) const {
+  auto found = sizes_.find(expr);
   return found == sizes_.end() ? Size{} : found->second;
 }
 

@@ -2,11 +2,10 @@
 
 #include <c10/core/SymInt.h>
 
-#include <string>
 #include <unordered_map>
 
 #include "core/graph/graph.h"
-#include "core/shapes/expression.h"
+#include "core/shapes/expr.h"
 
 namespace stator::tracer {
 
@@ -17,15 +16,15 @@ class Symbols {
   /// Notes the symbolic sizes of a value's tensor.
   void learn_sizes(graph::ValueId value, const at::Tensor& fake);
   /// Notes that `value` is a number tensor that holds `expr`.
-  void learn_number(const shapes::Expr& expr, graph::ValueId value) { numbers_[expr->text] = value; }
+  void learn_number(shapes::Ex expr, graph::ValueId value) { numbers_[expr] = value; }
 
   /// The value of an expression; kNoValue if there is none yet.
-  graph::ValueId find_number(const shapes::Expr& expr) const;
+  graph::ValueId find_number(shapes::Ex expr) const;
   struct Size {
     graph::ValueId tensor = graph::kNoValue;
     int64_t dim = 0;
   };
-  Size find_size(const shapes::Expr& expr) const;
+  Size find_size(shapes::Ex expr) const;
 
   /// Removes values for which `is_gone(value)` holds.
   template <class F>
@@ -36,8 +35,9 @@ class Symbols {
   bool empty() const { return numbers_.empty() && sizes_.empty(); }
 
  private:
-  std::unordered_map<std::string, graph::ValueId> numbers_;  // by text
-  std::unordered_map<std::string, Size> sizes_;
+  // The tracer keeps the environment of the expressions.
+  std::unordered_map<shapes::Ex, graph::ValueId> numbers_;
+  std::unordered_map<shapes::Ex, Size> sizes_;
 };
 
 }  // namespace stator::tracer

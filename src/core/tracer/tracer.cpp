@@ -11,7 +11,6 @@
 #include "core/fake/symbolic.h"
 #include "core/graph/exec_state.h"
 #include "core/ops/operator_table.h"
-#include "core/shapes/allowed.h"
 #include "core/shapes/float_markers.h"
 #include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
@@ -81,6 +80,22 @@ bool all_same(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
          });
 }
 
+/// Forgets what an operator learned of symbolic numbers if it is not recorded: no run checks it then.
+class FactsScope {
+ public:
+  explicit FactsScope(shapes::ShapeEnv& env) : env_(env), mark_(env.facts_mark()) {}
+  ~FactsScope() {
+    if (!kept_) env_.forget_facts(mark_);
+  }
+  FactsScope(const FactsScope&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  shapes::ShapeEnv& env_;
+  const size_t mark_;
+  bool kept_ = false;
+};
+
 bool same_geometry(const at::Tensor& a, const at::Tensor& b) {
   if (fake::is_symbolic(a) || fake::is_symbolic(b)) {
     return all_same(a.sym_sizes(), b.sym_sizes()) && all_same(a.sym_strides(), b.sym_strides()) &&
@@ -92,10 +107,15 @@ bool same_geometry(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 struct Tracer::Impl {
+  shapes::EnvPtr env = shapes::ShapeEnv::make();
   AboveRecorder above;
   std::unique_ptr<BelowRecorder> below;  // null unless requested
   std::vector<size_t> below_starts;      // per node of the list above: index of its first node in the list below
   fake::FakeMode fakes;
+  struct FactsMark {
+    size_t nodes, facts;
+  };
+  std::vector<FactsMark> marks;  // for each mark of the caller, the facts at that time
   uint32_t location = 0;
   uint32_t range = 0;
   uint32_t state = 0;
@@ -105,7 +125,7 @@ struct Tracer::Impl {
   std::optional<c10::OperatorHandle> failed;  // the operator that runs, or that threw
   const caffe2::TypeMeta dtype_at_start = c10::get_default_dtype();
 
-  explicit Impl(std::string graph_name) : above(std::move(graph_name)) { enter_state(); }
+  explicit Impl(std::string graph_name) : above(std::move(graph_name), env.get()) { enter_state(); }
 
   void enter_state() { state = above.graph().intern_state(graph::current_state(region)); }
 
@@ -136,9 +156,9 @@ c10::SymNode Tracer::Impl::item(const at::Tensor& fake) {
   const auto type = *dtype == at::kLong     ? shapes::Type::Int
                     : *dtype == at::kDouble ? shapes::Type::Float
                                             : shapes::Type::Bool;
-  auto expr = shapes::symbol(type);
+  shapes::Ex expr = env->add_unbacked(type);
   above.add_number(op, {graph::Argument::of_value(id)}, expr);
-  return shapes::to_node(std::move(expr));
+  return shapes::to_node(expr);
 }
 
 /// Whether an operand that is a tensor has a floating or complex dtype; empty if none is a tensor.
@@ -177,13 +197,14 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     stack->back() = number;
     return;
   }
-  if (shapes::has_symbols()) {
+  if (!env->symbols().empty()) {
     fake::check_symbols(op, *stack);
     above.set_place(current_place());
   }
   if (below) return call_both(op, keys, stack);
   auto args = above.arguments(op, *stack);
   const shapes::FloatMarkers::Suspended no_markers;
+  FactsScope facts(*env);
   failed = op;
   answer(op, keys, stack);
   failed.reset();
@@ -192,6 +213,7 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   above.set_place(current_place());
   check_probabilities(op, args);
   above.record(op, std::move(args), *stack);
+  facts.keep();
 }
 
 void Tracer::Impl::check_probabilities(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args) {
@@ -226,6 +248,8 @@ void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet 
 
 void Tracer::Impl::rollback(size_t mark) {
   above.rollback(mark);
+  while (!marks.empty() && marks.back().nodes > mark) marks.pop_back();
+  env->forget_facts(marks.empty() ? 0 : marks.back().facts);
   if (!below || mark >= below_starts.size()) return;
   below->rollback(below_starts[mark]);
   below_starts.resize(mark);
@@ -267,7 +291,7 @@ Tracer* Tracer::running() { return current; }
 
 void Tracer::record_below() {
   STATOR_CHECK(impl_->above.graph().values.empty(), "the list below begins with the trace");
-  impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name);
+  impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name, impl_->env.get());
 }
 
 bool Tracer::failed_by_data() const {
@@ -289,9 +313,9 @@ at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) {
 
 c10::SymNode Tracer::add_number_input(std::string name) {
   if (impl_->below || !impl_->symbols) refuse(shapes::number_op(), "a number as an input");
-  auto expr = shapes::symbol(shapes::Type::Float);
+  shapes::Ex expr = impl_->env->add_unbacked(shapes::Type::Float);
   impl_->above.add_number_input(std::move(name), expr);
-  return shapes::to_node(std::move(expr));
+  return shapes::to_node(expr);
 }
 
 at::Tensor Tracer::add_constant(const at::Tensor& data) {
@@ -371,13 +395,7 @@ at::Tensor Tracer::number(const c10::SymNodeImpl* node) {
   return impl_->above.graph().values[impl_->above.number_value(op, expr)].fake;
 }
 
-c10::SymNode Tracer::named(const c10::SymNodeImpl* node) {
-  const auto expr = shapes::expression_of(node);
-  const auto id = value_of(number(node));
-  auto name = shapes::symbol(expr->type, expr->range);
-  impl_->above.learn_number(name, id);
-  return shapes::to_node(std::move(name));
-}
+shapes::ShapeEnv& Tracer::symbols() { return *impl_->env; }
 
 void Tracer::autocast_ended() {
   if (graph::in_autocast_block()) return;
@@ -422,20 +440,24 @@ std::shared_ptr<graph::Graph> Tracer::finish(c10::ArrayRef<at::Tensor> outputs) 
   return graph;
 }
 
-size_t Tracer::mark() const { return impl_->above.mark(); }
+size_t Tracer::mark() const {
+  const size_t nodes = impl_->above.mark();
+  if (impl_->marks.empty() || impl_->marks.back().nodes < nodes)
+    impl_->marks.push_back({nodes, impl_->env->facts_mark()});
+  return nodes;
+}
 
 void Tracer::rollback(size_t mark) { impl_->rollback(mark); }
 
 TraceScope::TraceScope(Tracer& tracer)
     : previous_(current),
       was_included_(c10::impl::tls_is_dispatch_key_included(kModeKey)),
-      symbols_(shapes::allow_symbols(tracer.impl_->symbols && !tracer.impl_->below)) {
+      symbols_(tracer.impl_->symbols && !tracer.impl_->below ? tracer.impl_->env.get() : nullptr) {
   current = &tracer;
   c10::impl::tls_set_dispatch_key_included(kModeKey, true);
 }
 
 TraceScope::~TraceScope() {
-  shapes::allow_symbols(symbols_);
   c10::impl::tls_set_dispatch_key_included(kModeKey, was_included_);
   current = previous_;
 }

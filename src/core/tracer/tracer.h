@@ -10,6 +10,8 @@
 #include "core/base/export.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/graph.h"
+#include "core/shapes/current.h"
+#include "core/shapes/env.h"
 
 namespace stator::tracer {
 
@@ -68,13 +70,14 @@ class STATOR_API Tracer {
   /// The zero-dimensional tensor that holds a symbolic number, size or expression of them; nodes that compute
   /// it are added if missing. Refuses a number that the graph cannot compute.
   at::Tensor number(const c10::SymNodeImpl* node);
-  /// A new symbol for such a number, which is computed at this point of a run.
-  c10::SymNode named(const c10::SymNodeImpl* node);
   /// Sets the program's location for the nodes recorded from now on. Cheap.
   void set_location(uint32_t location);
   /// A block of the program that names itself to the profiler begins, or the innermost one ends.
   void open_range(std::string name);
   void close_range();
+
+  /// The environment of the trace's symbolic numbers. It lives as long as the tracer or an expression of it.
+  shapes::ShapeEnv& symbols();
 
   graph::Graph& graph();
   /// Shares ownership of the graph, which then may outlive the tracer.
@@ -87,7 +90,8 @@ class STATOR_API Tracer {
   void forget_failure();
 
   /// Number of nodes so far. `rollback(n)` removes the nodes from the n-th on (their values must be unused). Inputs
-  /// added since stay. Changes by in-place operators to the metadata of older fakes are not undone.
+  /// added since stay. Changes by in-place operators to the metadata of older fakes are not undone. Facts about
+  /// symbolic numbers that were learned since the mark are forgotten.
   size_t mark() const;
   void rollback(size_t mark);
   /// Moves the nodes from the `mark`-th on to a new graph that takes `inputs`, values of this graph, and returns those
@@ -121,7 +125,7 @@ class STATOR_API TraceScope {
  private:
   Tracer* previous_;
   bool was_included_;
-  bool symbols_;
+  shapes::EnvScope symbols_;
   fake::FakeScope fake_;
 };
 

@@ -4,7 +4,7 @@
 
 #include "core/shapes/program.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 class Env : public testing::Test {
@@ -266,4 +266,4 @@ TEST_F(Env, NeedlessQuestionsOfThePeerFold) {
 }
 
 }  // namespace
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

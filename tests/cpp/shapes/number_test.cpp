@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
@@ -77,4 +77,4 @@ TEST(ShapeNumber, QuotientsOfLargeIntegersAreRoundedOnce) {
 }
 
 }  // namespace
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

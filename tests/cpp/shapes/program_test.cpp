@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 class Compiled : public testing::Test {
@@ -104,4 +104,4 @@ TEST_F(Compiled, ComputesSizes) {
 }
 
 }  // namespace
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -4,7 +4,7 @@
 #include "core/shapes/env.h"
 #include "core/shapes/program.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 /// Compares the value of `text` with the value of the same operations one by one, for all x, y and z in [-6, 6].
@@ -175,4 +175,4 @@ TEST_F(Rules, SizesOfAtLeastTwo) {
 }
 
 }  // namespace
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

@@ -2,7 +2,7 @@
 
 #include "core/shapes/env.h"
 
-namespace stator::symbolic {
+namespace stator::shapes {
 namespace {
 
 TEST(ShapeText, RoundTrips) {
@@ -49,4 +49,4 @@ TEST(ShapeText, WhatIsNoExpression) {
 }
 
 }  // namespace
-}  // namespace stator::symbolic
+}  // namespace stator::shapes

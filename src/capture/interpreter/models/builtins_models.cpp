@@ -228,15 +228,16 @@ Value* model_round(Interpreter& in, CallArgs& args) {
   Value* number = in.options.for_python_backend ? args.positional[0] : graph_number(in, args.positional[0]);
   if (is_symbolic_number(number) && in.type_of(number) == &PyFloat_Type) {
     Value* digits = argument(args, 1, "ndigits");
-    if (!digits || in.is_same(digits, in.none())) return number_result(in, "round_to_int", number);
-    constexpr long kMostDigits = 15;  // as shapes::Op::Round has it
+    if (!digits || in.is_same(digits, in.none())) return number_result(in, "round", number);
+    constexpr long kMostDigits = 15;  // as shapes::Op::RoundDigits has it
     PyObject* count = in.type_of(digits) == &PyLong_Type ? in.constant_of(digits) : nullptr;
     int overflow = 0;
     const long places = count ? PyLong_AsLongAndOverflow(count, &overflow) : -1;
     if (places < 0 || places > kMostDigits) needs_number("rounded to such a number of digits");
-    return number_result(in, "round", number, digits);
+    return number_result(in, "round_digits", number, digits);
   }
-  return by_method(in, args, "__round__", "builtins.round"); }
+  return by_method(in, args, "__round__", "builtins.round");
+}
 Value* model_divmod(Interpreter& in, CallArgs& args) {
   Value *a = args.positional[0], *b = args.positional[1];
   if (!make_numbers(in, a, b) && a->kind == Kind::Constant && b->kind == Kind::Constant)

@@ -49,9 +49,9 @@ Value* as_float(Interpreter& in, Value* value) { return number_result(in, "float
 
 Value* model_log(Interpreter& in, CallArgs& args) {
   if (!takes_numbers(in, args, 1, 2)) return nullptr;
-  Value* made = number_result(in, "math.log", args.positional[0]);
+  Value* made = number_result(in, "log", args.positional[0]);
   if (args.positional.size() == 1) return made;
-  return number_result(in, "truediv", made, number_result(in, "math.log", args.positional[1]));
+  return number_result(in, "truediv", made, number_result(in, "log", args.positional[1]));
 }
 
 Value* model_pow(Interpreter& in, CallArgs& args) {
@@ -84,8 +84,8 @@ Value* to_whole(Interpreter& in, CallArgs& args) {
 }
 
 // NOLINTBEGIN(cppcoreguidelines-macro-usage): a row has its name three times.
-#define STATOR_OF_ONE(name) {"math." name, of_one<"math." name>, 0, ModelRow::kAny, "*"}
-#define STATOR_OF_TWO(name) {"math." name, of_two<"math." name>, 0, ModelRow::kAny, "*"}
+#define STATOR_OF_ONE(name) {"math." name, of_one<name>, 0, ModelRow::kAny, "*"}
+#define STATOR_OF_TWO(name) {"math." name, of_two<name>, 0, ModelRow::kAny, "*"}
 // NOLINTEND(cppcoreguidelines-macro-usage)
 constexpr ModelRow kRows[] = {
     STATOR_OF_ONE("acos"),
@@ -114,10 +114,10 @@ constexpr ModelRow kRows[] = {
     STATOR_OF_TWO("atan2"),
     STATOR_OF_TWO("copysign"),
     STATOR_OF_TWO("fmod"),
-    {"math.ceil", to_whole<"math.ceil">, 0, ModelRow::kAny, "*"},
+    {"math.ceil", to_whole<"ceil">, 0, ModelRow::kAny, "*"},
     {"math.degrees", model_degrees, 0, ModelRow::kAny, "*"},
     {"math.fabs", model_fabs, 0, ModelRow::kAny, "*"},
-    {"math.floor", to_whole<"math.floor">, 0, ModelRow::kAny, "*"},
+    {"math.floor", to_whole<"floor">, 0, ModelRow::kAny, "*"},
     {"math.log", model_log, 0, ModelRow::kAny, "*"},
     {"math.pow", model_pow, 0, ModelRow::kAny, "*"},
     {"math.radians", model_radians, 0, ModelRow::kAny, "*"},

@@ -22,6 +22,7 @@ namespace stator::capture {
 
 TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {
   impl_->tracer.allow_symbols();
+  install_numbers();
 }
 TorchTracer::~TorchTracer() = default;
 

@@ -171,6 +171,7 @@ class TorchTracer {
   static PyTypeObject* parameter_type();
 
  private:
+  static void install_numbers();
   Ref record_erased(void* call, PyObject* (*run)(void*));
   Ref run_erased(void* call, PyObject* (*run)(void*));
   template <class Scope>

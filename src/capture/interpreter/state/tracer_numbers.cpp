@@ -14,11 +14,11 @@
 namespace stator::capture {
 namespace {
 
-Ref object_of(const shapes::Expr& expr) {
+Ref object_of(shapes::Ex expr) {
   if (expr->is_constant()) {
-    if (const auto* whole = std::get_if<int64_t>(&expr->constant)) return Ref::steal(PyLong_FromLongLong(*whole));
-    if (const auto* truth = std::get_if<bool>(&expr->constant)) return Ref::steal(PyBool_FromLong(*truth));
-    return Ref::steal(PyFloat_FromDouble(std::get<double>(expr->constant)));
+    if (auto whole = expr->int_constant()) return Ref::steal(PyLong_FromLongLong(*whole));
+    if (expr->type == shapes::Type::Bool) return Ref::steal(PyBool_FromLong(expr->constant.truth()));
+    return Ref::steal(PyFloat_FromDouble(expr->constant.real()));
   }
   auto node = shapes::to_node(expr);
   switch (expr->type) {
@@ -33,23 +33,38 @@ Ref object_of(const shapes::Expr& expr) {
   return {};
 }
 
+/// The node that torch's bindings wrapped: they see the nodes of symbolic floats and truths as Python objects.
+c10::SymNode unwrapped_node(c10::SymNodeImpl* wrapper) {
+  auto* wrapped = dynamic_cast<torch::impl::PythonSymNodeImpl*>(wrapper);
+  if (wrapped == nullptr) return {};
+  py::gil_scoped_acquire gil;
+  const py::handle object = wrapped->getPyObj();
+  return py::isinstance<c10::SymNodeImpl>(object) ? object.cast<c10::SymNode>() : c10::SymNode();
+}
+
 /// The expression of a number; null for anything that a graph does not compute with.
-shapes::Expr expression_of(PyObject* object) {
-  if (PyBool_Check(object)) return shapes::constant(object == Py_True);
+shapes::Expr expression_of(shapes::ShapeEnv& env, PyObject* object) {
+  if (PyBool_Check(object)) return env.constant(object == Py_True);
   if (PyLong_CheckExact(object)) {
     int overflow = 0;
     const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    return overflow != 0 ? nullptr : shapes::constant(value);
+    return overflow != 0 ? nullptr : env.constant(value);
   }
-  if (PyFloat_CheckExact(object)) return shapes::constant(PyFloat_AS_DOUBLE(object));
+  if (PyFloat_CheckExact(object)) return env.constant(PyFloat_AS_DOUBLE(object));
   const py::handle handle(object);
-  if (torch::is_symint(handle)) return shapes::expression_of(handle.cast<c10::SymInt>());
+  if (torch::is_symint(handle)) {
+    const auto number = handle.cast<c10::SymInt>();
+    if (auto plain = number.maybe_as_int()) return env.constant(*plain);
+    return shapes::expression_of(number);
+  }
   if (torch::is_symfloat(handle)) return shapes::expression_of(handle.cast<c10::SymFloat>().toSymNodeImplUnowned());
   if (torch::is_symbool(handle)) return shapes::expression_of(handle.cast<c10::SymBool>().toSymNodeImplUnowned());
   return nullptr;
 }
 
 }  // namespace
+
+void TorchTracer::install_numbers() { shapes::set_unwrap(unwrapped_node); }
 
 PyTypeObject* TorchTracer::number_type(PyObject* object) {
   const py::handle handle(object);
@@ -75,21 +90,21 @@ Ref TorchTracer::item(PyObject* fake) {
 
 Ref TorchTracer::number_result(const char* name, PyObject* a, PyObject* b, bool* can_fail) {
   return run_on_fakes([&]() -> PyObject* {
+    shapes::ShapeEnv& env = impl_->tracer.symbols();
     const auto op = shapes::find_op(name);
-    const auto x = expression_of(a), y = b != nullptr ? expression_of(b) : nullptr;
+    const auto x = expression_of(env, a), y = b != nullptr ? expression_of(env, b) : nullptr;
     const bool whole = op && x && (b == nullptr || y);
-    const auto result = whole ? shapes::apply(*op, x, y) : nullptr;
-    if (!result) throw std::runtime_error(std::string("no ") + name + " of these numbers");
-    *can_fail = shapes::may_fail(result);
-    if (!result->sealed) return object_of(result).release();
-    const auto name = impl_->tracer.named(shapes::to_node(result).get());
-    return object_of(shapes::expression_of(name.get())).release();
+    shapes::Ex result = whole ? env.apply(*op, x, y) : nullptr;
+    if (result == nullptr) throw std::runtime_error(std::string("no ") + name + " of these numbers");
+    const shapes::Derived& derived = env.derived(result);
+    *can_fail = derived.may_fail || derived.may_leave_int64;
+    return object_of(result).release();
   });
 }
 
 Ref TorchTracer::number_fake(PyObject* symbol) {
   return run_on_fakes([&] {
-    const auto expr = expression_of(symbol);
+    const auto expr = expression_of(impl_->tracer.symbols(), symbol);
     return THPVariable_Wrap(impl_->tracer.number(shapes::to_node(expr).get()));
   });
 }

@@ -4,7 +4,7 @@
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 #include "core/fake/symbolic.h"
-#include "core/shapes/allowed.h"
+#include "core/shapes/current.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -145,7 +145,7 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   if (!has_mask(args[1]) && !is_symbolic(self) && !has_symbolic(args[1])) return run_meta_kernel(op, stack);
-  require(shapes::symbols_allowed(), args, "a mask as index gives a size that depends on data");
+  require(shapes::current_env() != nullptr, args, "a mask as index gives a size that depends on data");
   args.returns(new_contiguous(self, SymbolicIndex(args, self).sizes()));
 }
 

@@ -6,7 +6,7 @@
 #include "core/fake/iterator.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
-#include "core/shapes/allowed.h"
+#include "core/shapes/current.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -44,7 +44,7 @@ void repeat_interleave(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   Args args(op, stack);
   const at::Tensor& repeats = args.tensor(0);
   require(repeats.dim() == 1, args, "repeats are not a vector");
-  require(!args.is_none(1) || shapes::symbols_allowed(), args, "the size of the result depends on values");
+  require(!args.is_none(1) || shapes::current_env() != nullptr, args, "the size of the result depends on values");
   args.returns(new_contiguous(repeats, Dims{args.is_none(1) ? shapes::new_size(INT64_MAX) : args.sym_int(1)}));
 }
 
