@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import sys
 import threading
 import types
@@ -210,6 +211,14 @@ def trial_argument(value: Any, filled: int = 0) -> Any:
     if type(value) in (*_PLAIN, torch.memory_format):
         return value
     raise LookupError("an argument of another kind")
+
+
+def is_absent_module(name: str) -> bool:
+    """Whether no finder knows a module of this name, so that importing it raises ModuleNotFoundError."""
+    try:
+        return name not in sys.modules and importlib.util.find_spec(name) is None
+    except (ImportError, ValueError):
+        return False
 
 
 def hook_behind(copy: torch.Tensor, hook: Any) -> Any:

@@ -115,17 +115,7 @@ Done load_attr(At& at) {
 }
 Done load_method(At& at) {
   Ref owner = at.pop();
-  PyObject* method = nullptr;
-  const bool is_unbound = stator_get_method(owner.get(), at.name(), &method) != 0;
-  Ref found = Ref::steal(method);
-  if (!found) return Done::Raised;
-  // The message of an error names the function that is called. That of a bound C method would name another class.
-  if (is_unbound && Py_TYPE(found.get()) == &PyMethodDescr_Type) {
-    at.push(std::move(found));
-    at.push(std::move(owner));
-    return Done::Next;
-  }
-  if (is_unbound) found = Ref::steal(PyObject_GetAttr(owner.get(), at.name()));
+  Ref found = Ref::steal(PyObject_GetAttr(owner.get(), at.name()));
   if (!found) return Done::Raised;
   if (!pycompat::kCallableBeforeNull) at.push(Ref());
   at.push(std::move(found));

@@ -270,7 +270,3 @@ PyCodeObject* stator_running_code(PyThreadState* tstate) {
   _PyInterpreterFrame* frame = running_frame(tstate);
   return frame ? code_of(frame) : NULL;
 }
-
-int stator_get_method(PyObject* object, PyObject* name, PyObject** method) {
-  return _PyObject_GetMethod(object, name, method);
-}

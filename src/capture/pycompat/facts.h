@@ -57,10 +57,6 @@ static inline uint64_t stator_dict_tag(const PyObject* dict) {
 #endif
 }
 
-/// As LOAD_METHOD: 1 and the unbound function, to be called with `object` first; or 0 and the attribute, NULL with an
-/// error set.
-int stator_get_method(PyObject* object, PyObject* name, PyObject** method);
-
 /// True if the key table of the exact dict is marked as having only exact str keys: then lookups by str run no user
 /// code. False for a table that once held another key.
 bool stator_dict_has_str_keys(PyObject* dict);

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 import operator
+import sys
 
 import pytest
 import torch
@@ -298,22 +299,51 @@ def test_an_error_that_names_the_data():
         assert repr(compiled(x)) == repr(fn(x))
 
 
-def test_a_method_that_reads_data_with_wrong_arguments():
-    def fn(x):
-        try:
-            return x.tolist(1)
-        except TypeError as error:
-            return str(error)
-
-    assert stator.compile(fn)(torch.ones(2)) == fn(torch.ones(2))
-
-
 def test_fields_of_decoding_errors():
     def fn(x):
         try:
             return x, b"\xff".decode("utf8")
         except UnicodeDecodeError as error:
             return x + error.start, error.reason, str(error), repr(error)
+
+    compiled = stator.compile(fn)
+    for x in (torch.ones(2), torch.ones(3)):
+        assert repr(compiled(x)) == repr(fn(x))
+
+
+def test_an_optional_module(tmp_path, monkeypatch):
+    """It is absent in the first calls, and installed later."""
+
+    def fn(x):
+        try:
+            import stator_optional_module as optional
+        except ImportError as error:
+            return x + 1, str(error), error.args
+        return x * optional.SCALE, None, None
+
+    compiled = stator.compile(fn, fullgraph=True)
+    for x in (torch.ones(2), torch.ones(3)):
+        assert repr(compiled(x)) == repr(fn(x))
+    (tmp_path / "stator_optional_module.py").write_text("SCALE = 3.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    compiled = stator.compile(fn)
+    try:
+        for x in (torch.ones(2), torch.ones(3)):
+            assert repr(compiled(x)) == repr(fn(x))
+    finally:
+        sys.modules.pop("stator_optional_module", None)
+    monkeypatch.undo()
+    for x in (torch.ones(2), torch.ones(3)):
+        assert repr(compiled(x)) == repr(fn(x))
+
+
+def test_fields_of_an_import_error():
+    def fn(x):
+        try:
+            import stator_absent_module  # noqa: F401
+        except ImportError as error:
+            return x + 1, error.name, error.path, error.msg
+        return x, None
 
     compiled = stator.compile(fn)
     for x in (torch.ones(2), torch.ones(3)):

@@ -3,6 +3,7 @@
 
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/state/known_types.h"
 
 namespace stator::capture {
 
@@ -93,6 +94,18 @@ static bool is_own_import(const Frame& frame, PyObject* module) {
   return name_text(importer).starts_with("torch.") && name_text(module).starts_with("torch.");
 }
 
+/// Raises if no finder knows a module of this name, which is not in a package. A guard asks them again in each call.
+static void raise_if_absent(Interpreter& in, PyObject* name) {
+  static PyObject* const is_absent = known_object("stator.functions.is_absent_module");
+  if (PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1) >= 0) return;
+  Ref answer = Ref::steal(PyObject_CallOneArg(is_absent, name)), given = Ref::steal(PyTuple_Pack(1, name));
+  PyErr_Clear();
+  if (!answer || answer.get() != Py_True) return;
+  in.guards.sources().add_fact(in.guards.sources().pinned(is_absent, "the finders of modules"),
+                               Fact{FactKind::Returns, answer, given, 0, in.frames.user_line()});
+  in.raise(PyExc_ModuleNotFoundError, "No module named '" + name_text(name) + "'");
+}
+
 Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, Value* level) {
   // Any other module must have been imported before: a first import would run its code.
   PyObject* relative = in.constant_of(level);
@@ -113,6 +126,7 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
   PyErr_Clear();
   if (!module && is_own_import(f, full.get())) module = Ref::steal(PyImport_Import(full.get()));
   PyErr_Clear();
+  if (!module && relative && full.get() == name) raise_if_absent(in, name);
   if (!module) throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
   bool whole = in.is_same(from_list, in.none());
   Py_ssize_t dot = PyUnicode_FindChar(full.get(), '.', 0, PyUnicode_GET_LENGTH(full.get()), 1);
