@@ -85,7 +85,8 @@ class STATOR_API Tracer {
   /// Ends the trace. Returns the graph with its outputs, and with `below` if requested. Throws for a tensor
   /// that is not a value of the graph.
   std::shared_ptr<graph::Graph> finish(c10::ArrayRef<at::Tensor> outputs);
-  /// Whether the last operator that threw may raise depending on data; also if no operator threw since `forget_failure`.
+  /// Whether the last operator that threw may raise depending on data; also if no operator threw since
+  /// `forget_failure`.
   bool failed_by_data() const;
   void forget_failure();
 

@@ -1,4 +1,4 @@
-"""Floats that change from call to call as arguments of `math`, of `round`, `min` and `max`, and of operators that take a
+"""Floats that change from call to call as arguments of `math`, `round`, `min` and `max`, and of operators that take a
 plain float: they stay inputs of the graph, exact as in Python."""
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 import operator
+import struct
 import sys
 
 import pytest
@@ -299,14 +300,30 @@ def test_an_error_that_names_the_data():
         assert repr(compiled(x)) == repr(fn(x))
 
 
-def test_fields_of_decoding_errors():
-    def fn(x):
-        try:
-            return x, b"\xff".decode("utf8")
-        except UnicodeDecodeError as error:
-            return x + error.start, error.reason, str(error), repr(error)
+FIELDS = """
+b"\\xff".decode("utf8"); error.start, error.end, error.reason, error.encoding, error.object
+"é".encode("ascii"); error.start, error.object, error.reason
+int("z"); error.args
+import stator_absent_module; error.name, error.path, error.msg, str(error)
+struct.unpack("<i", b"a"); str(error), type(error).__name__
+next(iter([])); error.value
+""".strip().splitlines()
 
-    compiled = stator.compile(fn)
+
+@pytest.mark.parametrize("line", FIELDS)
+def test_fields(line):
+    statement, fields = line.split("; ")
+    scope = {"struct": struct}
+    text = f"""
+def fn(x):
+    try:
+        {statement}
+    except Exception as error:
+        return x + 1, {fields}
+"""
+    exec(compile(text, "program", "exec"), scope)
+    fn = scope["fn"]
+    compiled = stator.compile(fn, fullgraph=True)
     for x in (torch.ones(2), torch.ones(3)):
         assert repr(compiled(x)) == repr(fn(x))
 
@@ -333,18 +350,5 @@ def test_an_optional_module(tmp_path, monkeypatch):
     finally:
         sys.modules.pop("stator_optional_module", None)
     monkeypatch.undo()
-    for x in (torch.ones(2), torch.ones(3)):
-        assert repr(compiled(x)) == repr(fn(x))
-
-
-def test_fields_of_an_import_error():
-    def fn(x):
-        try:
-            import stator_absent_module  # noqa: F401
-        except ImportError as error:
-            return x + 1, error.name, error.path, error.msg
-        return x, None
-
-    compiled = stator.compile(fn)
     for x in (torch.ones(2), torch.ones(3)):
         assert repr(compiled(x)) == repr(fn(x))

@@ -1,4 +1,4 @@
-"""Dictionaries with weak keys or values: reads and writes in one graph, over calls in which keys come, go and change."""
+"""Dictionaries with weak keys or values: reads and writes in one graph, over calls in which keys come and go."""
 
 from __future__ import annotations
 

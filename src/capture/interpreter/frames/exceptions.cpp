@@ -1,5 +1,7 @@
 #include "capture/interpreter/protocol/exceptions.h"
 
+#include <structmember.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -78,7 +80,16 @@ ObjectValue* from_real_exception(Interpreter& in, PyObject* exception) {
   std::vector<Value*> items;
   for (Py_ssize_t i = 0; args && i < PyTuple_GET_SIZE(args.get()); ++i)
     items.push_back(in.wrap_result(PyTuple_GET_ITEM(args.get(), i)));
-  return make_exception(in, Py_TYPE(exception), std::move(items));
+  ObjectValue* made = make_exception(in, Py_TYPE(exception), std::move(items));
+  // Fields of C classes that are literals. Reading another one is a break.
+  for (PyTypeObject* type = made->type; type && type != base_exception(); type = type->tp_base)
+    for (const PyMemberDef* field = type->tp_members; field && field->name; ++field) {
+      Ref value = Ref::steal(PyObject_GetAttrString(exception, field->name));
+      PyErr_Clear();
+      if (value && is_literal(value.get()))
+        made->attributes.push_back({Ref::steal(PyUnicode_InternFromString(field->name)), in.constant(std::move(value))});
+    }
+  return made;
 }
 
 Ref real_exception(Interpreter& in, ObjectValue* exception) {

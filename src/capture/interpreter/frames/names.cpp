@@ -3,6 +3,7 @@
 
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/state/known_types.h"
 
 namespace stator::capture {
@@ -103,7 +104,12 @@ static void raise_if_absent(Interpreter& in, PyObject* name) {
   if (!answer || answer.get() != Py_True) return;
   in.guards.sources().add_fact(in.guards.sources().pinned(is_absent, "the finders of modules"),
                                Fact{FactKind::Returns, answer, given, 0, in.frames.user_line()});
-  in.raise(PyExc_ModuleNotFoundError, "No module named '" + name_text(name) + "'");
+  Value* message = in.constant(Ref::steal(PyUnicode_FromFormat("No module named %R", name)));
+  ObjectValue* error = make_exception(in, reinterpret_cast<PyTypeObject*>(PyExc_ModuleNotFoundError), {message});
+  const std::pair<const char*, Value*> fields[] = {{"msg", message}, {"name", in.constant(name)}, {"path", in.none()}};
+  for (auto& [field, value] : fields)
+    error->attributes.push_back({Ref::steal(PyUnicode_InternFromString(field)), value});
+  raise_exception(in, error, nullptr);
 }
 
 Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, Value* level) {

@@ -39,8 +39,7 @@ Value* model_isinstance(Interpreter& in, CallArgs& args) {
 Value* model_issubclass(Interpreter& in, CallArgs& args) {
   Ref cls = known_classes(in, args.positional[0]), of = known_classes(in, args.positional[1]);
   auto* literal = as<ConstantValue>(args.positional[0]);
-  if (literal && literal->literal && is_literal(literal->object.get()) && of &&
-      Py_TYPE(of.get()) == &PyType_Type)
+  if (literal && literal->literal && is_literal(literal->object.get()) && of && Py_TYPE(of.get()) == &PyType_Type)
     in.raise(PyExc_TypeError, "issubclass() arg 1 must be a class");
   if (!cls || !of || !PyType_Check(cls.get()))
     throw Break{BreakId::unknown_call, "issubclass of something that is not a class"};

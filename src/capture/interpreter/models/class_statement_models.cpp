@@ -247,8 +247,8 @@ Value* make_class(Interpreter& in, PyTypeObject* metaclass, CallArgs args) {
   Statement statement{in.constant(name), nullptr, {}};
   SequenceValue* bases = in.tuple({});
   if (in.type_of(args.positional[1]) != &PyTuple_Type)
-    in.raise(PyExc_TypeError, std::string("type.__new__() argument 2 must be tuple, not ") +
-                                  in.type_of(args.positional[1])->tp_name);
+    in.raise(PyExc_TypeError,
+             std::string("type.__new__() argument 2 must be tuple, not ") + in.type_of(args.positional[1])->tp_name);
   for (Value* base : in.unpack(args.positional[1])) {
     PyObject* object = in.constant_of(base);
     if (!object || !PyType_Check(object)) refuse("a class with a base that is not known");

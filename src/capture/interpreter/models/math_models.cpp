@@ -17,8 +17,8 @@ struct Name {
   constexpr Name(const char (&given)[kLength]) { std::copy_n(given, kLength, text); }  // NOLINT: made of literals
 };
 
-/// Replaces the arguments by graph numbers. False for calls that go to the real function: without such a number, or with
-/// another number of arguments.
+/// Replaces the arguments by graph numbers. False for calls that go to the real function: without such a number, or
+/// with another number of arguments.
 bool takes_numbers(Interpreter& in, CallArgs& args, size_t least, size_t most) {
   const size_t count = args.positional.size();
   if (!args.keywords.empty() || count < least || count > most) return false;
@@ -69,7 +69,8 @@ Value* model_trunc(Interpreter& in, CallArgs& args) {
 
 Value* scaled(Interpreter& in, CallArgs& args, double factor) {
   if (!takes_numbers(in, args, 1, 1)) return nullptr;
-  return number_result(in, "mul", as_float(in, args.positional[0]), in.constant(Ref::steal(PyFloat_FromDouble(factor))));
+  return number_result(in, "mul", as_float(in, args.positional[0]),
+                       in.constant(Ref::steal(PyFloat_FromDouble(factor))));
 }
 constexpr double kHalfTurn = 180.0;
 Value* model_degrees(Interpreter& in, CallArgs& args) { return scaled(in, args, kHalfTurn / std::numbers::pi); }
@@ -84,8 +85,10 @@ Value* to_whole(Interpreter& in, CallArgs& args) {
 }
 
 // NOLINTBEGIN(cppcoreguidelines-macro-usage): a row has its name three times.
-#define STATOR_OF_ONE(name) {"math." name, of_one<name>, 0, ModelRow::kAny, "*"}
-#define STATOR_OF_TWO(name) {"math." name, of_two<name>, 0, ModelRow::kAny, "*"}
+#define STATOR_OF_ONE(name) \
+  { "math." name, of_one<name>, 0, ModelRow::kAny, "*" }
+#define STATOR_OF_TWO(name) \
+  { "math." name, of_two<name>, 0, ModelRow::kAny, "*" }
 // NOLINTEND(cppcoreguidelines-macro-usage)
 constexpr ModelRow kRows[] = {
     STATOR_OF_ONE("acos"),

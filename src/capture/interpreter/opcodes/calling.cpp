@@ -32,7 +32,9 @@ void on_call(Interpreter& in, Frame& f, const Instr& i) {
 /// `f(*value)` of a value that cannot be iterated. The message names the function.
 [[noreturn]] static void raise_not_spread(Interpreter& in, Value* callee, Value* spread) {
   auto* function = as<FunctionValue>(callee);
-  PyObject* object = function ? function->function.get() : callee->kind == Kind::Constant ? in.constant_of(callee) : nullptr;
+  PyObject* object = function                         ? function->function.get()
+                     : callee->kind == Kind::Constant ? in.constant_of(callee)
+                                                      : nullptr;
   Ref name = object ? Ref::steal(stator_callable_text(object)) : Ref();
   const char* text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
   PyErr_Clear();
