@@ -11,9 +11,10 @@ thread_local FloatMarkers* innermost = nullptr;
 
 /// Between 0.25 and 0.5, where every operator that takes a probability accepts it; 52 random bits.
 double next_marker() {
-  static thread_local std::mt19937_64 random{std::random_device{}()};
+  std::random_device random;
   constexpr uint64_t kFraction = (uint64_t{1} << 52) - 1;
-  return std::bit_cast<double>(std::bit_cast<uint64_t>(0.25) | (random() & kFraction));
+  const uint64_t drawn = (uint64_t{random()} << 32) | random();
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(0.25) | (drawn & kFraction));
 }
 
 }  // namespace
