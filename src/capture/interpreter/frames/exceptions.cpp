@@ -87,7 +87,8 @@ ObjectValue* from_real_exception(Interpreter& in, PyObject* exception) {
       Ref value = Ref::steal(PyObject_GetAttrString(exception, field->name));
       PyErr_Clear();
       if (value && is_literal(value.get()))
-        made->attributes.push_back({Ref::steal(PyUnicode_InternFromString(field->name)), in.constant(std::move(value))});
+        made->attributes.push_back(
+            {Ref::steal(PyUnicode_InternFromString(field->name)), in.constant(std::move(value))});
     }
   return made;
 }
