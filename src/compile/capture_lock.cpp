@@ -15,6 +15,7 @@ ForkRenewedMutex& mutex = *new ForkRenewedMutex;
 
 CaptureLock::CaptureLock() {
   if (mutex.try_lock()) return;
+  waited_ = true;
   Py_BEGIN_ALLOW_THREADS mutex.lock();
   Py_END_ALLOW_THREADS
 }

@@ -9,6 +9,11 @@ class CaptureLock {
   ~CaptureLock();
   CaptureLock(const CaptureLock&) = delete;
   CaptureLock& operator=(const CaptureLock&) = delete;
+  /// Whether another thread held it: other code has run since.
+  bool waited() const { return waited_; }
+
+ private:
+  bool waited_ = false;
 };
 
 }  // namespace stator

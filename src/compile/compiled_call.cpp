@@ -62,10 +62,10 @@ PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const*
   return resume_frames(compiler, self->fn, *entry.plan, std::move(ended));
 }
 
-PyObject* capture_and_run(CompiledFunction* self, CodeCache& cache, PyObject* const* bound, PyObject* const* args,
-                          size_t nargsf, PyObject* names) {
+PyObject* capture_and_run(CompiledFunction* self, CodeCache& cache, Lookup looked, PyObject* const* bound,
+                          PyObject* const* args, size_t nargsf, PyObject* names) {
   FrameCompiler compiler(*self->request);
-  std::shared_ptr<Entry> entry = compiler.capture(cache, {self->fn, cache.decoded, 0, bound, 0});
+  std::shared_ptr<Entry> entry = compiler.capture(cache, {self->fn, cache.decoded, 0, bound, 0}, std::move(looked));
   if (!entry && !PyErr_Occurred()) return call_plain(self, args, nargsf, names);
   PyObject* result = entry ? run_entry(self, *entry, args, nargsf, names) : nullptr;
   if (!result && is_capture_error()) {
@@ -105,9 +105,9 @@ bool is_ready(CompiledFunction* self) {
   return cache && reinterpret_cast<PyObject*>(cache->code()) == PyFunction_GET_CODE(self->fn) && !cache->is_detached();
 }
 
-/// A call for which no entry's guards hold.
-PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, PyObject* const* bound, PyObject* const* args,
-                  size_t nargsf, PyObject* names) {
+/// A call for which no entry's guards hold, or none that it may use.
+PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, Lookup looked, PyObject* const* bound,
+                  PyObject* const* args, size_t nargsf, PyObject* names) {
   const char* unsupported = GlobalState::unsupported_mode();
   if (mode == RunMode::RunOnly || cache.skipped || stator_is_tracing(PyThreadState_Get()) || unsupported) {
     if (unsupported && mode == RunMode::Compile) observe::count(std::string("skips.") + unsupported);
@@ -119,7 +119,7 @@ PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, PyObje
   }
   if (is_first_call(cache)) return call_plain(self, args, nargsf, names);
   if (Py_EnterRecursiveCall(" in a compiled function")) return nullptr;
-  PyObject* result = capture_and_run(self, cache, bound, args, nargsf, names);
+  PyObject* result = capture_and_run(self, cache, std::move(looked), bound, args, nargsf, names);
   Py_LeaveRecursiveCall();
   return result;
 }
@@ -138,6 +138,7 @@ PyObject* call_bound(CompiledFunction* self, RunMode mode, const RawCall& raw, P
   GuardInput input{bound.data(), self->fn, &raw};
   const Place place{self->fn, cache->decoded, 0, bound.data(), 0};
   if (has_oracle && !FrameCompiler(*self->request).confirm_words(*cache, place, input)) return nullptr;
+  const uint64_t captures = cache->next_compile_id;
   std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input);
   if (found && !is_refused(self, *found)) {
     if (has_oracle && !FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
@@ -147,7 +148,7 @@ PyObject* call_bound(CompiledFunction* self, RunMode mode, const RawCall& raw, P
     if (std::shared_ptr<Entry> only = cache->find_only(0, self->request->cache_key.get(), input);
         only && !is_refused(self, *only))
       return run_entry(self, *only, args, nargsf, names);
-  return on_miss(self, *cache, mode, bound.data(), args, nargsf, names);
+  return on_miss(self, *cache, mode, {std::move(found), captures}, bound.data(), args, nargsf, names);
 }
 
 /// Whether torch.compile captures the frames of this thread: its callback is set. If torch._dynamo is not imported, the

@@ -123,6 +123,7 @@ std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
   }
   GuardInput input{place.values, place.function};
   if (!confirm_words(*cache, place, input)) return nullptr;
+  const uint64_t captures = cache->next_compile_id;
   if (std::shared_ptr<Entry> found = cache->find(place.offset, request_.cache_key.get(), input))
     return confirm_hit(place, *found) ? found : nullptr;
   std::optional<RunMode> mode = mode_now();
@@ -138,7 +139,7 @@ std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
     refuse_capture(*cache, place, request_.cache_key.get());
     return nullptr;
   }
-  std::shared_ptr<Entry> entry = capture(*cache, place);
+  std::shared_ptr<Entry> entry = capture(*cache, place, {nullptr, captures});
   if (entry && is_refusal(*entry)) {
     raise_unsupported(*entry->broke);
     return nullptr;
@@ -146,13 +147,15 @@ std::shared_ptr<Entry> FrameCompiler::entry_at(const Place& place) {
   return entry;
 }
 
-std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& place) {
+std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& place, Lookup looked) {
   if (is_left_out(place.code->code)) return nullptr;
   GuardInput input{place.values, place.function};
   CaptureLock lock;
   NoWatch no_watch;
-  // Another thread may have captured the same while this one waited for the lock.
-  std::shared_ptr<Entry> found = cache.find(place.offset, request_.cache_key.get(), input);
+  // Another thread may have captured the same since, at the latest while this one waited for the lock.
+  std::shared_ptr<Entry> found = std::move(looked.found);
+  if (lock.waited() || looked.captures != cache.next_compile_id)
+    found = cache.find(place.offset, request_.cache_key.get(), input);
   if (found && !is_refusal(*found)) return found;
   if (cache.skipped) return nullptr;
   observe::count("cache.misses");

@@ -18,6 +18,12 @@ enum class RunMode : int {
 /// What this thread asked for; `mode_now` tells what holds.
 RunMode& run_mode();
 
+/// What a lookup in a cache gave.
+struct Lookup {
+  std::shared_ptr<capture::Entry> found;  // null: none fits
+  uint64_t captures;                      // how many the cache had seen at that time
+};
+
 /// Looks places up in the caches and captures what is missing, for one `stator.compile`.
 class FrameCompiler final : public capture::Compiler {
  public:
@@ -26,8 +32,8 @@ class FrameCompiler final : public capture::Compiler {
   std::shared_ptr<capture::Entry> entry_at(const capture::Place& place) override;
   bool is_candidate(PyObject* function, PyObject* const* slots) override;
   bool handlers_run_plain() override;
-  /// Captures and publishes, after nothing cached fitted. Returns as `entry_at` does.
-  std::shared_ptr<capture::Entry> capture(capture::CodeCache& cache, const capture::Place& place);
+  /// Captures and publishes, after nothing cached fitted (`looked`). Returns as `entry_at` does.
+  std::shared_ptr<capture::Entry> capture(capture::CodeCache& cache, const capture::Place& place, Lookup looked);
   /// With `config.oracle`, before a lookup: whether all entries' word passes say what their full passes say. False with
   /// a Python error set.
   bool confirm_words(capture::CodeCache& cache, const capture::Place& place, const capture::GuardInput& input);

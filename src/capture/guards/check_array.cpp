@@ -7,8 +7,40 @@
 
 namespace stator::capture {
 
+template <class F>
+void CheckArray::for_each_slot(F&& take) const {
+  std::vector<const Source*> sources(tree_->roots().begin(), tree_->roots().end());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Source* source = sources[i];
+    if (source->slot >= 0) take(*source);
+    sources.insert(sources.end(), source->children.begin(), source->children.end());
+  }
+}
+
 bool CheckArray::run(const GuardInput& input) {
-  if (*dead_ || !globals_->matches()) return false;
+  if (*dead_ || !globals_->matches() || likely_failure_.fails(input)) return false;
+  const bool holds = run_passes(input);
+  if (holds)
+    likely_failure_.note_success();
+  else if (likely_failure_.note_failure())
+    learn_failure(input);
+  return holds;
+}
+
+void CheckArray::learn_failure(const GuardInput& input) {
+  CheckRun run{input, slots_.data(), fresh_.data()};
+  Check *check = checks_.data(), *end = check + checks_.size();
+  for (int step = 1; check < end && (step = check->fn(*check, run)) != 0;) check += step;
+  if (check >= end) return;
+  std::vector<const Source*> by_slot(slots_.size());
+  for_each_slot([&](const Source& source) { by_slot[source.slot] = &source; });
+  std::vector<bool> path(slots_.size());
+  for (const Source* source = by_slot[check->slot]; source; source = source->parent)
+    if (source->slot >= 0) path[source->slot] = true;
+  likely_failure_.learn(checks_, static_cast<size_t>(check - checks_.data()), path, slots_.data());
+}
+
+bool CheckArray::run_passes(const GuardInput& input) {
   if (WordRows::Row* row = rows_.find(input)) {
     switch (row->words->run(input)) {
       case WordPass::Answer::Holds:
@@ -83,6 +115,7 @@ std::string CheckArray::compare_passes(const GuardInput& input) {
   WordRows::Row* raw = input.raw ? rows_.find(*input.raw, input.function) : nullptr;
   const bool holds_raw =
       raw && raw->words->begin(*input.raw) && raw->words->finish(*input.raw, input.function) == WordPass::Answer::Holds;
+  if (likely_failure_.fails(input) && run_fully(input)) return "the full pass holds and a check that it runs does not";
   WordRows::Row* row = rows_.find(input);
   if (!row) return {};
   const WordPass::Answer answer = row->words->run(input);
@@ -165,12 +198,7 @@ bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
 
 std::vector<std::string> CheckArray::slot_names() const {
   std::vector<std::string> names(slots_.size());
-  std::vector<const Source*> sources(tree_->roots().begin(), tree_->roots().end());
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const Source* source = sources[i];
-    if (source->slot >= 0) names[source->slot] = source->describe();
-    sources.insert(sources.end(), source->children.begin(), source->children.end());
-  }
+  for_each_slot([&](const Source& source) { names[source.slot] = source.describe(); });
   return names;
 }
 

@@ -7,6 +7,7 @@
 
 #include "capture/guards/check.h"
 #include "capture/guards/global_state.h"
+#include "capture/guards/likely_failure.h"
 #include "capture/guards/word_rows.h"
 
 /// The guards of one entry in the form that runs: the source tree flattened into an array of checks over an array of
@@ -74,7 +75,14 @@ class CheckArray {
     Ref weak;          // null: the instance cannot be referred to weakly
   };
 
+  /// Calls `take` with each source that has a slot.
+  template <class F>
+  void for_each_slot(F&& take) const;
+  /// The word pass of the call's row, or else the full pass.
+  bool run_passes(const GuardInput& input);
   bool run_fully(const GuardInput& input);
+  /// Has `likely_failure_` try the check first that fails on this input.
+  void learn_failure(const GuardInput& input);
   /// Runs the checks that are not left out.
   template <class F>
   bool run_without(const GuardInput& input, F&& is_left_out);
@@ -90,6 +98,7 @@ class CheckArray {
   PyObject* const* current_ = nullptr;
   PyObject* call_names_ = nullptr;
   WordRows rows_;
+  LikelyFailure likely_failure_;
   std::vector<Instance> instances_;
   bool has_break_ = false;
   struct Asserted {
