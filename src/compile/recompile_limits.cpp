@@ -36,6 +36,11 @@ void report_limit(CodeCache& cache, const CompileRequest& request, bool is_error
   if (!std::exchange(cache.warned, true)) PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1);
 }
 
+TorchLimits limits_at(const CodeCache& cache, const Place& place, const CompileRequest& request) {
+  std::optional<TorchLimits> known = cache.known_limits(place.offset, request.cache_key.get());
+  return known ? *known : torch_limits();
+}
+
 }  // namespace
 
 bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& request,
@@ -43,12 +48,15 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   GuardInput input{place.values, place.function};
   PyObject* key = request.cache_key.get();
   const size_t tried = cache.count_for(place.offset, key, input);
-  const int64_t limit = tried > 0 ? recompile_limit_of(request) : 1;
-  const int64_t accumulated = cache.next_compile_id > 0 ? accumulated_limit() : 1;
+  if (tried == 0 && cache.next_compile_id == 0) return false;
+  const TorchLimits of_torch = limits_at(cache, place, request);
+  const Limits limits(request, of_torch);
+  const int64_t limit = tried > 0 ? limits.recompile : 1;
+  const int64_t accumulated = cache.next_compile_id > 0 ? limits.accumulated : 1;
   const bool is_local = static_cast<int64_t>(tried) >= limit;
   const bool is_accumulated = static_cast<int64_t>(cache.next_compile_id) >= accumulated;
   const bool may_vary = is_local || (place.offset > 0 && tried >= kEntriesBehindBreak);
-  const bool is_error = (may_vary || is_accumulated) && fails_at_limit(request);
+  const bool is_error = (may_vary || is_accumulated) && limits.is_error;
   // At the limit this is asked more and more rarely: it takes time, and the answer seldom changes.
   const bool is_asked = may_vary && (!is_local || std::has_single_bit(cache.refused + 1));
   if (is_asked && !is_error) {
@@ -65,7 +73,7 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   report_limit(cache, request, is_error, is_local ? "recompile_limit" : "accumulated_recompile_limit",
                is_local ? limit : accumulated, "other calls run as plain Python", reason);
   if (is_error) return true;
-  cache.refused += cache.note_refusal(place.offset, key);
+  cache.refused += cache.note_refusal(place.offset, key, of_torch);
   if (cache.refused < cache.patience) return true;
   // After many misses: what is called now may not be what filled the cache, so one entry makes room.
   cache.refused = 0;
@@ -76,8 +84,9 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
 
 bool is_full(const CodeCache& cache, const Place& place, const CompileRequest& request) {
   const size_t tried = cache.count_for(place.offset, request.cache_key.get(), {place.values, place.function});
-  return static_cast<int64_t>(tried) >= recompile_limit_of(request) ||
-         static_cast<int64_t>(cache.next_compile_id) >= accumulated_limit();
+  const Limits limits(request, limits_at(cache, place, request));
+  return static_cast<int64_t>(tried) >= limits.recompile ||
+         static_cast<int64_t>(cache.next_compile_id) >= limits.accumulated;
 }
 
 bool runs_at_rest(CodeCache& cache, int32_t offset, const CompileRequest& request) {

@@ -31,23 +31,21 @@ int64_t torch_setting(const char* name, int64_t otherwise) {
   return number;
 }
 
-int64_t setting(const char* name, int64_t own, int64_t usual) { return own == usual ? torch_setting(name, own) : own; }
+int64_t limit(int64_t own, int64_t usual, int64_t of_torch) { return own == usual && of_torch >= 0 ? of_torch : own; }
 
 }  // namespace
 
-int64_t recompile_limit_of(const CompileRequest& request) {
-  if (request.recompile_limit > 0) return request.recompile_limit;
-  return setting("recompile_limit", config().recompile_limit, Config().recompile_limit);
+TorchLimits torch_limits() {
+  return {torch_setting("recompile_limit", -1), torch_setting("accumulated_recompile_limit", -1),
+          torch_setting("fail_on_recompile_limit_hit", 0) != 0};
 }
 
-int64_t accumulated_limit() {
-  return setting("accumulated_recompile_limit", config().accumulated_recompile_limit,
-                 Config().accumulated_recompile_limit);
-}
-
-bool fails_at_limit(const CompileRequest& request) {
-  if (request.fullgraph || config().fail_on_recompile_limit_hit) return true;
-  return torch_setting("fail_on_recompile_limit_hit", 0) != 0;
+Limits::Limits(const CompileRequest& request, const TorchLimits& torch) {
+  const Config &own = config(), usual;
+  recompile = request.recompile_limit > 0 ? request.recompile_limit
+                                          : limit(own.recompile_limit, usual.recompile_limit, torch.recompile);
+  accumulated = limit(own.accumulated_recompile_limit, usual.accumulated_recompile_limit, torch.accumulated);
+  is_error = request.fullgraph || own.fail_on_recompile_limit_hit || torch.is_error;
 }
 
 bool suppresses_errors() { return config().suppress_errors || torch_setting("suppress_errors", 0) != 0; }

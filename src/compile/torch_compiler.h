@@ -8,11 +8,16 @@
 /// this.
 namespace stator {
 
+/// Torch's settings of limits, which take microseconds to read. -1: torch.compile is not imported.
+capture::TorchLimits torch_limits();
+
 /// The limits of captures, and whether reaching one is an error: by the request; else by Stator's settings; where such
-/// a setting has its default value, by torch's of that name, which takes a microsecond to read.
-int64_t recompile_limit_of(const CompileRequest& request);
-int64_t accumulated_limit();
-bool fails_at_limit(const CompileRequest& request);
+/// a setting has its default value, by torch's of that name.
+struct Limits {
+  Limits(const CompileRequest& request, const capture::TorchLimits& torch);
+  int64_t recompile, accumulated;
+  bool is_error;
+};
 /// Whether a backend or capture that fails is to run the frame as plain Python; also by torch's setting.
 bool suppresses_errors();
 

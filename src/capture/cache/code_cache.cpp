@@ -12,6 +12,8 @@ uint64_t hits = 0;
 
 /// After so many refused calls in a row, calls rest. Fewer than the misses that make room for one more capture.
 constexpr size_t kRefusalsUntilRest = 16;
+/// After so many refused calls in a row, and then once in so many, the settings that refuse them are read again.
+constexpr size_t kRefusalsUntilSure = 4;
 /// Of the calls that rest, one in this many times the number of entries looks at all of them.
 constexpr size_t kCallsPerEntry = 4;
 
@@ -119,10 +121,19 @@ std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at) {
   return *at;
 }
 
-size_t CodeCache::note_refusal(int32_t offset, PyObject* cache_key) {
+std::optional<TorchLimits> CodeCache::known_limits(int32_t offset, PyObject* cache_key) const {
+  auto found = refusals_.find(offset);
+  if (found == refusals_.end() || found->second.cache_key != cache_key) return {};
+  const size_t count = found->second.count;
+  const bool is_due = count < kRefusalsUntilSure || count >= kRefusalsUntilRest || count % kRefusalsUntilSure == 0;
+  return is_due ? std::nullopt : std::optional(found->second.limits);
+}
+
+size_t CodeCache::note_refusal(int32_t offset, PyObject* cache_key, const TorchLimits& limits) {
   if (refusals_[offset].cache_key != cache_key) end_refusals(offset);
   Refusals& row = refusals_[offset];
   row.cache_key = cache_key;
+  row.limits = limits;
   if (++row.count == kRefusalsUntilRest) ++resting_;
   return 1 + std::exchange(row.unseen, 0);
 }

@@ -14,6 +14,12 @@
 
 namespace stator::capture {
 
+/// Torch's settings of limits, as they were read last.
+struct TorchLimits {
+  int64_t recompile = -1, accumulated = -1;
+  bool is_error = false;
+};
+
 /// The entries of one code object, by the offset at which their plans begin, most recently used first and general ones
 /// (`Entry::general`) last. Needs the GIL.
 class CodeCache {
@@ -58,7 +64,9 @@ class CodeCache {
   /// A call at this place was refused: no entry fits, and a limit forbids another. After many in a row, most calls need
   /// not look for an entry any more (`is_resting`). Returns the number of calls that the refusal counts for: this one,
   /// and those that rested since the last call that looked for an entry.
-  size_t note_refusal(int32_t offset, PyObject* cache_key);
+  size_t note_refusal(int32_t offset, PyObject* cache_key, const TorchLimits& limits);
+  /// The limits that the last refusals in a row at this place were decided by; empty where they are to be read again.
+  std::optional<TorchLimits> known_limits(int32_t offset, PyObject* cache_key) const;
   /// Whether this call runs as plain Python without looking for an entry. Each call must ask only once: now and then
   /// the answer is no, so that a call for which an entry fits again is noticed.
   bool is_resting(int32_t offset, PyObject* cache_key);
@@ -95,6 +103,7 @@ class CodeCache {
     PyObject* cache_key = nullptr;  // compared only
     size_t count = 0;
     size_t unseen = 0;  // calls since the last one that looked for an entry
+    TorchLimits limits;
   };
   std::shared_ptr<Entry> hit(Entries& entries, Entries::iterator at);
   void end_refusals(int32_t offset);

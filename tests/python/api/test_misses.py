@@ -179,3 +179,69 @@ def test_a_miss_costs_microseconds():
             increment(x)
             times.append((middle - start) - (time.perf_counter() - middle))
         assert sorted(times)[len(times) // 2] < 10e-6
+
+
+class Deep(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(6)))
+        self.scale = 1.0
+        self.flags = {"on": True, "name": "a"}
+
+    def forward(self, x=None):
+        for layer in self.layers:
+            x = layer(x)
+        return x * self.scale if self.flags["on"] else x
+
+
+def full_passes():
+    return stator.counters()["guards"]["in_full"]
+
+
+def test_a_refused_call_asks_for_what_failed_before():
+    """The check that failed in the calls before tells for each entry that it does not fit."""
+    model = Deep()
+    compiled = stator.compile(model)
+    with torch.no_grad():
+        for n in range(1, 9):
+            compiled(x=torch.ones(n, 4))
+        for n in range(100, 104):
+            compiled(x=torch.ones(n, 4))
+        before = full_passes()
+        for n in range(110, 120):
+            assert torch.equal(compiled(x=torch.ones(n, 4)), model(torch.ones(n, 4)))
+    assert full_passes() <= before + 8
+
+
+def change_scale(model, step):
+    model.scale = 1.0 + step % 2
+
+
+def change_flags(model, step):
+    model.flags["on" if step % 3 else "name"] = [True, False, "a", "b"][step % 4]
+
+
+def change_layer(model, step):
+    model.layers[step % 6].weight = torch.nn.Parameter(torch.full((4, 4), 0.1 * step))
+
+
+def change_bias(model, step):
+    model.layers[2].bias = None if step % 2 else torch.nn.Parameter(torch.ones(4))
+
+
+@pytest.mark.parametrize("change", [change_scale, change_flags, change_layer, change_bias])
+@pytest.mark.parametrize("oracle", [False, True])
+def test_what_failed_before_may_hold_again(change, oracle):
+    """Guards fail several times because of one fact, then because of another, then they hold again."""
+    model = Deep()
+    with torch.no_grad(), stator.config.patch(oracle=oracle, recompile_limit=3):
+        compiled = stator.compile(model)
+        for step in range(60):
+            if step % 10 >= 6:
+                change(model, step)
+            x = torch.full((1 + step % 4, 4), 0.01 * step)
+            assert torch.equal(compiled(x=x), model(x)), step
+        before = hits()
+        for _ in range(400):  # after so many an entry is evicted
+            assert torch.equal(compiled(x=x), model(x))
+        assert hits() > before
