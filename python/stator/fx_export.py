@@ -15,7 +15,7 @@ from . import _C
 from .functions import Setting
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
-from .fx_numbers import FUNCTIONS, ITEM, NUMBER, SIZE, TAKES_NUMBERS, UNARY, number_tensor
+from .fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, TAKES_NUMBERS, UNARY, chosen, number_tensor
 from .fx_states import StateNodes
 
 _PYTHON_NODE = "stator::call"
@@ -130,7 +130,7 @@ class _Exporter:
             if name in _CONTROL:
                 self.define_results(self.call_control(name, args), results, used)
                 continue
-            if name in (ITEM, SIZE, NUMBER):
+            if name in (ITEM, SIZE, NUMBER, CHOOSE):
                 self.env[results[0]] = self.call_number(name, args)
                 continue
             target = find_operator(name, overload)
@@ -162,6 +162,8 @@ class _Exporter:
             node = self.graph.call_function(torch.ops.aten.item.default, (self.tensor(args[0]),))
         elif name == SIZE:
             node = self.graph.call_function(torch.ops.aten.sym_size.int, (self.tensor(args[0]), args[1]))
+        elif name == CHOOSE:
+            node = self.graph.call_function(chosen, tuple(self.operand(arg, True) for arg in args))
         else:
             # The node omits a last argument that equals the schema's default, 0.
             operands = args[1:2] if args[0] in UNARY else (args[1], args[2] if len(args) > 2 else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from . import _C
 from .fx_module import find_operator
 
 ITEM, SIZE, NUMBER = "stator::item", "stator::size", "stator::number"
+CHOOSE = "stator::choose"
 
 # Operators that take a Python number in a tensor's place, as Python's arithmetic does.
 TAKES_NUMBERS = frozenset({"add", "sub", "mul", "div", "true_divide", "floor_divide"})
@@ -47,23 +49,41 @@ def truth(number: Any) -> Any:
     return number if isinstance(number, (bool, torch.SymBool)) else number != 0
 
 
+def chosen(condition: Any, a: Any, b: Any) -> Any:
+    if _is_symbolic(condition):
+        return torch.sym_ite(condition, a, b)
+    return a if condition else b
+
+
 # What `stator::number` computes, by its first argument.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(operator, name)
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "eq", "ne", "gt", "ge")
-} | {
+_OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+_COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
+_MATH = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+_BINARY: dict[str, Callable[..., Any]] = {name: getattr(operator, name) for name in _OPERATORS + _COMPARISONS} | {
     "min": lesser,
     "max": greater,
     "and": operator.and_,
     "or": operator.or_,
+    "bitand": operator.and_,
+    "bitor": operator.or_,
+    "bitxor": operator.xor,
+}
+_UNARY: dict[str, Callable[..., Any]] = {
+    name: getattr(torch, "_sym_" + name, getattr(math, name)) for name in _MATH
+} | {
     "not": torch.sym_not,
     "neg": operator.neg,
     "abs": operator.abs,
     "int": torch.sym_int,
     "float": torch.sym_float,
     "bool": truth,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "round": round,
 }
-UNARY = frozenset({"not", "neg", "abs", "int", "float", "bool"})
+FUNCTIONS = _BINARY | _UNARY
+UNARY = frozenset(_UNARY)
 
 
 def number_tensor(number: torch.Tensor | float) -> torch.Tensor:

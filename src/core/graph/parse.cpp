@@ -201,12 +201,25 @@ class Parser : LiteralParser {
     in_.expect(")");
   }
 
+  /// Sizes and strides may have comparisons in them. A bracket may also open a list of results.
+  void skip_dims() {
+    const char* close = in_.accept("[") ? "]" : "}";
+    if (*close == '}') in_.expect("{");
+    if (in_.peek() == '%') return;
+    while (!in_.accept(close)) {
+      if (in_.expression().empty()) in_.fail("expected a size");
+      in_.accept(",");
+    }
+  }
+
   void skip_results() {
     // Quoted names may hold any character, so they are skipped as strings.
     while (in_.peek() != '=') {
       if (in_.at_end()) in_.fail("expected '='");
       if (in_.peek() == '"') {
         in_.string();
+      } else if (in_.peek() == '[' || in_.peek() == '{') {
+        skip_dims();
       } else {
         in_.accept(std::string(1, in_.peek()));
       }

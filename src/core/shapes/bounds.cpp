@@ -127,8 +127,8 @@ Congruence congruence_of_sum(Ex expr) {
 }
 
 Congruence product_of(const Congruence& a, const Congruence& b) {
-  const WideInt modulus =
-      gcd_wide(gcd_wide(WideInt(a.modulus) * b.modulus, WideInt(a.modulus) * b.remainder), WideInt(b.modulus) * a.remainder);
+  const WideInt modulus = gcd_wide(gcd_wide(WideInt(a.modulus) * b.modulus, WideInt(a.modulus) * b.remainder),
+                                   WideInt(b.modulus) * a.remainder);
   return made_congruence(modulus, WideInt(a.remainder) * b.remainder);
 }
 
@@ -167,8 +167,7 @@ Range range_of_operation(Ex expr) {
       return range_of_sum(expr);
     case Op::Mul:
       result = {1, 1};
-      for (uint32_t i = 0; i < expr->count; ++i)
-        result = product_of(result, power_range(range(i), expr->numbers[i]));
+      for (uint32_t i = 0; i < expr->count; ++i) result = product_of(result, power_range(range(i), expr->numbers[i]));
       return result;
     case Op::FloorDiv:
       return floor_quotient_range(range(0), range(1));

@@ -8,8 +8,8 @@
 namespace stator::shapes {
 namespace {
 
-/// The type of Python's result for operators whose rule is not stated elsewhere. None if it depends on the values, or if
-/// there is no such operator.
+/// The type of Python's result for operators whose rule is not stated elsewhere. None if it depends on the values, or
+/// if there is no such operator.
 std::optional<Type> type_of_result(Op op, Type a, Type b) {
   const bool has_float = a == Type::Float || b == Type::Float;
   switch (op) {
@@ -114,7 +114,8 @@ Ex ShapeEnv::extremum(Op op, Ex a, Ex b) {
 }
 
 Ex ShapeEnv::power(Ex base, Ex exponent) {
-  if (base->type == Type::Float || exponent->type == Type::Float) return make_node(Op::Pow, Type::Float, {{base, exponent}});
+  if (base->type == Type::Float || exponent->type == Type::Float)
+    return make_node(Op::Pow, Type::Float, {{base, exponent}});
   base = as_int(base);
   exponent = as_int(exponent);
   const Range range = recent(exponent).range;

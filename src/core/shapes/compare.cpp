@@ -98,7 +98,8 @@ Ex ShapeEnv::compare_form(Op op, Ex form, WideInt bound) {
     WideInt product = 0;
     Sum sum(this);
     sum.add(form->operands[0], 1);
-    if (multiply_wide(op == Op::Ge ? bound : bound + 1, *by, &product) && add_wide(sum.constant(), -product, &product)) {
+    if (multiply_wide(op == Op::Ge ? bound : bound + 1, *by, &product) &&
+        add_wide(sum.constant(), -product, &product)) {
       sum.set_constant(op == Op::Ge ? product : product + 1);
       return compare_to_zero(op, std::move(sum));
     }
@@ -111,8 +112,7 @@ Ex ShapeEnv::compare_form(Op op, Ex form, WideInt bound) {
 Ex ShapeEnv::compare_to_zero(Op op, Sum difference) {
   if (!difference.fits()) return nullptr;
   WideInt divisor = difference.content();
-  if (difference.terms().empty())
-    return constant(compute(op, Value::of_int(difference.constant()), Value::of_int(0)));
+  if (difference.terms().empty()) return constant(compute(op, Value::of_int(difference.constant()), Value::of_int(0)));
   // f * x < 0 is x < 0 for a positive f.
   const WideInt addend = difference.constant();
   const bool asks_sign = addend == 0 || (op == Op::Le && addend == 1) || (op == Op::Ge && addend == -1);

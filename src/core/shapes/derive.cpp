@@ -26,8 +26,9 @@ bool ShapeEnv::operation_may_fail(Ex expr) {
     case Op::Round: {
       // The quotient of integers is finite.
       Ex real = operand(0);
-      const bool is_finite = real->op == Op::ToFloat || (real->op == Op::TrueDiv && real->operands[0]->type == Type::Int &&
-                                                         real->operands[1]->type == Type::Int);
+      const bool is_finite =
+          real->op == Op::ToFloat ||
+          (real->op == Op::TrueDiv && real->operands[0]->type == Type::Int && real->operands[1]->type == Type::Int);
       return real->type == Type::Float && !is_finite;
     }
     default:

@@ -109,7 +109,8 @@ Ex ShapeEnv::floor_quotient(Ex a, Ex b) {
     bool cancels = false;
     const auto factors = y.factors();
     for (const auto& [factor, power] : factors) {
-      auto other = std::find_if(x.factors().begin(), x.factors().end(), [&](const auto& f) { return f.expr == factor; });
+      auto other =
+          std::find_if(x.factors().begin(), x.factors().end(), [&](const auto& f) { return f.expr == factor; });
       if (other == x.factors().end() || recent(factor).range.contains(0) || recent(factor).may_fail) continue;
       const int64_t both = std::min(power, other->power);
       cancels = x.cancel(factor, both) && y.cancel(factor, both);

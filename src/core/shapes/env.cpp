@@ -101,8 +101,8 @@ Backed ShapeEnv::add_backed(const BackedSpec& spec) {
       if (input.symbol->symbol->is_shared && input.symbol->hint == Value::of_int(spec.hint)) expr = input.symbol;
   }
   if (expr == nullptr) {
-    SymbolInfo info{next_name('s'), nullptr, Type::Int, true, spec.is_size, natural, range,
-                    spec.shared && spec.is_size};
+    SymbolInfo info{next_name('s'), nullptr, Type::Int, true,
+                    spec.is_size,   natural, range,     spec.shared && spec.is_size};
     expr = add_symbol(std::move(info), Value::of_int(spec.hint));
   } else if (range.low > expr->symbol->range.low || range.high < expr->symbol->range.high) {
     for (auto [op, bound] : {std::pair(Op::Ge, range.low), std::pair(Op::Le, range.high)}) {

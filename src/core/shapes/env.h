@@ -46,8 +46,8 @@ struct BackedSpec {
 inline constexpr uint32_t kNoInput = UINT32_MAX;
 
 struct Backed {
-  Ex expr = nullptr;           // a symbol; a constant under the 0/1 policy
-  uint32_t input = kNoInput;   // the place of the source's value in the inputs of compiled guards; none for a constant
+  Ex expr = nullptr;          // a symbol; a constant under the 0/1 policy
+  uint32_t input = kNoInput;  // the place of the source's value in the inputs of compiled guards; none for a constant
 };
 
 struct SymbolInfo {
@@ -55,9 +55,9 @@ struct SymbolInfo {
   Ex expr = nullptr;
   Type type = Type::Int;
   bool is_backed = false;
-  bool is_size = false;  // a size of a tensor: not negative; see `guard_size_oblivious`
-  Range natural;         // what the source guarantees
-  Range range;           // what was stated when the symbol was made, a part of `natural`
+  bool is_size = false;    // a size of a tensor: not negative; see `guard_size_oblivious`
+  Range natural;           // what the source guarantees
+  Range range;             // what was stated when the symbol was made, a part of `natural`
   bool is_shared = false;  // duck shaping may give it to other sources
 };
 
@@ -250,8 +250,8 @@ class STATOR_API ShapeEnv {
   uint32_t epoch_ = 1;       // counts changes of facts
   uint32_t generation_ = 1;  // counts removals of facts: what was derived before may be wrong
   bool is_frozen_ = false;
-  bool uses_policy_ = true;      // false while `final_guards` looks for what the ranges of symbols imply
-  bool is_oblivious_ = false;    // while a question is answered for sizes of at least 2
+  bool uses_policy_ = true;    // false while `final_guards` looks for what the ranges of symbols imply
+  bool is_oblivious_ = false;  // while a question is answered for sizes of at least 2
 };
 
 }  // namespace stator::shapes

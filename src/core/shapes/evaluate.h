@@ -18,8 +18,8 @@ Value evaluate_operation(Ex expr, const F& value_of) {
   if (expr->op == Op::Mul && expr->type == Type::Int) {
     Value product = Value::of_int(1);
     for (uint32_t i = 0; i < expr->count; ++i)
-      product = compute(Op::Mul, product,
-                        compute(Op::Pow, value_of(expr->operands[i]), Value::of_int(expr->numbers[i])));
+      product =
+          compute(Op::Mul, product, compute(Op::Pow, value_of(expr->operands[i]), Value::of_int(expr->numbers[i])));
     return product;
   }
   if (expr->op == Op::Ite) {

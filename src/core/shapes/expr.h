@@ -33,9 +33,9 @@ struct Congruence {
 
 /// What follows about an expression from its operands and the facts of its environment.
 struct Derived {
-  Range range;            // Type::Int
-  Congruence congruence;  // Type::Int
-  bool may_fail = false;  // Python may raise while it or a part of it is computed
+  Range range;                   // Type::Int
+  Congruence congruence;         // Type::Int
+  bool may_fail = false;         // Python may raise while it or a part of it is computed
   bool may_leave_int64 = false;  // it or a part of it may not fit 64 bits
   uint32_t generation = 0;       // see ShapeEnv::derived
   uint32_t epoch = 0;
@@ -108,7 +108,7 @@ class STATOR_API EnvPtr {
 class Expr {
  public:
   Expr() = default;
-  Expr(std::nullptr_t) {}  // NOLINT(google-explicit-constructor)
+  Expr(std::nullptr_t) {}                                           // NOLINT(google-explicit-constructor)
   Expr(Ex expr) : expr_(expr), env_(expr ? expr->env : nullptr) {}  // NOLINT(google-explicit-constructor)
 
   operator Ex() const { return expr_; }  // NOLINT(google-explicit-constructor)

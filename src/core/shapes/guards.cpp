@@ -14,13 +14,14 @@ struct Candidate {
   int rank() const {
     Ex truth = guard.truth;
     if (is_policy) return 2;
-    if (!is_comparison(truth->op) || truth->operands[0]->type != Type::Int || !truth->operands[1]->is_constant()) return 4;
+    if (!is_comparison(truth->op) || truth->operands[0]->type != Type::Int || !truth->operands[1]->is_constant())
+      return 4;
     return truth->op == Op::Eq ? 0 : truth->op == Op::Ne ? 3 : 1;
   }
 };
 
-/// Equalities first, then bounds of forms, short ones before long ones; of two bounds of one form the stronger one. Then
-/// what was stated of symbols at first, which often follows.
+/// Equalities first, then bounds of forms, short ones before long ones; of two bounds of one form the stronger one.
+/// Then what was stated of symbols at first, which often follows.
 bool comes_first(const Candidate& a, const Candidate& b) {
   const int x = a.rank(), y = b.rank();
   if (x != y || x != 1) return std::tie(x, a.order) < std::tie(y, b.order);
@@ -50,11 +51,13 @@ std::vector<Guard> ShapeEnv::final_guards() {
     for (auto [op, bound, natural] : {std::tuple(Op::Ge, symbol.range.low, symbol.natural.low),
                                       std::tuple(Op::Le, symbol.range.high, symbol.natural.high)}) {
       if (bound == natural) continue;
-      candidates.push_back({{compare_form(op, input.symbol, bound), {input.tag, "the range of " + input.source}}, candidates.size(), true});
+      candidates.push_back({{compare_form(op, input.symbol, bound), {input.tag, "the range of " + input.source}},
+                            candidates.size(),
+                            true});
     }
   }
   for (const Guard& guard : guards_) candidates.push_back({guard, candidates.size(), false});
-  std::stable_sort(candidates.begin(), candidates.end(), comes_first);
+  std::sort(candidates.begin(), candidates.end(), comes_first);
   std::vector<Guard> result;
   for (Candidate& candidate : candidates) {
     Ex truth = simplify(candidate.guard.truth);

@@ -52,9 +52,7 @@ Range ShapeEnv::range_by_forms(Ex form) {
   constexpr uint32_t kMaxTerms = 32, kTriedTerms = 3;
   constexpr size_t kTriedForms = 6;
   Range range = derived(form).range;
-  auto narrow = [&](const Range& other) {
-    range = {std::max(range.low, other.low), std::min(range.high, other.high)};
-  };
+  auto narrow = [&](const Range& other) { range = {std::max(range.low, other.low), std::min(range.high, other.high)}; };
   Sum terms(this);
   terms.add(form, 1);
   if (terms.terms().size() > kMaxTerms) return range;
@@ -63,7 +61,8 @@ Range ShapeEnv::range_by_forms(Ex form) {
     if (++tried > kTriedTerms) break;
     const std::vector<Ex>* found = facts_.forms_with(term);
     if (found == nullptr) continue;
-    const std::vector<Ex> forms(found->end() - static_cast<ptrdiff_t>(std::min(found->size(), kTriedForms)), found->end());
+    const std::vector<Ex> forms(found->end() - static_cast<ptrdiff_t>(std::min(found->size(), kTriedForms)),
+                                found->end());
     for (Ex other : forms) {
       if (other == form || other->count > kMaxTerms) continue;
       const auto place = std::find(other->begin(), other->end(), term) - other->begin();

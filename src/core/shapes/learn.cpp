@@ -53,7 +53,8 @@ void ShapeEnv::add_fact(Ex truth, bool value) {
   const bool is_kept = !is_form || truth->op == Op::Ne || derived(truth).may_fail;
   if (is_kept) {
     facts_.set_truth(truth, true);
-    if (Ex opposite = negation(truth); opposite != nullptr && !opposite->is_constant()) facts_.set_truth(opposite, false);
+    if (Ex opposite = negation(truth); opposite != nullptr && !opposite->is_constant())
+      facts_.set_truth(opposite, false);
   }
   changed();
   if (is_form) add_comparison(truth->op, left, truth->operands[1]->constant.integer());

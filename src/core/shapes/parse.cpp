@@ -69,7 +69,8 @@ bool ExprParser::accept_word(std::string_view word) {
   skip();
   const std::string_view rest = text_.substr(at_);
   if (!rest.starts_with(word)) return false;
-  if (rest.size() > word.size() && (std::isalnum(static_cast<unsigned char>(rest[word.size()])) != 0 || rest[word.size()] == '_'))
+  if (rest.size() > word.size() &&
+      (std::isalnum(static_cast<unsigned char>(rest[word.size()])) != 0 || rest[word.size()] == '_'))
     return false;
   at_ += word.size();
   return true;

@@ -11,7 +11,22 @@ namespace stator::shapes {
 namespace {
 
 /// How tightly an operator binds, loosest first.
-enum Binding { kChoice, kOr, kAnd, kNot, kCompare, kBitOr, kBitXor, kBitAnd, kShift, kSum, kProduct, kUnary, kPower, kAtom };
+enum Binding {
+  kChoice,
+  kOr,
+  kAnd,
+  kNot,
+  kCompare,
+  kBitOr,
+  kBitXor,
+  kBitAnd,
+  kShift,
+  kSum,
+  kProduct,
+  kUnary,
+  kPower,
+  kAtom
+};
 
 struct Text {
   std::string text;
@@ -231,9 +246,9 @@ Text Printer::build(Ex expr) {
       return {part(expr->operands[0], kAtom) + "**" + part(expr->operands[1], kUnary), kPower};
     case Op::Ite: {
       if (is_cpp_)
-        return {part(expr->operands[0], kOr) + " ? " + part(expr->operands[1], kOr) + " : " +
-                    part(expr->operands[2], kOr),
-                kChoice};
+        return {
+            part(expr->operands[0], kOr) + " ? " + part(expr->operands[1], kOr) + " : " + part(expr->operands[2], kOr),
+            kChoice};
       std::string text = part(expr->operands[0], kOr);
       std::string first = part(expr->operands[1], kOr);
       return {first + " if " + text + " else " + part(expr->operands[2], kOr), kChoice};

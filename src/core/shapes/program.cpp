@@ -15,7 +15,8 @@ std::optional<uint32_t> Program::add(Ex expr, const InputOf& input_of) {
   post_order(
       expr, [&](Ex part) { return places_.contains(part); },
       [&](Ex part) {
-        Step step{part->op, part->type, static_cast<uint32_t>(operands_.size()), part->count, part->addend, part->constant};
+        Step step{part->op,    part->type,   static_cast<uint32_t>(operands_.size()),
+                  part->count, part->addend, part->constant};
         if (part->op == Op::Symbol) {
           const auto input = input_of(part);
           has_inputs = has_inputs && input;
@@ -80,7 +81,8 @@ bool GuardProgram::add_terms(Ex form, Row* row, const InputOf& input_of) {
       fits = add_factor(expr, 1);
     }
     if (!fits) return false;
-    terms_.push_back({times, inputs[0], static_cast<uint32_t>(factors_.size()), static_cast<uint32_t>(inputs.size() - 1)});
+    terms_.push_back(
+        {times, inputs[0], static_cast<uint32_t>(factors_.size()), static_cast<uint32_t>(inputs.size() - 1)});
     factors_.insert(factors_.end(), inputs.begin() + 1, inputs.end());
     return true;
   };
@@ -113,13 +115,21 @@ bool GuardProgram::add_bound(Ex truth, int64_t bound, int guard, const InputOf& 
 
 /// False if the truth has no such form.
 bool GuardProgram::add_row(Ex truth, int guard, const InputOf& input_of) {
-  if (!is_comparison(truth->op) || truth->operands[0]->type != Type::Int || !truth->operands[1]->is_constant()) return false;
+  if (!is_comparison(truth->op) || truth->operands[0]->type != Type::Int || !truth->operands[1]->is_constant())
+    return false;
   const auto bound = truth->operands[1]->int_constant();
   if (!bound) return false;
   if (add_bound(truth, *bound, guard, input_of)) return true;
   Ex form = truth->operands[0];
-  Row row{truth->op == Op::Le ? INT64_MIN : *bound, truth->op == Op::Ge ? INT64_MAX : *bound, 0, 0, 0, 0, guard,
-          guard, truth->op == Op::Ne};
+  Row row{truth->op == Op::Le ? INT64_MIN : *bound,
+          truth->op == Op::Ge ? INT64_MAX : *bound,
+          0,
+          0,
+          0,
+          0,
+          guard,
+          guard,
+          truth->op == Op::Ne};
   if (form->op == Op::Mod) {
     const auto modulus = form->operands[1]->int_constant();
     if (!modulus || *modulus <= 0) return false;

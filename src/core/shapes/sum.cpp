@@ -121,16 +121,16 @@ Ex Sum::build() const {
 }
 
 void Product::add_factor(Ex expr, int64_t power) {
-  auto place = std::lower_bound(factors_.begin(), factors_.end(), expr, [](const Factor& factor, Ex by) {
-    return compare_structure(factor.expr, by) < 0;
-  });
+  auto place = std::lower_bound(factors_.begin(), factors_.end(), expr,
+                                [](const Factor& factor, Ex by) { return compare_structure(factor.expr, by) < 0; });
   if (place == factors_.end() || place->expr != expr) place = factors_.insert(place, {expr, 0});
   fits_ = fits_ && !__builtin_add_overflow(place->power, power, &place->power);
 }
 
 void Product::multiply(Ex expr, int64_t power) {
   auto times = [&](WideInt number) {
-    for (int64_t i = 0; i < power && fits_ && number != 1; ++i) fits_ = multiply_wide(coefficient_, number, &coefficient_);
+    for (int64_t i = 0; i < power && fits_ && number != 1; ++i)
+      fits_ = multiply_wide(coefficient_, number, &coefficient_);
   };
   if (expr->is_constant()) return times(expr->constant.integer());
   if (expr->op == Op::Mul) {
@@ -158,7 +158,8 @@ void Product::multiply(Ex expr, int64_t power) {
 }
 
 bool Product::cancel(Ex expr, int64_t power) {
-  auto place = std::find_if(factors_.begin(), factors_.end(), [&](const Factor& factor) { return factor.expr == expr; });
+  auto place =
+      std::find_if(factors_.begin(), factors_.end(), [&](const Factor& factor) { return factor.expr == expr; });
   if (place == factors_.end() || place->power < power) return false;
   place->power -= power;
   if (place->power == 0) factors_.erase(place);

@@ -144,7 +144,8 @@ Argument Recorder::compute_sum(Ex sum) {
   Ex last = std::exchange(last_sum_, sum);
   if (last != nullptr && last != sum && sum->count > 2 && symbols_.find_number(last) != kNoValue) {
     Rest rest = difference(sum, last);
-    if (rest.is_short && rest.terms.size() < sum->count && !__builtin_sub_overflow(sum->addend, last->addend, &addend)) {
+    if (rest.is_short && rest.terms.size() < sum->count &&
+        !__builtin_sub_overflow(sum->addend, last->addend, &addend)) {
       result = number_operand(last);
       terms = std::move(rest.terms);
     } else {
@@ -210,9 +211,9 @@ Argument Recorder::compute_number(Ex expr) {
   if (compares_sum(expr)) return compute_comparison(expr);
   Argument first = number_operand(expr->operands[0]);
   if (expr->op == Op::Ite) {
-    const ValueId id = add_number(
-        shapes::choose_op(),
-        {std::move(first), number_operand(expr->operands[1]), number_operand(expr->operands[2])}, expr);
+    const ValueId id =
+        add_number(shapes::choose_op(),
+                   {std::move(first), number_operand(expr->operands[1]), number_operand(expr->operands[2])}, expr);
     return Argument::of_value(id);
   }
   if (expr->count == 1) return add_step(expr->op, expr->type, std::move(first), whole(0));

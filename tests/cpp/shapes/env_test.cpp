@@ -211,7 +211,8 @@ TEST_F(Env, LongSumsAndProducts) {
   Ex sum = env->constant(int64_t{0}), product = env->constant(int64_t{1});
   for (int i = 0; i < 2000; ++i) {
     sum = env->apply(Op::Add, sum, env->add_unbacked(Type::Int, {0, INT64_MAX}, true));
-    if (i < 60) product = env->apply(Op::Mul, product, env->apply(Op::Add, env->symbols()[i]->expr, env->constant(int64_t{2})));
+    if (i < 60)
+      product = env->apply(Op::Mul, product, env->apply(Op::Add, env->symbols()[i]->expr, env->constant(int64_t{2})));
   }
   EXPECT_EQ(sum->count, 2000u);
   EXPECT_EQ(product->count, 60u);
@@ -231,7 +232,8 @@ TEST_F(Env, DeepChainsNeedNoRecursion) {
   EXPECT_EQ(env->simplify(deep)->type, Type::Int);
   Ex shared = u;
   for (int i = 0; i < 100; ++i)
-    shared = env->apply(Op::Mod, env->apply(Op::Mul, shared, env->apply(Op::Add, shared, u)), env->constant(int64_t{1000}));
+    shared =
+        env->apply(Op::Mod, env->apply(Op::Mul, shared, env->apply(Op::Add, shared, u)), env->constant(int64_t{1000}));
   const std::string text = to_python(shared);
   EXPECT_LT(text.size(), 10000u);
   EXPECT_EQ(parse(text), shared);
@@ -250,8 +252,9 @@ TEST_F(Env, LargeNumbersNeverWrap) {
   EXPECT_EQ(known(std::to_string(k31) + "*" + std::to_string(k31) + " == " + std::to_string(k62)), true);
   EXPECT_EQ(env->apply(Op::Add, env->constant(INT64_MAX), env->constant(int64_t{1})), nullptr);
   EXPECT_EQ(env->apply(Op::Add, env->apply(Op::Add, u, env->constant(INT64_MAX)), env->constant(int64_t{1})), nullptr);
-  EXPECT_EQ(env->known(env->apply(Op::Gt, env->apply(Op::Add, u, env->constant(INT64_MAX)), env->constant(INT64_MAX - 1))),
-            true);
+  EXPECT_EQ(
+      env->known(env->apply(Op::Gt, env->apply(Op::Add, u, env->constant(INT64_MAX)), env->constant(INT64_MAX - 1))),
+      true);
   EXPECT_EQ(env->apply(Op::Neg, env->constant(INT64_MIN)), nullptr);
 }
 

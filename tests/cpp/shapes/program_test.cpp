@@ -94,8 +94,11 @@ TEST_F(Compiled, ComputesSizes) {
   size(7);
   size(9);
   Program program;
-  const InputOf input_of = [&](Ex symbol) { return std::optional<uint32_t>(symbol == env->inputs()[0].symbol ? 0 : 1); };
-  const auto a = program.add(env->parse("(s0*s1 + 3)//4"), input_of), b = program.add(env->parse("s0 // (s1 - 5)"), input_of);
+  const InputOf input_of = [&](Ex symbol) {
+    return std::optional<uint32_t>(symbol == env->inputs()[0].symbol ? 0 : 1);
+  };
+  const auto a = program.add(env->parse("(s0*s1 + 3)//4"), input_of),
+             b = program.add(env->parse("s0 // (s1 - 5)"), input_of);
   std::vector<Value> values(program.size());
   const int64_t inputs[] = {10, 5};
   program.run(inputs, values.data());

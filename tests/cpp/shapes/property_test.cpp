@@ -43,7 +43,8 @@ double magnitude(const Tree& tree) {
     product *= magnitude(*operand);
   }
   if (tree.op == Op::Pow || tree.op == Op::Shl)
-    return tree.op == Op::Shl ? sum * 16 : std::pow(magnitude(*tree.operands[0]), static_cast<double>(tree.operands[1]->number));
+    return tree.op == Op::Shl ? sum * 16
+                              : std::pow(magnitude(*tree.operands[0]), static_cast<double>(tree.operands[1]->number));
   return std::max(sum, product);
 }
 
@@ -55,9 +56,9 @@ class Generator {
 
   TreePtr integer(int depth) {
     if (depth == 0 || chance(15)) return leaf();
-    constexpr Op kOps[] = {Op::Add, Op::Add, Op::Sub, Op::Mul, Op::Mul, Op::FloorDiv, Op::FloorDiv, Op::Mod,
-                           Op::Mod, Op::Min, Op::Max, Op::Neg, Op::Abs, Op::Pow, Op::Ite, Op::ToInt,
-                           Op::Shl, Op::Shr, Op::BitAnd, Op::BitOr, Op::BitXor, Op::Floor, Op::Ceil};
+    constexpr Op kOps[] = {Op::Add, Op::Add, Op::Sub,    Op::Mul,   Op::Mul,    Op::FloorDiv, Op::FloorDiv, Op::Mod,
+                           Op::Mod, Op::Min, Op::Max,    Op::Neg,   Op::Abs,    Op::Pow,      Op::Ite,      Op::ToInt,
+                           Op::Shl, Op::Shr, Op::BitAnd, Op::BitOr, Op::BitXor, Op::Floor,    Op::Ceil};
     const Op op = kOps[number(0, std::size(kOps) - 1)];
     switch (op) {
       case Op::Ite:
@@ -168,7 +169,8 @@ void check_value(ShapeEnv& env, Ex expr, const Tree& tree, Evaluator& evaluate, 
     ASSERT_TRUE(env.derived(expr).may_fail) << to_python(expr) << " at " << shown(values);
     return;
   }
-  const bool same = found == expected || (expected.is_float() && std::isnan(expected.real()) && std::isnan(found.real()));
+  const bool same =
+      found == expected || (expected.is_float() && std::isnan(expected.real()) && std::isnan(found.real()));
   ASSERT_TRUE(same) << to_python(expr) << " at " << shown(values);
   if (expr->type != Type::Int) return;
   const Derived& derived = env.derived(expr);

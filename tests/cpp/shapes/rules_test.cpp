@@ -52,7 +52,8 @@ TEST_F(Rules, QuotientsByConstants) {
       for (int64_t addend : {-7, -1, 0, 1, 5}) {
         for (Op op : {Op::FloorDiv, Op::Mod}) {
           check([&](ShapeEnv& env, Ex x, Ex y) {
-            Ex sum = on(env, Op::Add, on(env, Op::Mul, env.constant(times), x), on(env, Op::Mul, env.constant(int64_t{4}), y));
+            Ex sum = on(env, Op::Add, on(env, Op::Mul, env.constant(times), x),
+                        on(env, Op::Mul, env.constant(int64_t{4}), y));
             return on(env, op, on(env, Op::Add, sum, env.constant(addend)), env.constant(by));
           });
         }
@@ -77,13 +78,18 @@ TEST_F(Rules, QuotientsBySymbols) {
     for (int64_t low : {-7, 1})
       for (int64_t times : {-2, 1, 3}) {
         check([&](ShapeEnv& env, Ex x, Ex y) { return on(env, op, on(env, Op::Mul, x, y), y); }, low);
-        check([&](ShapeEnv& env, Ex x, Ex y) {
-          return on(env, op, on(env, Op::Mul, env.constant(times), on(env, Op::Mul, x, y)), on(env, Op::Mul, env.constant(int64_t{2}), y));
-        }, low);
-        check([&](ShapeEnv& env, Ex x, Ex y) {
-          Ex sum = on(env, Op::Add, x, env.constant(times));
-          return on(env, op, on(env, Op::Mul, sum, y), sum);
-        }, low);
+        check(
+            [&](ShapeEnv& env, Ex x, Ex y) {
+              return on(env, op, on(env, Op::Mul, env.constant(times), on(env, Op::Mul, x, y)),
+                        on(env, Op::Mul, env.constant(int64_t{2}), y));
+            },
+            low);
+        check(
+            [&](ShapeEnv& env, Ex x, Ex y) {
+              Ex sum = on(env, Op::Add, x, env.constant(times));
+              return on(env, op, on(env, Op::Mul, sum, y), sum);
+            },
+            low);
       }
 }
 
@@ -124,12 +130,15 @@ TEST_F(Rules, ComparisonsOfQuotients) {
 TEST_F(Rules, ComparisonsOfProducts) {
   for (Op op : {Op::Lt, Op::Le, Op::Eq, Op::Ne, Op::Gt, Op::Ge})
     for (int64_t low : {-7, 1}) {
-      check([&](ShapeEnv& env, Ex x, Ex y) { return on(env, op, on(env, Op::Mul, x, y), on(env, Op::Mul, x, x)); }, low);
-      check([&](ShapeEnv& env, Ex x, Ex y) {
-        Ex one = env.constant(int64_t{1});
-        Ex product = on(env, Op::Mul, on(env, Op::Add, x, one), on(env, Op::Sub, y, one));
-        return on(env, op, product, on(env, Op::Mul, x, y));
-      }, low);
+      check([&](ShapeEnv& env, Ex x, Ex y) { return on(env, op, on(env, Op::Mul, x, y), on(env, Op::Mul, x, x)); },
+            low);
+      check(
+          [&](ShapeEnv& env, Ex x, Ex y) {
+            Ex one = env.constant(int64_t{1});
+            Ex product = on(env, Op::Mul, on(env, Op::Add, x, one), on(env, Op::Sub, y, one));
+            return on(env, op, product, on(env, Op::Mul, x, y));
+          },
+          low);
     }
 }
 

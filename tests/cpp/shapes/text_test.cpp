@@ -7,12 +7,38 @@ namespace {
 
 TEST(ShapeText, RoundTrips) {
   EnvPtr env = ShapeEnv::make();
-  for (const char* text : {"x + 1", "-x", "2*x - 3*y + 4", "x*y**2*(x + 1)", "(x + 1) // y", "x % (y + 2)",
-                           "min(x, y)", "x + 1 <= y", "x == 4", "x + y != 3", "not f0 < 1.5", "x / y", "float(x)",
-                           "math.floor(x / y)", "int(f0)", "math.sqrt(f0)", "abs(x)", "x if y >= 1 else z",
-                           "x >= 2 and (y <= 1 or z == 0)", "x & y", "(x | y) ^ 3", "x << y", "2**f0", "f0 - -1.0",
-                           "f0 + float('inf')", "f0*1e+20", "(x // y)**3", "0*(x // y)", "x - (y + z) // 2",
-                           "f0 - (f1 - f0)", "round(f0)", "-9223372036854775808"}) {
+  for (const char* text : {"x + 1",
+                           "-x",
+                           "2*x - 3*y + 4",
+                           "x*y**2*(x + 1)",
+                           "(x + 1) // y",
+                           "x % (y + 2)",
+                           "min(x, y)",
+                           "x + 1 <= y",
+                           "x == 4",
+                           "x + y != 3",
+                           "not f0 < 1.5",
+                           "x / y",
+                           "float(x)",
+                           "math.floor(x / y)",
+                           "int(f0)",
+                           "math.sqrt(f0)",
+                           "abs(x)",
+                           "x if y >= 1 else z",
+                           "x >= 2 and (y <= 1 or z == 0)",
+                           "x & y",
+                           "(x | y) ^ 3",
+                           "x << y",
+                           "2**f0",
+                           "f0 - -1.0",
+                           "f0 + float('inf')",
+                           "f0*1e+20",
+                           "(x // y)**3",
+                           "0*(x // y)",
+                           "x - (y + z) // 2",
+                           "f0 - (f1 - f0)",
+                           "round(f0)",
+                           "-9223372036854775808"}) {
     Ex expr = env->parse(text);
     ASSERT_NE(expr, nullptr) << text;
     EXPECT_EQ(env->parse(to_python(expr)), expr) << text << " and " << to_python(expr);
