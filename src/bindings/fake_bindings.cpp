@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "bindings/symbolic_fakes.h"
 #include "capture/call/host_hooks.h"
 #include "capture/call/python_node.h"
 #include "capture/pycompat/ref.h"
@@ -107,6 +108,62 @@ PyObject* py_tier_of(PyObject*, PyObject* name) {
   });
 }
 
+/// {hint: value}
+SymbolValues read_values(PyObject* dict) {
+  SymbolValues values;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Check(dict) && PyDict_Next(dict, &position, &key, &value))
+    values[PyLong_AsLongLong(key)] = PyLong_AsLongLong(value);
+  return values;
+}
+
+Ref int_list(const std::vector<int64_t>& numbers) {
+  Ref list = Ref::steal(PyList_New(0));
+  for (const int64_t number : numbers) {
+    const Ref item = Ref::steal(PyLong_FromLongLong(number));
+    if (!list || !item || PyList_Append(list.get(), item.get()) < 0) return {};
+  }
+  return list;
+}
+
+PyObject* py_symbolic(PyObject*, PyObject* model) {
+  return handle_errors([&]() -> PyObject* {
+    if (!is_tensor_object(model)) return PyErr_Format(PyExc_TypeError, "symbolic takes a tensor");
+    return wrap_tensor(make_symbolic(tensor_of(model)));
+  });
+}
+
+PyObject* py_forget_symbols(PyObject*, PyObject*) {
+  forget_symbols();
+  Py_RETURN_NONE;
+}
+
+/// geometry(tensor, {hint: value}) -> (sizes, strides, offset)
+PyObject* py_geometry(PyObject*, PyObject* args) {
+  return handle_errors([&]() -> PyObject* {
+    PyObject *tensor = nullptr, *values = nullptr;
+    if (!PyArg_ParseTuple(args, "OO", &tensor, &values)) return nullptr;
+    if (!is_tensor_object(tensor)) return PyErr_Format(PyExc_TypeError, "geometry takes a tensor");
+    const PlainGeometry plain = geometry_for(tensor_of(tensor), read_values(values));
+    const Ref sizes = int_list(plain.sizes), strides = int_list(plain.strides);
+    if (!sizes || !strides) return nullptr;
+    return Py_BuildValue("(OOL)", sizes.get(), strides.get(), static_cast<long long>(plain.offset));
+  });
+}
+
+/// guards({hint: value}) -> [(text, holds)]
+PyObject* py_guards(PyObject*, PyObject* values) {
+  return handle_errors([&]() -> PyObject* {
+    Ref list = Ref::steal(PyList_New(0));
+    for (const auto& [text, holds] : guards_for(read_values(values))) {
+      const Ref item = Ref::steal(Py_BuildValue("(sO)", text.c_str(), holds ? Py_True : Py_False));
+      if (!list || !item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
+    }
+    return list.release();
+  });
+}
+
 // torch's own method would let a C++ exception pass through CPython, which ends the process.
 PyObject* is_shared_of_torch = nullptr;
 
@@ -143,6 +200,10 @@ PyMethodDef fake_functions[] = {
     {"tier_counts", py_tier_counts, METH_NOARGS, nullptr},
     {"reset_tier_counts", py_reset_tier_counts, METH_NOARGS, nullptr},
     {"tier_of", py_tier_of, METH_O, nullptr},
+    {"symbolic", py_symbolic, METH_O, "A fake like this tensor, with symbols as sizes."},
+    {"forget_symbols", py_forget_symbols, METH_NOARGS, "Ends the use of symbols and guards."},
+    {"geometry", py_geometry, METH_VARARGS, "Sizes, strides and offset for these values of the symbols."},
+    {"guards", py_guards, METH_O, "The guards, and whether they hold for these values of the symbols."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -4,6 +4,7 @@
 #include <c10/core/TensorOptions.h>
 
 #include "core/fake/iterator.h"
+#include "core/fake/layout.h"
 #include "core/fake/pool.h"
 #include "core/fake/rule.h"
 #include "core/fake/symbolic.h"
@@ -70,7 +71,9 @@ static void set_symbolic(c10::TensorImpl* impl, c10::SymIntArrayRef sizes, c10::
   const auto concrete_sizes = c10::asIntArrayRefSlowOpt(plain_sizes);
   const auto concrete_strides = c10::asIntArrayRefSlowOpt(plain_strides);
   const c10::SymInt plain_offset = shapes::simplified(offset);
-  if (concrete_sizes && concrete_strides && !plain_offset.is_heap_allocated()) {
+  // An impl that was symbolic once takes no plain sizes any more.
+  const bool is_plain = concrete_sizes && concrete_strides && !plain_offset.is_heap_allocated();
+  if (is_plain && !impl->has_symbolic_sizes_strides()) {
     impl->set_sizes_and_strides(*concrete_sizes, *concrete_strides, plain_offset.as_int_unchecked());
   } else {
     impl->set_sizes_and_strides(plain_sizes, plain_strides, plain_offset);
@@ -82,7 +85,7 @@ void set_geometry(const at::Tensor& tensor, c10::SymIntArrayRef sizes, c10::SymI
   auto* impl = tensor.unsafeGetTensorImpl();
   const auto concrete_sizes = c10::asIntArrayRefSlowOpt(sizes);
   const auto concrete_strides = c10::asIntArrayRefSlowOpt(strides);
-  if (concrete_sizes && concrete_strides && !offset.is_heap_allocated()) {
+  if (concrete_sizes && concrete_strides && !offset.is_heap_allocated() && !impl->has_symbolic_sizes_strides()) {
     impl->set_sizes_and_strides(*concrete_sizes, *concrete_strides, offset.as_int_unchecked());
   } else {
     set_symbolic(impl, sizes, strides, offset);
@@ -186,8 +189,7 @@ Dims format_strides(c10::SymIntArrayRef sizes, at::MemoryFormat format) {
 Dims like_strides(const at::Tensor& like) {
   const auto strides = like.sym_strides();
   if (is_symbolic(like)) {
-    if (!is_row_major(like)) refuse("the layout of a tensor whose size depends on data");
-    return Dims(strides.begin(), strides.end());
+    return is_always_dense(like) ? Dims(strides.begin(), strides.end()) : dense_strides(like);
   }
   if (like.is_non_overlapping_and_dense()) return Dims(strides.begin(), strides.end());
   return dense_strides(like);

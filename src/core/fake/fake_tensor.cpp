@@ -79,7 +79,9 @@ std::string take_poison() {
 
 bool note_error(std::string_view what) {
   // Code of torch that does not support symbolic sizes.
-  if (what.find("with symbolic sizes/strides") != std::string_view::npos) {
+  for (const std::string_view part : {"with symbolic sizes/strides", "dispatch_on_subclass",
+                                      "expected to contain only concrete integers", "with symbolic shape"}) {
+    if (what.find(part) == std::string_view::npos) continue;
     poison("a size that depends on data was asked for");
     return true;
   }

@@ -87,5 +87,7 @@ struct TierOf {
   std::string reason;
 };
 STATOR_API TierOf tier_of(const c10::OperatorHandle& op);
+/// Whether it is answered for symbolic sizes. A composite is; the operators it calls answer for themselves.
+STATOR_API bool takes_symbolic_sizes(const c10::OperatorHandle& op);
 
 }  // namespace stator::fake

@@ -77,6 +77,16 @@ void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
+/// An operator of torch's C++ shape functions, which take no symbolic sizes. An overload without a rule is answered by
+/// the rule of the overload that returns new tensors.
+void answer_symbolic(const FallbackCall& call, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (call.symbolic != nullptr) return call.symbolic(op, stack);
+  const Rule rule = symbolic_form(op);
+  if (rule == nullptr) refuse(op, "torch's shape function takes no symbolic sizes");
+  const auto functional = *functional_form(op);
+  answer_outs(op, functional, stack, [&](auto* made) { rule(functional, made); });
+}
+
 void answer(const FallbackCall& call, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   switch (call.tier) {
     case Tier::Own:
@@ -84,11 +94,14 @@ void answer(const FallbackCall& call, const c10::OperatorHandle& op, torch::jit:
         return answer_outs(op, *call.functional, stack,
                            [&](auto* made) { answer(fallback_call(*call.functional), *call.functional, made); });
       }
-      [[fallthrough]];
+      return call.rule(op, stack);
     case Tier::CppMeta:
+      if (takes_symbols(Args(op, stack))) return answer_symbolic(call, op, stack);
+      return call.rule(op, stack);
     case Tier::Python:
       return call.rule(op, stack);
     case Tier::Composite:
+      if (call.symbolic != nullptr && takes_symbols(Args(op, stack))) return call.symbolic(op, stack);
       if (call.differs_on_cuda && takes(call, *stack, is_on_cuda)) refuse(op, "no shape function of its CUDA kernel");
       return run_composite(op, stack);
     case Tier::Refused:
@@ -104,7 +117,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
     count_tier(Tier::Refused);
     refuse(op, "a real tensor that the capture does not know");
   }
-  check_symbols(op, *stack);
+  if (call.takes_plain_sizes) check_symbols(op, *stack);
   count_tier(call.tier);
   if (observer != nullptr && !call.is_decomposed_by_autograd) [[unlikely]] {
     observer->before(op, *stack);

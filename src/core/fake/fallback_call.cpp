@@ -7,6 +7,7 @@
 #include "core/fake/outs.h"
 #include "core/fake/shape_table.h"
 #include "core/ops/operator_cache.h"
+#include "core/ops/operator_table.h"
 
 namespace stator::fake {
 namespace {
@@ -60,6 +61,8 @@ FallbackCall make_call(const c10::OperatorHandle& op) {
                     .arg_count = static_cast<uint32_t>(op.schema().arguments().size())};
   const Shape shape = find_shape(op.operator_name());
   call.composite = shape.composite;
+  call.symbolic = shape.symbolic;
+  call.takes_plain_sizes = ops::has_trait(op, ops::PlainSizes);
   if (shape.rule != nullptr && !is_generated_out(op)) {
     call.tier = Tier::Own;
     call.rule = shape.rule;
@@ -100,6 +103,19 @@ const FallbackCall& fallback_call(const c10::OperatorHandle& op) {
 TierOf tier_of(const c10::OperatorHandle& op) {
   const FallbackCall& call = fallback_call(op);
   return {call.tier, call.reason};
+}
+
+Rule symbolic_form(const c10::OperatorHandle& op) {
+  const auto functional = functional_form(op);
+  if (!functional) return nullptr;
+  const Shape shape = find_shape(functional->operator_name());
+  return shape.rule != nullptr ? shape.rule : shape.symbolic;
+}
+
+bool takes_symbolic_sizes(const c10::OperatorHandle& op) {
+  const FallbackCall& call = fallback_call(op);
+  if (call.takes_plain_sizes || call.tier == Tier::Refused) return false;
+  return call.tier != Tier::CppMeta || call.symbolic != nullptr || symbolic_form(op) != nullptr;
 }
 
 }  // namespace stator::fake

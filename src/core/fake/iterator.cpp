@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/fake/layout.h"
 #include "core/fake/symbolic.h"
 #include "core/shapes/sym_node.h"
 
@@ -53,6 +54,9 @@ bool same(int64_t a, int64_t b) { return a == b; }
 /// Whether they are equal for all values of the symbols.
 bool same(const c10::SymInt& a, const c10::SymInt& b) { return shapes::known(a.sym_eq(b)).value_or(false); }
 
+bool less(int64_t a, int64_t b) { return a < b; }
+bool less(const c10::SymInt& a, const c10::SymInt& b) { return is_less(a, b); }
+
 template <class Int>
 bool all_same(c10::ArrayRef<Int> a, c10::ArrayRef<Int> b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](auto& x, auto& y) { return same(x, y); });
@@ -67,7 +71,12 @@ void broadcast_into(Vector<Int>& sizes, c10::ArrayRef<Int> other) {
     if (same(size, other[i])) continue;
     if (same(size, Int(1))) {
       size = other[i];
-    } else if (!same(other[i], Int(1))) {
+    } else if (!same(other[i], Int(1)) && !(size == other[i])) {
+      // Sizes that are one in this call only.
+      if (size == Int(1)) {
+        size = other[i];
+        continue;
+      }
       TORCH_CHECK(other[i] == Int(1), "The size of tensor a (", size, ") must match the size of tensor b (", other[i],
                   ") at non-singleton dimension ", shift + i);
     }
@@ -144,9 +153,9 @@ class DimensionOrder {
       const Int& left = strides[outer];
       const Int& right = strides[inner];
       if (left == Int(0) || right == Int(0)) continue;
-      if (left < right) return -1;
-      if (left > right) return 1;
-      if (sizes_[outer] > sizes_[inner]) return 1;
+      if (less(left, right)) return -1;
+      if (less(right, left)) return 1;
+      if (less(sizes_[inner], sizes_[outer])) return 1;
     }
     return 0;
   }
@@ -216,6 +225,21 @@ Geometry<Int> compute(const Inputs& inputs) {
   return geometry;
 }
 
+/// The same for symbolic sizes, without the questions that distinguish operands of the same shape: the order of the
+/// dimensions gives the same strides, except for dimensions of size one.
+Geometry<c10::SymInt> symbolic_geometry(const Inputs& inputs) {
+  Geometry<c10::SymInt> geometry;
+  compute_sizes(inputs, geometry);
+  // Row-major operands give a row-major result, whatever their sizes.
+  if (std::all_of(inputs.begin(), inputs.end(), [](const auto* input) { return is_row_major(*input); })) {
+    geometry.strides = row_major(geometry.sizes);
+    return geometry;
+  }
+  const DimensionOrder<c10::SymInt> order(inputs, geometry.sizes);
+  geometry.strides = order.is_row_major() ? row_major(geometry.sizes) : order.dense_strides();
+  return geometry;
+}
+
 }  // namespace
 
 at::ScalarType common_dtype(const Inputs& inputs, c10::ArrayRef<at::Scalar> scalars) {
@@ -249,11 +273,8 @@ c10::Device common_device(const Inputs& inputs) {
 
 at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device device) {
   if (any_symbolic(inputs)) {
-    // Row-major operands give a row-major result, whatever their sizes.
-    for (const auto* input : inputs) {
-      if (!is_row_major(*input)) refuse("the layout of a tensor whose size depends on data");
-    }
-    return make_contiguous(broadcast_sizes(inputs), dtype, device);
+    const auto geometry = symbolic_geometry(inputs);
+    return make_fake(geometry.sizes, geometry.strides, dtype, device);
   }
   const auto geometry = compute<int64_t>(inputs);
   return make_fake(geometry.sizes, geometry.strides, dtype, device);
@@ -262,15 +283,15 @@ at::Tensor iterate(const Inputs& inputs, at::ScalarType dtype, c10::Device devic
 void convert_inputs(Inputs& inputs, at::ScalarType computed, c10::SmallVector<at::Tensor, 4>& converted) {
   converted.reserve(inputs.size());  // `inputs` points into it
   for (auto& input : inputs) {
-    if (input->scalar_type() == computed || !input->is_cpu() || is_symbolic(*input)) continue;
-    if (input->is_non_overlapping_and_dense()) continue;
+    if (input->scalar_type() == computed || !input->is_cpu()) continue;
+    if (is_symbolic(*input) ? is_always_dense(*input) : input->is_non_overlapping_and_dense()) continue;
     converted.push_back(make_fake(input->sym_sizes(), like_strides(*input), computed, input->device()));
     input = &converted.back();
   }
 }
 
 void iterate_out(const at::Tensor& out, const Inputs& inputs) {
-  const auto geometry = compute<c10::SymInt>(inputs);
+  const auto geometry = any_symbolic(inputs) ? symbolic_geometry(inputs) : compute<c10::SymInt>(inputs);
   resize_out(out, geometry.sizes, c10::SymIntArrayRef(geometry.strides));
 }
 

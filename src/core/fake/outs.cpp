@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
+#include "core/ops/operator_cache.h"
 
 namespace stator::fake {
 namespace {
@@ -16,7 +18,40 @@ bool same_inputs(const c10::FunctionSchema& schema, const c10::FunctionSchema& w
          });
 }
 
+bool is_in_place(const c10::OperatorHandle& op) {
+  const std::string& name = op.operator_name().name;
+  return name.ends_with('_') && !name.ends_with("__");
+}
+
+struct Form {
+  const c10::FunctionSchema* schema = nullptr;
+  std::optional<c10::OperatorHandle> functional;
+};
+
+Form find_form(const c10::OperatorHandle& op) {
+  if (!is_in_place(op)) return {&op.schema(), without_outs(op)};
+  auto name = op.operator_name();
+  name.name.pop_back();
+  return {&op.schema(), c10::Dispatcher::singleton().findSchema(name)};
+}
+
+auto& forms = *new ops::OperatorCache<Form>;
+
+void write_out(const Args& args, const at::Tensor& result, const at::Tensor& out) {
+  require(result.defined() && out.defined() && result.scalar_type() == out.scalar_type() &&
+              result.device() == out.device(),
+          args, "an out of another dtype or device");
+  if (out.sym_sizes().equals(result.sym_sizes())) return;
+  require(is_laid_out(result, at::MemoryFormat::Contiguous), args, "the layout of an out that changes its size");
+  resize_out(out, result.sym_sizes());
+}
+
 }  // namespace
+
+std::optional<c10::OperatorHandle> functional_form(const c10::OperatorHandle& op) {
+  const Form* found = forms.find(op);
+  return (found != nullptr ? found : forms.insert(find_form(op)))->functional;
+}
 
 std::optional<c10::OperatorHandle> without_outs(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
@@ -42,17 +77,15 @@ void answer_outs(const c10::OperatorHandle& op, const c10::OperatorHandle& funct
   torch::jit::Stack made, outs;
   for (size_t i = 0; i < inputs; ++i) made.push_back(args[i]);
   for (size_t i = inputs; i < args.count(); ++i) outs.push_back(args[i]);
+  const bool in_place = is_in_place(op);
+  if (in_place) outs.push_back(args[0]);
   answer(&made);
   require(made.size() == outs.size(), args, "the number of results is not that of the outs");
   for (size_t i = 0; i < outs.size(); ++i) {
     require(made[i].isTensor() && outs[i].isTensor(), args, "an out that is not a tensor");
     const at::Tensor &result = made[i].toTensor(), &out = outs[i].toTensor();
-    require(result.defined() && out.defined() && result.scalar_type() == out.scalar_type() &&
-                result.device() == out.device(),
-            args, "an out of another dtype or device");
-    if (out.sym_sizes().equals(result.sym_sizes())) continue;
-    require(result.is_contiguous(), args, "the layout of an out that changes its size");
-    resize_out(out, result.sym_sizes());
+    require(!in_place || out.sym_sizes().equals(result.sym_sizes()), args, "the target has another size");
+    if (!in_place) write_out(args, result, out);
   }
   torch::jit::drop(*stack, args.count());
   for (auto& out : outs) stack->push_back(std::move(out));

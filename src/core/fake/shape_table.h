@@ -21,12 +21,20 @@ struct Shape {
 
   const char* refused = nullptr;  ///< why the operator can't be answered without data
   const CompositeAnswer* composite = nullptr;
+
+  Rule symbolic = nullptr;  ///< for symbolic sizes and numbers only; torch answers for plain ones, as for `by_torch`
 };
 
 inline constexpr Shape by_torch;
 constexpr Shape refused(const char* reason) {
   Shape shape;
   shape.refused = reason;
+  return shape;
+}
+
+constexpr Shape for_symbols(Rule rule) {
+  Shape shape;
+  shape.symbolic = rule;
   return shape;
 }
 

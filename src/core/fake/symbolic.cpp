@@ -1,6 +1,5 @@
 #include "core/fake/symbolic.h"
 
-#include "core/ops/operator_table.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -29,6 +28,13 @@ bool is_symbolic(const at::Tensor& tensor) {
   return tensor.defined() && tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
+bool takes_symbols(const Args& args) {
+  for (size_t i = 0; i < args.count(); ++i) {
+    if (has_symbol(args[i])) return true;
+  }
+  return false;
+}
+
 bool is_row_major(const at::Tensor& tensor) {
   if (!is_symbolic(tensor)) return tensor.is_contiguous();
   const auto sizes = tensor.sym_sizes(), strides = tensor.sym_strides();
@@ -49,8 +55,7 @@ void check_symbols(const c10::OperatorHandle& op, const torch::jit::Stack& stack
     // No size follows from a Scalar argument. A rule that reads its value all the same is refused there.
     found = has_symbol(stack[first + i]) && !is_scalar(*declared[i].type());
   }
-  if (found && !ops::has_trait(op, ops::Symbolic))
-    refuse(op, "its shape function does not take sizes that depend on data");
+  if (found) refuse(op, "its shape function takes no symbolic sizes");
 }
 
 }  // namespace stator::fake

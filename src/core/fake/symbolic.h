@@ -7,11 +7,12 @@
 /// Fakes with symbolic sizes (core/shapes).
 namespace stator::fake {
 
-/// Refuses a call with a symbolic number, or with a tensor of symbolic sizes, unless the operator has the trait
-/// `Symbolic`.
+/// Refuses a call with a symbolic number, or with a tensor of symbolic sizes. For operators with the trait `PlainSizes`.
 void check_symbols(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 bool is_symbolic(const at::Tensor& tensor);
+/// Whether a number among the arguments, or a size of a tensor among them, is symbolic.
+bool takes_symbols(const Args& args);
 /// Whether the strides are those of a new row-major tensor of these sizes, or the tensor is empty.
 bool is_row_major(const at::Tensor& tensor);
 

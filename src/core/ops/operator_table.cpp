@@ -67,8 +67,7 @@ Traits compute_traits(const c10::OperatorName& name) {
   if (const Row* row = find_row(row_name(name)); row != nullptr && !row->is_elementwise) traits |= row->traits;
   const ElementwiseForm form = elementwise_form(name);
   if (form == ElementwiseForm::Functional || form == ElementwiseForm::InPlace) {
-    // Elementwise shape functions are sound for symbolic sizes; an `out` may have to be resized, which is not.
-    if (const Row* row = find_row(base); row != nullptr && row->is_elementwise) traits |= row->traits | Symbolic;
+    if (const Row* row = find_row(base); row != nullptr && row->is_elementwise) traits |= row->traits;
   }
   traits |= shared_traits(base);
   for (const Row& row : kRows) {

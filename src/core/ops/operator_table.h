@@ -17,9 +17,9 @@ namespace stator::ops {
 /// What a row states beside the shape function. An operator without a row has none of these traits.
 enum Traits : uint16_t {
   None = 0,
-  /// The shape function is sound for symbolic sizes and numbers: it computes with them, or breaks the capture where it
-  /// would have to know a value. Holds for this overload alone.
-  Symbolic = 1 << 0,
+  /// The shape function takes plain sizes and numbers only: symbolic ones are refused. Other shape functions compute with
+  /// them, and ask the questions about their values that the kernel asks.
+  PlainSizes = 1 << 0,
   /// The autograd kernel does more than record a node: it changes which tensors require grad, runs a backward pass or
   /// handles tangents. Holds for this overload alone.
   ChangesAutograd = 1 << 1,
@@ -38,7 +38,7 @@ enum Traits : uint16_t {
 };
 
 /// Traits that hold for all overloads of an operator and for its in-place form. All rows of one operator repeat them.
-inline constexpr Traits kSharedTraits = Traits(Fallible | FallibleOnIntegers | TakesFittingNumbers);
+inline constexpr Traits kSharedTraits = Traits(PlainSizes | Fallible | FallibleOnIntegers | TakesFittingNumbers);
 
 constexpr Traits operator|(Traits a, Traits b) { return Traits(uint16_t(a) | uint16_t(b)); }
 

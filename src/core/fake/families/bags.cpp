@@ -27,17 +27,17 @@ struct Bags {
         padding(args.integer(8)) {
     require(weight.dim() == 2 && indices.dim() == 1 && offsets.dim() == 1, args, "the wrong number of dimensions");
     require(mode == kSum || mode == kMean || mode == kMax, args, "an unknown mode");
-    require(!last_offset || offsets.size(0) >= 1, args, "include_last_offset without an offset");
+    require(!last_offset || offsets.sym_size(0) >= 1, args, "include_last_offset without an offset");
     require(weight.device().is_cpu(), args, "only the CPU kernel's results are known");
   }
 
-  int64_t count() const { return offsets.size(0) - (last_offset ? 1 : 0); }
+  c10::SymInt count() const { return offsets.sym_size(0) - (last_offset ? 1 : 0); }
 
   /// The fast kernel for plain sums returns an empty map from elements to bags.
   bool needs_bag_of_element() const {
     const at::ScalarType dtype = weight.scalar_type();
-    const bool fast = (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) && weight.stride(1) == 1 &&
-                      padding < 0 && (!scale.defined() || scale.stride(0) == 1);
+    const bool fast = (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) && weight.sym_stride(1) == 1 &&
+                      padding < 0 && (!scale.defined() || scale.sym_stride(0) == 1);
     return mode != kSum || !fast;
   }
 };
@@ -45,13 +45,13 @@ struct Bags {
 void embedding_bag_results(Args& args, bool keeps_sizes) {
   const Bags bags(args);
   const at::ScalarType integers = c10::promoteTypes(bags.indices.scalar_type(), bags.offsets.scalar_type());
-  const auto make_integers = [&](c10::IntArrayRef sizes) {
+  const auto make_integers = [&](const Dims& sizes) {
     return make_contiguous(sizes, integers, bags.weight.device());
   };
-  const int64_t sized = keeps_sizes || bags.mode != kSum ? bags.count() : bags.offsets.size(0);
-  args.returns(new_contiguous(bags.weight, c10::IntArrayRef{bags.count(), bags.weight.size(1)}),
-               make_integers({bags.needs_bag_of_element() ? bags.indices.size(0) : 0}), make_integers({sized}),
-               bags.mode == kMax ? make_integers({bags.count(), bags.weight.size(1)}) : make_integers({sized}));
+  const c10::SymInt sized = keeps_sizes || bags.mode != kSum ? bags.count() : bags.offsets.sym_size(0);
+  args.returns(new_contiguous(bags.weight, Dims{bags.count(), bags.weight.sym_size(1)}),
+               make_integers({bags.needs_bag_of_element() ? bags.indices.sym_size(0) : c10::SymInt(0)}), make_integers({sized}),
+               bags.mode == kMax ? make_integers({bags.count(), bags.weight.sym_size(1)}) : make_integers({sized}));
 }
 
 void embedding_bag(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

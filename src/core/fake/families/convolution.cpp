@@ -1,8 +1,10 @@
 #include <ATen/native/ConvUtils.h>
 
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
+#include "core/fake/symbolic.h"
 
 namespace stator::fake {
 namespace {
@@ -65,11 +67,31 @@ at::Tensor without_height(const at::Tensor& tensor) {
   return make_view(tensor, sizes, strides, 0);
 }
 
+ConvBackend select_backend(const Convolution& conv, at::OptionalSymIntArrayRef bias_sizes) {
+  return at::native::select_conv_backend(conv.input, conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation,
+                                         conv.transposed, conv.output_padding, conv.groups, bias_sizes);
+}
+
+/// The memory format of everything the kernels return, for symbolic sizes. Which kernel runs depends on sizes; it is
+/// asked only where the kernels' formats differ.
+at::MemoryFormat symbolic_format(const Args& args, const Convolution& conv, at::OptionalSymIntArrayRef bias_sizes) {
+  // The input of a 1-d convolution becomes row-major.
+  const bool is_flat = conv.weight.dim() == 3;
+  const auto of_input = is_flat ? at::MemoryFormat::Contiguous : suggested_format(conv.input);
+  const auto of_weight = suggested_format(is_flat ? with_height(conv.weight) : conv.weight);
+  if (of_input == at::MemoryFormat::Contiguous && of_weight == at::MemoryFormat::Contiguous) return of_input;
+  if (conv.input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
+  require(conv.input.device().is_cpu(), args, "the kernel depends on sizes");
+  if (conv.weight.dim() != 5) return at::MemoryFormat::ChannelsLast;
+  const ConvBackend backend = select_backend(conv, bias_sizes);
+  return backend == ConvBackend::Mkldnn || backend == ConvBackend::MkldnnTranspose ? at::MemoryFormat::ChannelsLast3d
+                                                                                  : at::MemoryFormat::Contiguous;
+}
+
 /// The memory format of everything the selected kernel returns: output and gradients.
-at::MemoryFormat result_format(Args& args, const Convolution& conv, at::OptionalSymIntArrayRef bias_sizes) {
-  const ConvBackend backend =
-      at::native::select_conv_backend(conv.input, conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation,
-                                      conv.transposed, conv.output_padding, conv.groups, bias_sizes);
+at::MemoryFormat result_format(const Args& args, const Convolution& conv, at::OptionalSymIntArrayRef bias_sizes) {
+  if (takes_symbols(args)) return symbolic_format(args, conv, bias_sizes);
+  const ConvBackend backend = select_backend(conv, bias_sizes);
   switch (backend) {
     case ConvBackend::Overrideable:
     case ConvBackend::MkldnnEmpty:
@@ -100,11 +122,12 @@ Dims output_sizes(Args& args, const Convolution& conv) {
     const c10::SymInt in = input.sym_size(i + 2);
     require(conv.stride[at_dim] > 0 && conv.dilation[at_dim] > 0 && conv.padding[at_dim] >= 0, args,
             "stride, padding or dilation out of range");
+    const c10::SymInt padded = in + conv.padding[at_dim] * 2;
+    require(conv.transposed || padded >= reach, args, "the kernel is larger than the input");
     sizes.push_back(conv.transposed ? (in - 1) * conv.stride[at_dim] - conv.padding[at_dim] * 2 + reach +
                                           conv.output_padding[at_dim]
-                                    : (in + conv.padding[at_dim] * 2 - reach) / conv.stride[at_dim] + 1);
-    require(conv.transposed ? sizes.back() >= 0 : in + conv.padding[at_dim] * 2 >= reach, args,
-            "the kernel is larger than the input");
+                                    : (padded - reach) / conv.stride[at_dim] + 1);
+    require(sizes.back() >= 0, args, "the output is too small");
   }
   return sizes;
 }
@@ -123,6 +146,8 @@ void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
   Args args(op, stack);
   const Convolution conv = read_parameters(args, 4, args.tensor(1), args.tensor(2), {});
   const auto mask = args[10].toBoolList();
+  require(args.tensor(0).sym_sizes() == c10::SymIntArrayRef(output_sizes(args, conv)), args,
+          "the gradient has another shape");
   std::optional<std::vector<c10::SymInt>> bias_sizes;
   if (!args.is_none(3)) bias_sizes = args.sym_ints(3);
   const at::MemoryFormat format =

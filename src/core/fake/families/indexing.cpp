@@ -1,5 +1,6 @@
 
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/iterator.h"
 #include "core/fake/meta_tier.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
@@ -62,12 +63,12 @@ bool has_mask(const c10::IValue& indices) {
   return false;
 }
 
-/// The sizes of `self[indices]` if an index is a mask, or if a size of `self` or of an index is symbolic. Row-major
-/// operands give a row-major result.
+/// `self[indices]` if an index is a mask, or if a size of `self` or of an index is symbolic. As in torch's
+/// AdvancedIndex, the kernel iterates over the tensor, with strides of zero in place of the indexed dimensions, and over
+/// the indices.
 class SymbolicIndex {
  public:
   SymbolicIndex(const Args& args, const at::Tensor& self) : args_(args), self_(self) {
-    require(is_row_major(self), args, "the indexed tensor is not row-major");
     for (const c10::IValue& item : args[1].toListRef()) {
       if (item.isNone() || !item.toTensor().defined()) {
         pass();
@@ -78,16 +79,29 @@ class SymbolicIndex {
     while (at_ < self.dim()) pass();
   }
 
-  Dims sizes() const {
-    Dims result(kept_.begin(), kept_.end());
-    result.insert(result.begin() + static_cast<ptrdiff_t>(adjacent_ ? before_ : 0), picked_.begin(), picked_.end());
-    return result;
+  at::Tensor result() const {
+    const auto before = static_cast<ptrdiff_t>(adjacent_ ? before_ : 0), after = static_cast<ptrdiff_t>(sizes_.size()) - before;
+    Dims sizes(sizes_), strides(strides_);
+    sizes.insert(sizes.begin() + before, picked_.begin(), picked_.end());
+    strides.insert(strides.begin() + before, picked_.size(), c10::SymInt(0));
+    c10::SmallVector<at::Tensor, 4> operands{make_view(self_, sizes, strides, self_.sym_storage_offset())};
+    for (const at::Tensor& index : indices_) {
+      Dims shape(index.sym_sizes().begin(), index.sym_sizes().end());
+      Dims along(index.sym_strides().begin(), index.sym_strides().end());
+      shape.append(after, c10::SymInt(1));
+      along.append(after, c10::SymInt(0));
+      operands.push_back(make_view(index, shape, along, index.sym_storage_offset()));
+    }
+    Inputs inputs;
+    for (const at::Tensor& operand : operands) inputs.push_back(&operand);
+    return iterate(inputs, self_.scalar_type(), self_.device());
   }
 
  private:
   void pass() {
     require(at_ < self_.dim(), args_, "too many indices");
-    kept_.push_back(self_.sym_size(at_++));
+    sizes_.push_back(self_.sym_size(at_));
+    strides_.push_back(self_.sym_stride(at_++));
     if (!any_) ++before_;
     if (any_) gap_ = true;
   }
@@ -99,37 +113,28 @@ class SymbolicIndex {
     if (index.scalar_type() == at::kBool) {
       for (int64_t i = 0; i < index.dim(); ++i) {
         require(at_ < self_.dim(), args_, "too many indices");
-        require(shapes::known(index.sym_size(i).sym_eq(self_.sym_size(at_++))).value_or(false), args_,
-                "a mask whose size is not that of the tensor");
+        require(index.sym_size(i) == self_.sym_size(at_++), args_, "a mask whose size is not that of the tensor");
       }
       require(index.dim() > 0, args_, "a mask without dimensions");
-      return broadcast({shapes::new_size(index.sym_numel())});
+      const Dims picked{shapes::new_size(index.sym_numel())};
+      return broadcast(make_contiguous(picked, at::kLong, index.device()));
     }
     require(is_index_dtype(index), args_, "an index that is neither a mask nor of integers");
-    require(index.dim() <= 1 || is_row_major(index), args_, "an index that is not row-major");
     require(at_ < self_.dim(), args_, "too many indices");
     ++at_;
-    broadcast(Dims(index.sym_sizes().begin(), index.sym_sizes().end()));
+    broadcast(index);
   }
 
-  void broadcast(const Dims& other) {
-    if (other.size() > picked_.size()) picked_.insert(picked_.begin(), other.size() - picked_.size(), c10::SymInt(1));
-    const size_t shift = picked_.size() - other.size();
-    for (size_t i = 0; i < other.size(); ++i) {
-      c10::SymInt& size = picked_[shift + i];
-      if (shapes::known(size.sym_eq(1)).value_or(false)) {
-        size = other[i];
-      } else {
-        require(
-            shapes::known(size.sym_eq(other[i])).value_or(false) || shapes::known(other[i].sym_eq(1)).value_or(false),
-            args_, "indices of different sizes");
-      }
-    }
+  void broadcast(const at::Tensor& index) {
+    const at::Tensor shape = make_contiguous(picked_, at::kLong, index.device());
+    picked_ = broadcast_sizes({&shape, &index});
+    indices_.push_back(index);
   }
 
   const Args& args_;
   const at::Tensor& self_;
-  Dims kept_, picked_;
+  Dims sizes_, strides_, picked_;  // of the dimensions that are kept; of the indices
+  c10::SmallVector<at::Tensor, 4> indices_;
   int64_t at_ = 0, before_ = 0;
   bool any_ = false, gap_ = false, adjacent_ = true;
 };
@@ -145,8 +150,9 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   if (!has_mask(args[1]) && !is_symbolic(self) && !has_symbolic(args[1])) return run_meta_kernel(op, stack);
-  require(shapes::current_env() != nullptr, args, "a mask as index gives a size that depends on data");
-  args.returns(new_contiguous(self, SymbolicIndex(args, self).sizes()));
+  require(!has_mask(args[1]) || shapes::current_env() != nullptr, args,
+          "a mask as index gives a size that depends on data");
+  args.returns(SymbolicIndex(args, self).result());
 }
 
 void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

@@ -1,5 +1,9 @@
+#include <ATen/ops/cat.h>
+#include <ATen/ops/unsqueeze.h>
+
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 #include "core/shapes/sym_node.h"
@@ -15,9 +19,9 @@ bool joins_anything(const at::Tensor& tensor) {
 
 /// The memory format that all tensors suggest; row-major if they differ.
 at::MemoryFormat joint_format(const std::vector<at::Tensor>& tensors) {
-  const at::MemoryFormat format = tensors[0].suggest_memory_format();
+  const at::MemoryFormat format = suggested_format(tensors[0]);
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.suggest_memory_format() != format) return at::MemoryFormat::Contiguous;
+    if (suggested_format(tensor) != format) return at::MemoryFormat::Contiguous;
   }
   return format;
 }
@@ -52,6 +56,41 @@ void cat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::MemoryFormat format = joint_format(tensors);
   args.returns(format == at::MemoryFormat::Contiguous ? make_contiguous(sizes, dtype, model->device())
                                                       : make_in_format(sizes, format, dtype, model->device()));
+}
+
+/// Matrices along a diagonal. A vector is a row.
+void block_diag(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const std::vector<at::Tensor> tensors = args.tensors(0);
+  require(!tensors.empty(), args, "nothing to join");
+  Inputs inputs;
+  c10::SymInt rows = 0, columns = 0;
+  for (const at::Tensor& tensor : tensors) {
+    require(tensor.dim() <= 2 && tensor.device() == tensors[0].device(), args, "not matrices on one device");
+    inputs.push_back(&tensor);
+    rows = rows + (tensor.dim() == 2 ? tensor.sym_size(0) : c10::SymInt(1));
+    columns = columns + (tensor.dim() == 0 ? c10::SymInt(1) : tensor.sym_size(-1));
+  }
+  args.returns(make_contiguous(Dims{rows, columns}, common_dtype(inputs), tensors[0].device()));
+}
+
+/// As torch's implementation, for symbolic sizes.
+void stack_tensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  std::vector<at::Tensor> tensors = args.tensors(0);
+  require(!tensors.empty(), args, "nothing to join");
+  const int64_t rank = tensors[0].dim(), given = args.integer(1), dim = given < 0 ? given + rank + 1 : given;
+  require(dim >= 0 && dim <= rank, args, "dimension out of range");
+  for (const at::Tensor& tensor : tensors) {
+    require(tensor.sym_sizes() == tensors[0].sym_sizes(), args, "tensors differ in shape");
+  }
+  if (dim == rank) {
+    for (at::Tensor& tensor : tensors) tensor = at::unsqueeze(tensor, dim);
+    return args.returns(at::cat(tensors, dim));
+  }
+  Dims sizes(tensors[0].sym_sizes().begin(), tensors[0].sym_sizes().end());
+  sizes.insert(sizes.begin() + dim, c10::SymInt(static_cast<int64_t>(tensors.size())));
+  args.returns(at::cat(tensors, dim).view_symint(sizes));
 }
 
 const ShapeRow kJoiningRows[] = {

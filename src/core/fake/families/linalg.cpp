@@ -1,3 +1,4 @@
+#include "core/fake/families/matrices.h"
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/meta_tier.h"
@@ -7,29 +8,9 @@
 namespace stator::fake {
 namespace {
 
-/// A batch of column-major matrices, the layout that LAPACK uses.
-at::Tensor new_column_major(const at::Tensor& model, const Dims& sizes, at::ScalarType dtype) {
-  Dims turned(sizes);
-  std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
-  Dims strides = contiguous_strides(turned);
-  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
-  return make_fake(sizes, strides, dtype, model.device());
-}
-
-Dims sizes_of(const at::Tensor& tensor) { return {tensor.sym_sizes().begin(), tensor.sym_sizes().end()}; }
-
 void require_cpu(const Args& args) {
   // The layouts below are those of LAPACK. Other devices use other libraries.
   require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
-}
-
-void require_square(const Args& args, const at::Tensor& matrix) {
-  require(matrix.dim() >= 2 && matrix.sym_size(-1) == matrix.sym_size(-2), args, "not square matrices");
-}
-
-void require_linalg_dtype(const Args& args, const at::Tensor& matrix) {
-  const at::ScalarType dtype = matrix.scalar_type();
-  require(dtype == at::kFloat || dtype == at::kDouble || at::isComplexType(dtype), args, "a dtype without a kernel");
 }
 
 /// A column-major tensor with the shape of the first argument, a batch of square matrices.
@@ -40,7 +21,7 @@ void square_like_first(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   require_square(args, self);
   require_linalg_dtype(args, self);
   args.returns(self.sym_numel() == 0 ? new_like(self, at::MemoryFormat::Contiguous)
-                                     : new_column_major(self, sizes_of(self), self.scalar_type()));
+                                     : new_column_major(self, matrix_sizes(self), self.scalar_type()));
 }
 
 void geqrf(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -49,11 +30,11 @@ void geqrf(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require_cpu(args);
   require(self.dim() >= 2, args, "not matrices");
   require_linalg_dtype(args, self);
-  Dims tau = sizes_of(self);
-  const c10::SymInt rank = std::min(tau[tau.size() - 1], tau[tau.size() - 2]);
+  Dims tau = matrix_sizes(self);
+  const c10::SymInt rank = tau[tau.size() - 1].min(tau[tau.size() - 2]);
   tau.pop_back();
   tau.back() = rank;
-  args.returns(new_column_major(self, sizes_of(self), self.scalar_type()), new_contiguous(self, tau));
+  args.returns(new_column_major(self, matrix_sizes(self), self.scalar_type()), new_contiguous(self, tau));
 }
 
 void linalg_eig(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -63,9 +44,9 @@ void linalg_eig(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require_square(args, self);
   require_linalg_dtype(args, self);
   const at::ScalarType dtype = at::toComplexType(self.scalar_type());
-  Dims values = sizes_of(self);
+  Dims values = matrix_sizes(self);
   values.pop_back();
-  args.returns(make_contiguous(values, dtype, self.device()), new_column_major(self, sizes_of(self), dtype));
+  args.returns(make_contiguous(values, dtype, self.device()), new_column_major(self, matrix_sizes(self), dtype));
 }
 
 void linalg_eigvals(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -74,7 +55,7 @@ void linalg_eigvals(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require_cpu(args);
   require_square(args, self);
   require_linalg_dtype(args, self);
-  Dims values = sizes_of(self);
+  Dims values = matrix_sizes(self);
   values.pop_back();
   args.returns(make_contiguous(values, at::toComplexType(self.scalar_type()), self.device()));
 }
@@ -87,7 +68,7 @@ void householder_product(const c10::OperatorHandle& op, torch::jit::Stack* stack
               self.sym_size(-1) >= tau.sym_size(-1) && self.scalar_type() == tau.scalar_type(),
           args, "reflectors and factors do not match");
   require_linalg_dtype(args, self);
-  args.returns(new_column_major(self, sizes_of(self), self.scalar_type()));
+  args.returns(new_column_major(self, matrix_sizes(self), self.scalar_type()));
 }
 
 void ormqr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -97,7 +78,7 @@ void ormqr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require(other.dim() >= 2 && args.tensor(0).dim() == other.dim(), args, "not matrices");
   require(args.tensor(0).scalar_type() == other.scalar_type(), args, "tensors differ in dtype");
   require_linalg_dtype(args, other);
-  args.returns(new_column_major(other, sizes_of(other), other.scalar_type()));
+  args.returns(new_column_major(other, matrix_sizes(other), other.scalar_type()));
 }
 
 void linalg_matrix_exp(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -108,25 +89,6 @@ void linalg_matrix_exp(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   require(self.is_floating_point() || self.is_complex(), args, "a dtype without a kernel");
   const bool elementwise = self.sym_numel() == 0 || self.sym_size(-1) == 1;
   args.returns(elementwise ? new_like(self) : new_like(self, at::MemoryFormat::Contiguous));
-}
-
-/// The batch dimensions of both tensors, broadcast.
-Dims broadcast_batches(const Args& args, const at::Tensor& a, const at::Tensor& b) {
-  const auto first = a.sym_sizes().slice(0, static_cast<size_t>(a.dim()) - 2);
-  const auto second = b.sym_sizes().slice(0, static_cast<size_t>(b.dim()) - 2);
-  Dims batches(std::max(first.size(), second.size()), c10::SymInt(1));
-  for (const auto& sizes : {first, second}) {
-    const size_t shift = batches.size() - sizes.size();
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      c10::SymInt& size = batches[shift + i];
-      if (size == 1) {
-        size = sizes[i];
-      } else {
-        require(sizes[i] == size || sizes[i] == 1, args, "batch dimensions do not broadcast");
-      }
-    }
-  }
-  return batches;
 }
 
 void solve_triangular(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -150,7 +112,7 @@ void cholesky_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& right = args.tensor(0);
   require_cpu(args);
   require(right.dim() >= 2, args, "not matrices");
-  args.returns(new_column_major(right, sizes_of(right), right.scalar_type()));
+  args.returns(new_column_major(right, matrix_sizes(right), right.scalar_type()));
 }
 
 /// An operator that returns nothing and raises if a factorisation failed. The run of the graph makes the check.
@@ -231,7 +193,7 @@ void pdist_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& self = args.tensor(0);
   require(self.dim() == 2, args, "not a set of points");
   const c10::SymInt count = self.sym_size(0);
-  args.returns(new_contiguous(self, Dims{count <= 1 ? c10::SymInt(0) : count * (count - 1) / 2}));
+  args.returns(new_contiguous(self, Dims{count * (count - 1) / 2}));
 }
 
 void pdist_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

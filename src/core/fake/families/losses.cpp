@@ -1,7 +1,9 @@
 #include <ATen/core/Reduction.h>
 
+#include "core/fake/families/gradients.h"
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 
@@ -39,6 +41,44 @@ void huber_loss(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(reduces(args, 2) ? new_scalar(loss) : loss);
 }
 
+/// `(self, target, reduction, ...)`
+void elementwise_loss(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const Inputs inputs{&args.tensor(0), &args.tensor(1)};
+  const at::Tensor loss = iterate(inputs, common_dtype(inputs), common_device(inputs));
+  args.returns(reduces(args, 2) ? new_scalar(loss) : loss);
+}
+
+/// The composite computes on a copy of the target, so that its layout decides.
+void soft_margin_loss(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &input = args.tensor(0), &target = args.tensor(1);
+  require_same_shape(args, input, target);
+  require(input.scalar_type() == target.scalar_type(), args, "input and target differ in dtype");
+  args.returns(reduces(args, 2) ? new_scalar(input) : iterate({&target}, target.scalar_type(), target.device()));
+}
+
+/// `(grad, self, target, reduction)`
+void soft_margin_loss_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require_same_shape(args, args.tensor(1), args.tensor(2));
+  args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
+}
+
+/// `(self, target, weight, reduction, ignore_index)`
+void nll_loss_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &input = args.tensor(0), &target = args.tensor(1);
+  require((input.dim() == 1 || input.dim() == 2) && target.dim() <= 1, args, "the wrong number of dimensions");
+  require((input.dim() == 1 && target.dim() == 0) || input.sym_size(0) == target.sym_size(0), args,
+          "input and target differ in length");
+  const at::Tensor weight = args.optional_tensor(2);
+  require(!weight.defined() || (weight.dim() == 1 && weight.sym_size(0) == input.sym_size(-1)), args,
+          "not a weight for each class");
+  const bool per_row = !reduces(args, 3) && input.dim() == 2;
+  args.returns(per_row ? new_contiguous(input, Dims{input.sym_size(0)}) : new_scalar(input), new_scalar(input));
+}
+
 /// `(grad, self, target, reduction, ..., out)`: the output already has the input's shape.
 void elementwise_gradient_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -68,7 +108,7 @@ void nll_loss2d_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 void nll_loss2d_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   at::Tensor grad = new_like(args.tensor(1));
-  require(grad.is_contiguous(), args, "the kernel takes row-major inputs only");
+  require(is_laid_out(grad, at::MemoryFormat::Contiguous), args, "the kernel takes row-major inputs only");
   args.returns(grad);
 }
 
@@ -88,12 +128,6 @@ void multilabel_margin_loss_forward(const c10::OperatorHandle& op, torch::jit::S
   const bool per_row = !reduces(args, 2) && target.dim() > 1;
   args.returns(per_row ? new_contiguous(input, Dims{input.sym_size(0)}) : new_scalar(input),
                new_contiguous(input, target.sym_sizes()));
-}
-
-/// A row-major gradient of the second argument.
-void contiguous_gradient(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
 }
 
 const ShapeRow kLossesRows[] = {

@@ -1,8 +1,10 @@
 #include <ATen/AccumulateType.h>
 
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
+#include "core/fake/spec.h"
 
 namespace stator::fake {
 namespace {
@@ -57,8 +59,8 @@ void native_group_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   Args args(op, stack);
   const at::Tensor& input = args.tensor(0);
   const at::Tensor weight = args.optional_tensor(1), bias = args.optional_tensor(2);
-  const auto format = input.suggest_memory_format();
-  require(input.is_contiguous(format), args, "the input is not dense in its memory format");
+  const auto format = suggested_format(input);
+  require(is_laid_out(input, format), args, "the input is not dense in its memory format");
   const Dims statistics{args.sym_int(3), args.sym_int(6)};
   const at::ScalarType dtype = statistics_dtype(input, {weight, bias});
   args.returns(new_like(input, format), make_contiguous(statistics, dtype, input.device()),
@@ -72,7 +74,7 @@ void native_group_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack
   const auto mask = args[9].toBoolList();
   at::Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) {
-    const auto format = input.device().is_cpu() ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
+    const auto format = input.device().is_cpu() ? suggested_format(input) : at::MemoryFormat::Contiguous;
     grad_input = new_like(input, format);
   }
   require(weight.defined() || !(mask[1] || mask[2]), args, "a gradient of absent parameters was asked for");
@@ -83,7 +85,7 @@ void native_group_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack
 
 /// The memory format of the result: row-major if the input is, otherwise the format that the input suggests.
 at::MemoryFormat batch_norm_format(const at::Tensor& input) {
-  return input.is_contiguous() ? at::MemoryFormat::Contiguous : input.suggest_memory_format();
+  return is_laid_out(input, at::MemoryFormat::Contiguous) ? at::MemoryFormat::Contiguous : suggested_format(input);
 }
 
 struct BatchNorm {
@@ -155,6 +157,23 @@ void native_batch_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack
 void batch_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   batch_norm_gradients(args, args.tensor(1), args.tensor(2), args[9].toBoolList());
+}
+
+/// (self, dim, half_to_float)
+void softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  wrap_dim(args.integer(1), self.dim());
+  args.returns(make_contiguous(self.sym_sizes(), args.boolean(2) ? at::kFloat : self.scalar_type(), self.device()));
+}
+
+/// (grad, output, dim, input_dtype)
+void softmax_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& grad = args.tensor(0);
+  wrap_dim(args.integer(2), grad.dim());
+  require(grad.sym_sizes() == args.tensor(1).sym_sizes(), args, "gradient and output differ in shape");
+  args.returns(make_contiguous(grad.sym_sizes(), args[3].toScalarType(), grad.device()));
 }
 
 const ShapeRow kNormsRows[] = {

@@ -34,6 +34,19 @@ Specs cumulative(const Args& args) {
   return {{dims_of(self), args.is_none(2) ? own : args[2].toScalarType(), self.device()}};
 }
 
+/// The largest or smallest elements so far, and their positions.
+Specs with_positions(const Args& args) {
+  const at::Tensor& self = args.tensor(0);
+  wrap_dim(args.integer(1), self.dim());
+  return {{dims_of(self), self.scalar_type(), self.device()}, {dims_of(self), at::kLong, self.device()}};
+}
+
+/// (elements, tested elements, ...), of which at least one is a tensor.
+Specs is_in(const Args& args) {
+  if (!args[0].isTensor()) return {{{}, at::kBool, args.tensor(1).device()}};
+  return {{dims_of(args.tensor(0)), at::kBool, args.tensor(0).device()}};
+}
+
 Specs logcumsumexp(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   return {{dims_of(self), self.scalar_type(), self.device()}};

@@ -50,6 +50,29 @@ void add_product(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(args.tensor(1), sizes));
 }
 
+/// (self, vector)
+void mv(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &self = args.tensor(0), &vector = args.tensor(1);
+  require(self.dim() == 2 && vector.dim() == 1, args, "not a matrix and a vector");
+  require_same_kind(args, self, vector);
+  require(self.sym_size(1) == vector.sym_size(0), args, "the inner dimensions differ");
+  args.returns(new_contiguous(vector, Dims{self.sym_size(0)}));
+}
+
+/// (added, self, vector, ...)
+void addmv(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &added = args.tensor(0), &self = args.tensor(1), &vector = args.tensor(2);
+  require(self.dim() == 2 && vector.dim() == 1 && added.dim() <= 1, args, "not a matrix and vectors");
+  require_same_kind(args, self, vector);
+  require_same_kind(args, added, self);
+  require(self.sym_size(1) == vector.sym_size(0), args, "the inner dimensions differ");
+  const Dims sizes{self.sym_size(0)};
+  require_expands(args, added, sizes);
+  args.returns(new_contiguous(self, sizes));
+}
+
 const ShapeRow kProductsRows[] = {
 #include "core/ops/products.def"
 };

@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/families/view_geometry.h"
 #include "core/fake/iterator.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
+#include "core/fake/symbolic.h"
 #include "core/shapes/current.h"
 #include "core/shapes/sym_node.h"
 
@@ -54,6 +57,32 @@ void masked_softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous));
 }
 
+/// (self, dim): one half of the dimension times a function of the other.
+void glu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require(self.dim() > 0, args, "a tensor without dimensions");
+  const int64_t dim = wrap_dim(args.integer(1), self.dim());
+  ViewGeometry half(self);
+  require(half.sizes[dim] % 2 == 0, args, "an odd size");
+  half.sizes[dim] = half.sizes[dim] / 2;
+  const at::Tensor part = half.make(self);
+  args.returns(iterate({&part, &part}, self.scalar_type(), self.device()));
+}
+
+/// (self, shifts, dims). Without dimensions the kernel rolls a row-major copy; otherwise it joins parts.
+void roll(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  if (!takes_symbols(args)) return run_cpu_kernel(op, stack);
+  const auto shifts = args.sym_ints(1);
+  const auto dims = args.ints(2);
+  require(!shifts.empty() && shifts.size() == std::max<size_t>(dims.size(), 1), args, "not a shift for each dimension");
+  for (const int64_t dim : dims) c10::maybe_wrap_dim(dim, self.dim());
+  if (self.sym_numel() == 0) return args.returns(new_like(self));
+  args.returns(new_like(self, dims.empty() ? at::MemoryFormat::Contiguous : suggested_format(self)));
+}
+
 void glu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
@@ -86,8 +115,8 @@ void histogram_count(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void histogram_edges(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& edges = args.tensor(1);
-  require(edges.dim() == 1 && edges.size(0) > 1, args, "the edges are not a vector");
-  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef{edges.size(0) - 1}),
+  require(edges.dim() == 1 && edges.sym_size(0) > 1, args, "the edges are not a vector");
+  args.returns(new_contiguous(args.tensor(0), Dims{edges.sym_size(0) - 1}),
                new_contiguous(edges, edges.sym_sizes()));
 }
 
@@ -123,13 +152,13 @@ void histogram_by_edges(const c10::OperatorHandle& op, torch::jit::Stack* stack)
   Args args(op, stack);
   const std::vector<at::Tensor> bins = args.tensors(1);
   require_columns(args, bins.size());
-  std::vector<int64_t> sizes;
+  Dims sizes;
   for (const at::Tensor& edges : bins) {
-    require(edges.dim() == 1 && edges.size(0) > 1 && edges.scalar_type() == args.tensor(0).scalar_type(), args,
+    require(edges.dim() == 1 && edges.sym_size(0) > 1 && edges.scalar_type() == args.tensor(0).scalar_type(), args,
             "the edges are not a vector");
-    sizes.push_back(edges.size(0) - 1);
+    sizes.push_back(edges.sym_size(0) - 1);
   }
-  args.returns(new_contiguous(args.tensor(0), c10::IntArrayRef(sizes)));
+  args.returns(new_contiguous(args.tensor(0), sizes));
 }
 
 void weight_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

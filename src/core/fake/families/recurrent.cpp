@@ -9,6 +9,7 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
+#include "core/fake/symbolic.h"
 
 namespace stator::fake {
 namespace {
@@ -57,6 +58,7 @@ void mkldnn_rnn_layer(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Dims sizes{input.sym_size(0), input.sym_size(1), args.sym_int(10)};
   at::Tensor workspace;
   if (at::GradMode::is_enabled()) {
+    require(!takes_symbols(args), args, "the size of the workspace is known for plain sizes only");
     const torch::jit::Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(args.count()), stack->end());
     workspace = make_contiguous(c10::IntArrayRef{workspace_bytes(op, arguments)}, at::kByte, input.device());
   }

@@ -1,3 +1,5 @@
+#include <c10/core/DefaultDtype.h>
+
 #include <bitset>
 
 #include "core/fake/rule.h"
@@ -41,7 +43,7 @@ Dims reduced_sizes(const at::Tensor& self, const c10::IValue& dim, bool keep) {
 }
 
 /// How a reduction's dtype follows from the input's.
-enum class Type { Same, Sum, Real, Bool, Index };
+enum class Type { Same, Sum, Float, Real, Bool, Index };
 
 template <Type type>
 at::ScalarType reduced_type(at::ScalarType self) {
@@ -50,6 +52,8 @@ at::ScalarType reduced_type(at::ScalarType self) {
       return self;
     case Type::Sum:
       return c10::isIntegralType(self, /*includeBool=*/true) ? at::kLong : self;
+    case Type::Float:
+      return c10::isIntegralType(self, /*includeBool=*/true) ? c10::get_default_dtype_as_scalartype() : self;
     case Type::Real:
       return c10::toRealValueType(self);
     case Type::Bool:

@@ -1,36 +1,10 @@
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 
 namespace stator::fake {
 namespace {
-
-/// Pads `[N,] C, spatial...`; the result has the input's memory format. The list of paddings begins at the last
-/// dimension.
-template <int kSpatial>
-void pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  const at::Tensor& input = args.tensor(0);
-  const auto padding = args.sym_ints(1);
-  require(padding.size() == 2 * kSpatial, args, "the wrong number of paddings");
-  require(input.dim() == kSpatial + 1 || input.dim() == kSpatial + 2, args, "the wrong number of dimensions");
-  Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
-  for (size_t i = 0; i < kSpatial; ++i) {
-    c10::SymInt& size = sizes[sizes.size() - 1 - i];
-    const bool reflects = op.schema().name().find("reflection") != std::string::npos;
-    require(!reflects || (padding[2 * i] < size && padding[2 * i + 1] < size), args, "padding is not below the size");
-    size = size + padding[2 * i] + padding[2 * i + 1];
-    require(size >= 1, args, "the output is too small");
-  }
-  args.returns(new_in_format(input, sizes, input.suggest_memory_format()));
-}
-
-/// A gradient of the second argument, in the memory format that this argument suggests.
-void gradient_in_input_format(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Args args(op, stack);
-  const at::Tensor& input = args.tensor(1);
-  args.returns(new_like(input, input.suggest_memory_format()));
-}
 
 void grid_sampler(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -53,8 +27,9 @@ void grid_sampler_backward(const c10::OperatorHandle& op, torch::jit::Stack* sta
 }
 
 /// The number of positions of a sliding window.
-c10::SymInt windows(const c10::SymInt& size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
-  return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+c10::SymInt windows(const Args& args, const c10::SymInt& size, int64_t reach, int64_t stride) {
+  require(size >= reach, args, "the window is larger than the input");
+  return (size - reach) / stride + 1;
 }
 
 struct Window {
@@ -82,9 +57,9 @@ void im2col(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const int64_t channel = input.dim() - 3;
   c10::SymInt count = 1;
   for (size_t i = 0; i < 2; ++i) {
-    const c10::SymInt along = windows(input.sym_size(channel + 1 + static_cast<int64_t>(i)), window.kernel[i],
-                                      window.dilation[i], window.padding[i], window.stride[i]);
-    require(along >= 1, args, "the window is larger than the input");
+    const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1 - 2 * window.padding[i];
+    const c10::SymInt along =
+        windows(args, input.sym_size(channel + 1 + static_cast<int64_t>(i)), reach, window.stride[i]);
     count = count * along;
   }
   Dims sizes;
@@ -102,6 +77,12 @@ void col2im(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require((input.dim() == 2 || input.dim() == 3) && output.size() == 2, args, "the wrong number of dimensions");
   const int64_t area = window.kernel[0] * window.kernel[1];
   require(input.sym_size(-2) % area == 0, args, "the channels are not a multiple of the window");
+  c10::SymInt count = 1;
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1 - 2 * window.padding[i];
+    count = count * windows(args, output[i], reach, window.stride[i]);
+  }
+  require(input.sym_size(-1) == count, args, "the columns are not the positions of the window");
   Dims sizes;
   if (input.dim() == 3) sizes.push_back(input.sym_size(0));
   sizes.push_back(input.sym_size(-2) / area);
@@ -111,7 +92,7 @@ void col2im(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// In the memory format that the input suggests. Inputs that are not 4-d give row-major results.
 at::Tensor shuffled(const at::Tensor& input, const Dims& sizes) {
-  const auto format = input.dim() == 4 ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  const auto format = input.dim() == 4 ? suggested_format(input) : at::MemoryFormat::Contiguous;
   return new_in_format(input, sizes, format);
 }
 
@@ -121,7 +102,7 @@ void pixel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const int64_t factor = args.integer(1), rank = input.dim();
   require(rank >= 3 && factor > 0 && input.sym_size(-3) % (factor * factor) == 0, args,
           "channels and factor do not match");
-  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
+  require(rank != 5 || suggested_format(input) == at::MemoryFormat::Contiguous, args,
           "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
   const auto last = sizes.size() - 1;
@@ -137,7 +118,7 @@ void pixel_unshuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const int64_t factor = args.integer(1), rank = input.dim();
   require(rank >= 3 && factor > 0 && input.sym_size(-1) % factor == 0 && input.sym_size(-2) % factor == 0, args,
           "height, width and factor do not match");
-  require(rank != 5 || input.suggest_memory_format() == at::MemoryFormat::Contiguous, args,
+  require(rank != 5 || suggested_format(input) == at::MemoryFormat::Contiguous, args,
           "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
   const auto last = sizes.size() - 1;
@@ -153,7 +134,7 @@ void channel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::SymInt groups = args.sym_int(1);
   require(input.dim() > 2 && groups > 0 && input.sym_size(1) % groups == 0, args, "channels and groups do not match");
   require(input.sym_numel() != 0, args, "an empty input");
-  args.returns(new_like(input, input.suggest_memory_format()));
+  args.returns(new_like(input, suggested_format(input)));
 }
 
 const ShapeRow kSpatialRows[] = {

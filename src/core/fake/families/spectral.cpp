@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/fake/families/shape_helpers.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 
@@ -28,14 +29,15 @@ Positions read_dims(const Args& args, size_t position) {
 /// in the same order.
 template <class Iterator>
 void sort_by_stride(const at::Tensor& self, Iterator begin, Iterator end) {
-  const auto strides = self.strides();
-  std::sort(begin, end,
-            [&](int64_t a, int64_t b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
+  const auto strides = self.sym_strides();
+  std::sort(begin, end, [&](int64_t a, int64_t b) {
+    return is_less(strides[static_cast<size_t>(b)], strides[static_cast<size_t>(a)]);
+  });
 }
 
 /// The result of a transform. Batch dimensions are outermost, in the order of the input's strides; then come the
 /// transformed ones.
-at::Tensor transformed(const at::Tensor& self, c10::IntArrayRef sizes, const Positions& dims, at::ScalarType dtype) {
+at::Tensor transformed(const at::Tensor& self, c10::SymIntArrayRef sizes, const Positions& dims, at::ScalarType dtype) {
   const auto rank = static_cast<size_t>(self.dim());
   Positions order(rank);
   std::iota(order.begin(), order.end(), 0);
@@ -43,12 +45,12 @@ at::Tensor transformed(const at::Tensor& self, c10::IntArrayRef sizes, const Pos
       order.begin(), order.end(), [&](int64_t dim) { return std::find(dims.begin(), dims.end(), dim) == dims.end(); });
   sort_by_stride(self, order.begin(), batch_end);
   std::copy(dims.begin(), dims.end(), batch_end);
-  c10::DimVector strides(rank);
-  int64_t next = 1;
+  Dims strides(rank);
+  c10::SymInt next = 1;
   for (size_t i = rank; i-- > 0;) {
     const auto dim = static_cast<size_t>(order[i]);
     strides[dim] = next;
-    next *= std::max<int64_t>(sizes[dim], 1);
+    next = next * sizes[dim].max(1);
   }
   return make_fake(sizes, strides, dtype, self.device());
 }
@@ -61,7 +63,7 @@ void fft_c2c(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Positions dims = read_dims(args, 1);
   if (dims.empty()) return args.returns(new_like(self));
   sort_by_stride(self, dims.begin(), dims.end());
-  args.returns(transformed(self, self.sizes(), dims, self.scalar_type()));
+  args.returns(transformed(self, self.sym_sizes(), dims, self.scalar_type()));
 }
 
 void fft_r2c(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -72,9 +74,9 @@ void fft_r2c(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Positions dims = read_dims(args, 1);
   require(!dims.empty(), args, "no dimension to transform");
   sort_by_stride(self, dims.begin(), dims.end() - 1);
-  c10::DimVector sizes(self.sizes().begin(), self.sizes().end());
+  Dims sizes(self.sym_sizes().begin(), self.sym_sizes().end());
   if (args.boolean(3)) {
-    int64_t& halved = sizes[static_cast<size_t>(dims.back())];
+    c10::SymInt& halved = sizes[static_cast<size_t>(dims.back())];
     halved = halved / 2 + 1;
   }
   args.returns(transformed(self, sizes, dims, at::toComplexType(self.scalar_type())));
@@ -92,10 +94,10 @@ void fft_c2r(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     // The kernel first transforms all dimensions but the last by a complex transform.
     Positions others(dims.begin(), dims.end() - 1);
     sort_by_stride(self, others.begin(), others.end());
-    input = transformed(self, self.sizes(), others, self.scalar_type());
+    input = transformed(self, self.sym_sizes(), others, self.scalar_type());
   }
-  c10::DimVector sizes(self.sizes().begin(), self.sizes().end());
-  sizes[static_cast<size_t>(dims.back())] = args.integer(3);
+  Dims sizes(self.sym_sizes().begin(), self.sym_sizes().end());
+  sizes[static_cast<size_t>(dims.back())] = args.sym_int(3);
   args.returns(transformed(input, sizes, Positions{dims.back()}, at::toRealValueType(self.scalar_type())));
 }
 

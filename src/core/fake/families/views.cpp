@@ -11,7 +11,7 @@
 #include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 #include "core/fake/symbolic.h"
-#include "core/shapes/sym_node.h"
+#include "core/fake/view_strides.h"
 
 namespace stator::fake {
 
@@ -34,36 +34,17 @@ void reshape_alias(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_view(self, args.sym_ints(1), args.sym_ints(2), self.sym_storage_offset()));
 }
 
-/// A view of a row-major tensor, which can be viewed in every shape. If the number of elements differs, the run raises.
-at::Tensor symbolic_view(const at::Tensor& self, const std::vector<c10::SymInt>& shape) {
-  Dims sizes = to_dims(shape);
-  c10::SymInt product = 1;
-  std::optional<size_t> inferred;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i].maybe_as_int() == -1) {
-      TORCH_CHECK(!inferred, "only one dimension can be inferred");
-      inferred = i;
-    } else {
-      sizes[i] = shapes::as_size(sizes[i]);
-      product = product * sizes[i];
-    }
-  }
-  if (inferred) sizes[*inferred] = shapes::as_size(shapes::quotient(self.sym_numel(), product));
-  return make_view(self, sizes, contiguous_strides(sizes), self.sym_storage_offset());
-}
-
 void view(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   const auto shape = args.sym_ints(1);
   const bool asks_symbols =
       std::any_of(shape.begin(), shape.end(), [](const auto& s) { return s.is_heap_allocated(); });
-  if (asks_symbols || is_symbolic(self)) {
-    require(is_row_major(self), args, "a view of a tensor that may not be row-major");
-    return args.returns(symbolic_view(self, shape));
-  }
-  const Dims sizes = at::infer_size_dv(shape, self.sym_numel());
-  const auto strides = at::detail::computeStride(self.sym_sizes(), self.sym_strides(), sizes);
+  const bool has_symbols = asks_symbols || is_symbolic(self);
+  const Dims sizes = has_symbols ? view_sizes(self, shape) : at::infer_size_dv(shape, self.sym_numel());
+  const std::optional<Dims> strides = has_symbols
+                                          ? view_strides(self, sizes)
+                                          : at::detail::computeStride(self.sym_sizes(), self.sym_strides(), sizes);
   TORCH_CHECK(strides.has_value(),
               "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
               "two contiguous subspaces). Use .reshape(...) instead.");
@@ -135,6 +116,15 @@ void resize(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     resize_out(self, sizes, c10::SymIntArrayRef(strides));
     set_geometry(self, sizes, strides, self.sym_storage_offset());
   }
+  args.returns(self);
+}
+
+/// (self, template, memory_format)
+void resize_as(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require(args.is_none(2) || args[2].toMemoryFormat() == at::MemoryFormat::Contiguous, args, "a memory format");
+  resize_out(self, args.tensor(1).sym_sizes());
   args.returns(self);
 }
 

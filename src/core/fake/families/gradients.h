@@ -1,0 +1,22 @@
+#pragma once
+
+#include "core/fake/families/shape_helpers.h"
+#include "core/fake/layout.h"
+
+/// Rules of backward operators `(grad, input, ...)` that return the gradient of the input.
+namespace stator::fake {
+
+/// A row-major gradient.
+inline void contiguous_gradient(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
+}
+
+/// A gradient in the memory format that the input suggests.
+inline void gradient_in_input_format(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(1);
+  args.returns(new_like(input, suggested_format(input)));
+}
+
+}  // namespace stator::fake
