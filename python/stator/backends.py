@@ -42,13 +42,14 @@ class Backend:
 
     __slots__ = ("cache_key", "compiler", "name", "target")
 
-    def __init__(self, name: str, target: CompilerFn | None, keywords: dict[str, Any]):
+    def __init__(self, name: str, target: CompilerFn | None, keywords: dict[str, Any], dynamic: bool | None = None):
         self.name = name
         self.target = target
         self.compiler: Any
         self.cache_key: object
         if target is None:
-            self.compiler, key = _native_backend(name, keywords)
+            self.compiler, described = _native_backend(name, keywords)
+            key = (described, dynamic)
             self.cache_key = _native_keys.setdefault(key, key)
         else:
             self.compiler = _BackendCall(name, target, keywords)
@@ -172,7 +173,7 @@ def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None, dyna
             if keywords and backend in _LENIENT:
                 warnings.warn(f"the backend {backend!r} ignores {' and '.join(keywords)}", stacklevel=4)
                 keywords = {}
-            return Backend(backend, None, keywords)
+            return Backend(backend, None, keywords, dynamic)
         found = _lookup(backend)
         if found is None:
             return Backend(backend, _torch_target(backend, mode, options, dynamic), {})

@@ -43,8 +43,6 @@ class Settings:
                 f"dynamic must be True, False or None, not {self.dynamic!r}",
                 hint="sizes are static; True has no effect yet",
             )
-        if self.dynamic:
-            warn_once("dynamic=True has no effect yet: sizes are static, and each new size is captured once")
         if not (self.name is None or isinstance(self.name, str)):
             raise InvalidOption(f"name must be a str or None, not {self.name!r}")
         limit = self.recompile_limit

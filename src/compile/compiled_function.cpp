@@ -61,7 +61,8 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                                      fullgraph != 0,
                                      break_is_error != 0,
                                      std::move(callbacks),
-                                     recompile_limit};
+                                     recompile_limit,
+                                     dynamic == Py_None ? std::nullopt : std::optional(dynamic == Py_True)};
   self->cache = new std::shared_ptr<CodeCache>;
   copy_attributes(self, fn);
   return reinterpret_cast<PyObject*>(self);

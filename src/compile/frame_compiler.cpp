@@ -101,6 +101,15 @@ bool ends_as_before(const Entry& entry, const std::vector<std::shared_ptr<Entry>
   });
 }
 
+/// The floats and sizes that the break needs, as far as its text names them.
+Varying named_by(const BreakReason& broke, const Varying& varying) {
+  Varying named;
+  if (broke.id != BreakId::varying) return named;
+  if (varying.floats.contains(broke.detail)) named.floats.insert(broke.detail);
+  named.sizes = sizes_in(broke.detail);
+  return named;
+}
+
 }  // namespace
 
 RunMode& run_mode() {
@@ -214,46 +223,45 @@ bool FrameCompiler::is_error_here() const { return request_.break_is_error || to
 
 std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Place& place,
                                                       const KnownBreaks& known_breaks, Varying& varying) {
-  Varying& known = cache.varying[place.offset];
-  std::vector<std::shared_ptr<Entry>> specialised;
-  std::vector<std::string> changed;
+  Varying &known = cache.varying[place.offset], &fixed = cache.fixed[place.offset];
+  CodeCache::Changed changed;
   varying.values = known.values;
-  // The compiler of a Python backend may not know a float as an input.
+  // The compiler of a Python backend may not know a float or a symbolic size as an input.
   if (!request_.compiler) {
-    changed = cache.changed_floats(place.offset, request_.cache_key.get(), {place.values, place.function}, specialised);
-    varying.floats = known.floats;
+    changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function});
+    if (request_.dynamic == false) changed.sources.sizes = {};
+    varying.all_sizes = request_.dynamic == true;
+    varying.add_numbers(known);
+    varying.add_numbers(changed.sources);
   }
-  varying.floats.insert(changed.begin(), changed.end());
   while (true) {
+    varying.fixed_sizes = fixed.sizes;
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;
-    std::vector<std::string> needed = floats_that_ended(*entry, varying, changed, specialised);
-    if (needed.empty()) {
-      observe::count("recompiles.float_inputs", changed.size());
-      known.floats.insert(changed.begin(), changed.end());
+    const Varying needed = numbers_that_ended(*entry, varying, changed);
+    if (!needed.has_numbers()) {
+      observe::count("recompiles.float_inputs", changed.sources.floats.size());
+      observe::count("recompiles.symbolic_sizes", changed.sources.sizes.size());
+      known.add_numbers(changed.sources);
       return entry;
     }
-    for (const std::string& source : needed) {
-      varying.floats.erase(source);
-      known.floats.erase(source);
-      std::erase(changed, source);
-      cache.fixed_floats[place.offset].insert(source);
-    }
+    for (Varying* each : {&varying, &known, &changed.sources}) each->remove_numbers(needed);
+    fixed.add_numbers(needed);
   }
 }
 
-std::vector<std::string> FrameCompiler::floats_that_ended(
-    const Entry& entry, const Varying& varying, const std::vector<std::string>& changed,
-    const std::vector<std::shared_ptr<Entry>>& specialised) const {
+Varying FrameCompiler::numbers_that_ended(const Entry& entry, const Varying& varying,
+                                          const CodeCache::Changed& changed) const {
   if (!entry.broke) return {};
-  const bool is_named = entry.broke->id == BreakId::varying && varying.floats.contains(entry.broke->detail);
-  if (!changed.empty() && ends_as_before(entry, specialised)) return {};
-  if (is_named) return {entry.broke->detail};
-  // The break does not name the float that it needs, so it may be any of those that changed.
-  if (!changed.empty()) return changed;
-  if (is_refusal(entry)) return {varying.floats.begin(), varying.floats.end()};
-  return {};
+  const bool has_changes = changed.sources.has_numbers();
+  if (has_changes && ends_as_before(entry, changed.specialised)) return {};
+  if (Varying named = named_by(*entry.broke, varying); named.has_numbers()) return named;
+  // The break does not name the value that it needs, so it may be any of those that changed.
+  if (has_changes) return changed.sources;
+  Varying all;
+  if (is_refusal(entry)) all.add_numbers(varying);
+  return all;
 }
 
 bool FrameCompiler::report_misses(CodeCache& cache, const Place& place) {

@@ -45,15 +45,14 @@ class FrameCompiler final : public capture::Compiler {
   bool is_error_here() const;
   /// Whether the entry only reports a break that this request makes an error.
   bool is_refusal(const capture::Entry& entry) const;
-  /// Captures with the floats that changed as inputs of the graph, as far as the program allows that. `varying`: what
-  /// the entry does not specialise on. Null with a Python error set.
+  /// Captures with the floats that changed as inputs of the graph, and the sizes that changed as symbols, as far as the
+  /// program allows that. `varying`: what the entry does not specialise on. Null with a Python error set.
   std::shared_ptr<capture::Entry> capture_general(capture::CodeCache& cache, const capture::Place& place,
                                                   const KnownBreaks& known_breaks, capture::Varying& varying);
-  /// The floats that must not be inputs of the graph, because the entry ends at a break where one of them is needed. As
-  /// far as that is known: `changed` became inputs just now, and the entries in `specialised` had none of them.
-  std::vector<std::string> floats_that_ended(const capture::Entry& entry, const capture::Varying& varying,
-                                             const std::vector<std::string>& changed,
-                                             const std::vector<std::shared_ptr<capture::Entry>>& specialised) const;
+  /// The floats and sizes that must be specialised on, because the entry ends at a break where one of them is needed.
+  /// As far as that is known: `changed` became inputs and symbols just now.
+  capture::Varying numbers_that_ended(const capture::Entry& entry, const capture::Varying& varying,
+                                      const capture::CodeCache::Changed& changed) const;
   /// Tells the user's callback why the entries at the place do not hold. False with the Python error of the callback
   /// set.
   bool report_misses(capture::CodeCache& cache, const capture::Place& place);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "capture/cache/entry.h"
@@ -25,6 +26,7 @@ struct CompileRequest {
   bool break_is_error = false;                   // a graph break in the body of the function itself is an error
   std::shared_ptr<const GuardCallbacks> guards;  // null: none
   int64_t recompile_limit = 0;                   // 0: that of the settings
+  std::optional<bool> dynamic;                   // whether sizes are symbolic; none: those that changed
 };
 
 /// Breaks of earlier entries whose plans would serve the call as well, though guards fail that their breaks depended on.

@@ -5,6 +5,7 @@
 #include "capture/guards/distinct.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/torch/input_sizes.h"
 #include "compile/graph_facts.h"
 #include "compile/options.h"
 
@@ -48,12 +49,14 @@ void interpret(const CaptureContext& context, AttemptResult& result) {
     result.outcome.handled = has_handler(in);
     result.assembly = assemble_break(in);
     in.guard_aliases();
+    guard_sizes(in);
     record_state(context, result);
   };
   try {
     Value* returned = in.run(at_stop);
     result.assembly = assemble(in, returned);
     in.guard_aliases();
+    guard_sizes(in);
     record_state(context, result);
   } catch (const Stopped&) {
     result.outcome.end = End::Stopped;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "capture/guards/literals.h"
+#include "capture/guards/tensor_expectation.h"
 
 namespace stator::capture {
 namespace {
@@ -218,7 +219,7 @@ std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key
 
 /// Whether the guard failed because of another value of the same type: a number, a string, or the length of a list.
 static bool is_other_value(const CheckArray::Miss& miss) {
-  if (!miss.saw) return false;
+  if (!miss.saw || miss.fact->kind == FactKind::Tensor) return false;
   PyTypeObject* type = Py_TYPE(miss.saw);
   if (miss.fact->kind == FactKind::Length) return type == &PyList_Type;
   return Py_TYPE(miss.fact->object.get()) == type && type != &PyBool_Type && is_literal_type(type);
@@ -259,25 +260,40 @@ static bool is_other_float(const CheckArray::Miss& miss) {
          PyFloat_CheckExact(miss.fact->object.get());
 }
 
-std::vector<std::string> CodeCache::changed_floats(int32_t offset, PyObject* cache_key, const GuardInput& input,
-                                                   std::vector<std::shared_ptr<Entry>>& specialised) {
+/// The dimensions of a tensor whose other size made the guard fail, and may be symbolic: a bit for each.
+static uint64_t other_sizes(const CheckArray::Miss& miss) {
+  if (miss.fact->kind != FactKind::Tensor || !miss.saw || miss.fact->tensor->is_parameter()) return 0;
+  uint64_t dims = miss.fact->tensor->other_sizes(miss.saw);
+  // Sizes 0 and 1 decide how tensors broadcast, so that they are captured apart.
+  for (int dim = 0; dim < 64; ++dim)
+    if ((dims >> dim & 1) != 0 && size_of(miss.saw, dim) < 2) dims &= ~(uint64_t{1} << dim);
+  return dims;
+}
+
+CodeCache::Changed CodeCache::changed(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+  Changed changed;
   const Entries* entries = at(offset);
-  if (!entries) return {};
-  const Varying& known = varying[offset];
-  const auto& fixed = fixed_floats[offset];
-  std::vector<std::string> changed;
+  if (!entries) return changed;
+  const Varying &known = varying[offset], &fixed_here = fixed[offset];
   for (auto& entry : *entries) {
     if (entry->cache_key.get() != cache_key || !entry->fits(input.arguments) || !entry->guards->is_about_same(input))
       continue;
     std::vector<CheckArray::Miss> misses;
     if (!entry->guards->misses(input, misses)) continue;
+    bool is_specialised = false;
     for (const CheckArray::Miss& miss : misses) {
-      if (!is_other_float(miss)) continue;
+      const bool is_float = is_other_float(miss);
+      uint64_t dims = other_sizes(miss);
+      if (!is_float && dims == 0) continue;
       std::string place = miss.source->describe();
-      if (known.floats.contains(place) || known.values.contains(place) || fixed.contains(place)) continue;
-      if (specialised.empty() || specialised.back() != entry) specialised.push_back(entry);
-      if (std::find(changed.begin(), changed.end(), place) == changed.end()) changed.push_back(std::move(place));
+      dims &= ~(known.sizes.of(place) | fixed_here.sizes.of(place));
+      const bool is_new_float = is_float && !known.floats.contains(place) && !known.values.contains(place) &&
+                                !fixed_here.floats.contains(place);
+      is_specialised = is_specialised || is_new_float || dims != 0;
+      changed.sources.sizes.add(place, dims);
+      if (is_new_float) changed.sources.floats.insert(std::move(place));
     }
+    if (is_specialised) changed.specialised.push_back(entry);
   }
   return changed;
 }
@@ -307,7 +323,7 @@ void CodeCache::clear() {
   next_compile_id = 0;
   warned = skipped = false;
   varying.clear();
-  fixed_floats.clear();
+  fixed.clear();
   detached_ = true;
 }
 

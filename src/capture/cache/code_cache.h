@@ -52,11 +52,13 @@ class CodeCache {
   /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
   /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// Sources of floats that changed. Looks at the entries for the same instances of which only guards of values and
-  /// lengths fail on this input: if the value of a float is among them, the source is returned, and the entry is added
-  /// to `specialised`. Sources in `varying` and `fixed_floats` are not returned.
-  std::vector<std::string> changed_floats(int32_t offset, PyObject* cache_key, const GuardInput& input,
-                                          std::vector<std::shared_ptr<Entry>>& specialised);
+  /// Floats, and sizes of tensors, that changed. Looks at the entries for the same instances of which only guards of
+  /// values, lengths and sizes fail on this input. Sources in `varying` and `fixed` are not returned.
+  struct Changed {
+    Varying sources;                                  // its floats and sizes
+    std::vector<std::shared_ptr<Entry>> specialised;  // the entries that specialised on one of them
+  };
+  Changed changed(int32_t offset, PyObject* cache_key, const GuardInput& input);
   size_t count(int32_t offset, PyObject* cache_key) const;
   /// The number of entries for the instances of this call (`CheckArray::is_about_same`). The recompile limit applies to
   /// it, so that one instance does not use up the captures of others.
@@ -78,9 +80,9 @@ class CodeCache {
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
   std::unordered_map<int32_t, Varying> varying;  // by offset
-  /// By offset, the sources (`Source::describe`) of floats that are specialised on although they change. A capture that
-  /// made one an input of its graph broke where captures that specialised on it did not.
-  std::unordered_map<int32_t, std::unordered_set<std::string>> fixed_floats;
+  /// By offset, the floats and sizes that are specialised on although they change. A capture that did not specialise on
+  /// one broke where captures that did so went on.
+  std::unordered_map<int32_t, Varying> fixed;
   /// `refused` counts the calls that a recompile limit refused. When it reaches `patience`, one entry is evicted and
   /// the call is captured; the count starts again, and `patience` doubles.
   size_t refused = 0, patience = 32;

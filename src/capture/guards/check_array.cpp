@@ -4,6 +4,7 @@
 
 #include "capture/guards/describe.h"
 #include "capture/guards/filter.h"
+#include "capture/guards/tensor_expectation.h"
 
 namespace stator::capture {
 
@@ -188,8 +189,10 @@ bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
       if (check.fact < 0) return false;
       const Asserted& asserted = facts_[check.fact];
       FactKind kind = asserted.fact->kind;
-      if (kind != FactKind::Equals && kind != FactKind::Length) return false;
-      into.push_back({{}, asserted.source, asserted.fact, slots_[check.slot]});
+      PyObject* saw = slots_[check.slot];
+      const bool has_other_sizes = kind == FactKind::Tensor && asserted.fact->tensor->other_sizes(saw) != 0;
+      if (kind != FactKind::Equals && kind != FactKind::Length && !has_other_sizes) return false;
+      into.push_back({{}, asserted.source, asserted.fact, saw});
     }
     i += std::max(step, 1);
   }

@@ -8,6 +8,7 @@
 #include "capture/guards/check.h"
 #include "capture/guards/global_state.h"
 #include "capture/guards/likely_failure.h"
+#include "capture/guards/shape_guards.h"
 #include "capture/guards/word_rows.h"
 
 /// The guards of one entry in the form that runs: the source tree flattened into an array of checks over an array of
@@ -56,8 +57,8 @@ class CheckArray {
   Miss miss(const GuardInput& input);
   /// Runs the word pass and the full pass on one input. Empty if they agree, else what they say. The oracle asks this.
   std::string compare_passes(const GuardInput& input);
-  /// Collects the Equals and Length guards that fail on this input, and that the plan depends on. Stops at the first other check that fails, and
-  /// returns false then.
+  /// Collects the Equals and Length guards that fail on this input, and the Tensor guards that fail because of sizes, as
+  /// far as the plan depends on them. Stops at the first other check that fails, and returns false then.
   bool misses(const GuardInput& input, std::vector<Miss>& into);
   /// One line per fact.
   std::vector<std::string> describe() const;
@@ -109,6 +110,7 @@ class CheckArray {
   std::vector<Asserted> facts_;
   std::vector<std::pair<int32_t, PyObject*>> identities_;  // arguments that are guarded by identity; compared only
   std::vector<std::unique_ptr<const DistinctSlots>> groups_;
+  std::vector<std::unique_ptr<const ShapeCheck>> shape_checks_;
   std::vector<Ref> watches_;
   Ref on_death_;  // the callback of the watches
   std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);

@@ -171,7 +171,12 @@ struct CheckArray::Builder {
     if (fact.kind == FactKind::Absent) check.number = static_cast<uint64_t>(PyObject_Hash(fact.object.get()));
     if (fact.kind == FactKind::Tensor) check.number = reinterpret_cast<uint64_t>(fact.tensor.get());
     if (fact.content) check.number = reinterpret_cast<uint64_t>(fact.content.get());
-    if (fact.group) {
+    if (fact.shapes) {
+      auto shapes = std::make_unique<ShapeCheck>(ShapeCheck{fact.shapes.get(), {}});
+      for (const Source* source : *fact.group) shapes->slots.push_back(source->slot);
+      check.number = reinterpret_cast<uint64_t>(shapes.get());
+      array.shape_checks_.push_back(std::move(shapes));
+    } else if (fact.group) {
       auto group = std::make_unique<DistinctSlots>();
       group->changed = static_cast<size_t>(fact.number);
       if (fact.extra)

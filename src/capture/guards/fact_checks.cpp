@@ -7,6 +7,7 @@
 #include "capture/guards/kinds.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/object_queries.h"
+#include "capture/guards/shape_guards.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/evaluation.h"
 #include "capture/pycompat/facts.h"
@@ -148,6 +149,8 @@ int check_distinct(Check& c, CheckRun& run) {
 int check_memory(Check& c, CheckRun& run) {
   return has_memory_layout(*reinterpret_cast<const DistinctSlots*>(c.number), run.slots, c.object);
 }
+
+int check_shapes(Check& c, CheckRun& run) { return reinterpret_cast<const ShapeCheck*>(c.number)->holds(run.slots); }
 
 int check_exhausted(Check& c, CheckRun& run) {
   PyObject* iterator = run.slots[c.slot];

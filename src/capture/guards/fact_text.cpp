@@ -5,6 +5,7 @@
 #include "capture/guards/kinds.h"
 #include "capture/guards/literals.h"
 #include "capture/guards/object_queries.h"
+#include "capture/guards/shape_guards.h"
 #include "capture/guards/tensor_expectation.h"
 
 namespace stator::capture {
@@ -73,6 +74,8 @@ std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
 std::string describe_nothing_handled(const Fact&) { return "is called while no exception is being handled"; }
 std::string describe_distinct(const Fact&) { return "is a different object than the others that were read"; }
 std::string describe_memory(const Fact&) { return "shares memory with the other inputs as it did"; }
+std::string describe_shapes(const Fact& fact) { return describe(*fact.shapes); }
+std::string saw_shapes(const Fact&, PyObject*) { return "sizes for which they do not hold"; }
 std::string describe_exhausted(const Fact& fact) { return "has " + std::to_string(fact.number) + " items left"; }
 std::string saw_exhausted(const Fact&, PyObject*) { return "more items"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }

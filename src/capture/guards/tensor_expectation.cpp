@@ -28,6 +28,11 @@ struct Facts {
          (__builtin_expect(meta->is_view_, 0) && meta->requires_grad());
 }
 
+/// In a shape: any size, which the guards on sizes check.
+constexpr int64_t kSymbolic = -1;
+/// In a shape: the stride is the size times the stride of dimension `dim`. Tensors have no negative strides.
+constexpr int64_t product_at(int64_t dim) { return -1 - dim; }
+
 /// `shape`: sizes, then strides.
 inline bool facts_hold(const Facts& facts, const int64_t* shape, PyObject* object) {
   if (Py_TYPE(object) != facts.type) return false;
@@ -39,14 +44,21 @@ inline bool facts_hold(const Facts& facts, const int64_t* shape, PyObject* objec
   const auto& layout = impl->sizes_and_strides();
   if (layout.size() != facts.dim) return false;
   const int64_t *sizes = layout.sizes_data(), *strides = layout.strides_data();
-  for (uint32_t i = 0; i < facts.dim; ++i)
-    if (sizes[i] != shape[i] || strides[i] != shape[facts.dim + i]) return false;
+  for (uint32_t i = 0; i < facts.dim; ++i) {
+    if (sizes[i] != shape[i] && shape[i] != kSymbolic) return false;
+    const int64_t stride = shape[facts.dim + i];
+    if (strides[i] == stride) continue;
+    if (stride >= 0) return false;
+    const int64_t inner = product_at(stride);
+    if (int64_t product; __builtin_mul_overflow(sizes[inner], strides[inner], &product) || strides[i] != product)
+      return false;
+  }
   return true;
 }
 
 class Expectation final : public TensorExpectation {
  public:
-  explicit Expectation(PyObject* object) {
+  explicit Expectation(PyObject* object, const shapes::InputLayout& layout) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
     facts_.type = Py_TYPE(object);
     facts_.keys = tensor.key_set().raw_repr();
@@ -57,6 +69,10 @@ class Expectation final : public TensorExpectation {
     shape_.reserve(2 * facts_.dim);
     shape_.insert(shape_.end(), tensor.sizes().begin(), tensor.sizes().end());
     shape_.insert(shape_.end(), tensor.strides().begin(), tensor.strides().end());
+    for (uint32_t i = 0; i < layout.sizes.size(); ++i) {
+      if (layout.sizes[i]) shape_[i] = kSymbolic;
+      if (layout.strides[i] >= 0) shape_[facts_.dim + i] = product_at(layout.strides[i]);
+    }
   }
 
   bool matches(PyObject* object) const override { return facts_hold(facts_, shape_.data(), object); }
@@ -76,9 +92,9 @@ class Expectation final : public TensorExpectation {
       out << "device: expected " << facts_.device << ", saw " << tensor.device();
     else if (tensor.dim() != static_cast<int64_t>(facts_.dim))
       out << "rank: expected " << facts_.dim << ", saw " << tensor.dim();
-    else if (tensor.sizes() != sizes())
+    else if (other_sizes(object) != 0)
       out << "size: expected " << sizes() << ", saw " << tensor.sizes();
-    else if (tensor.strides() != strides())
+    else if (!has_strides(tensor))
       out << "stride: expected " << strides() << ", saw " << tensor.strides();
     else if (tensor.requires_grad() != facts_.requires_grad)
       out << "requires_grad: expected " << facts_.requires_grad << ", saw " << tensor.requires_grad();
@@ -95,9 +111,50 @@ class Expectation final : public TensorExpectation {
     return out.str();
   }
 
+  bool is_parameter() const override { return facts_.type != reinterpret_cast<PyTypeObject*>(THPVariableClass); }
+
+  uint64_t other_sizes(PyObject* object) const override {
+    if (Py_TYPE(object) != facts_.type) return 0;
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+    if (impl->key_set().raw_repr() != facts_.keys || tensor.dtype() != facts_.dtype ||
+        tensor.device() != facts_.device || tensor.requires_grad() != facts_.requires_grad ||
+        tensor.dim() != static_cast<int64_t>(facts_.dim))
+      return 0;
+    uint64_t other = 0;
+    for (uint32_t i = 0; i < facts_.dim && i < 64; ++i)
+      if (shape_[i] != kSymbolic && tensor.size(i) != shape_[i]) other |= uint64_t{1} << i;
+    return other;
+  }
+
  private:
-  c10::IntArrayRef sizes() const { return {shape_.data(), facts_.dim}; }
-  c10::IntArrayRef strides() const { return {shape_.data() + facts_.dim, facts_.dim}; }
+  bool has_strides(const at::Tensor& tensor) const {
+    for (uint32_t i = 0; i < facts_.dim; ++i) {
+      const int64_t stride = shape_[facts_.dim + i], inner = product_at(stride);
+      if (tensor.stride(i) != (stride >= 0 ? stride : tensor.size(inner) * tensor.stride(inner))) return false;
+    }
+    return true;
+  }
+
+  /// A symbolic size reads `*`, and a stride that follows a product `size(i)*stride(i)`.
+  std::string sizes() const {
+    return listed(0, [](int64_t) { return std::string("*"); });
+  }
+  std::string strides() const {
+    return listed(facts_.dim, [](int64_t stride) {
+      const std::string inner = std::to_string(product_at(stride));
+      return "size(" + inner + ")*stride(" + inner + ")";
+    });
+  }
+  template <class F>
+  std::string listed(uint32_t first, const F& show_symbolic) const {
+    std::string text = "[";
+    for (uint32_t i = 0; i < facts_.dim; ++i) {
+      const int64_t number = shape_[first + i];
+      text += (i != 0 ? ", " : "") + (number >= 0 ? std::to_string(number) : show_symbolic(number));
+    }
+    return text + "]";
+  }
 
   Facts facts_;
   std::vector<int64_t> shape_;  // sizes, then strides
@@ -137,9 +194,18 @@ bool TensorRow::matches(PyObject* const* slots) const {
   return true;
 }
 
-std::shared_ptr<const TensorExpectation> TensorExpectation::of(PyObject* tensor) {
-  return std::make_shared<Expectation>(tensor);
+std::shared_ptr<const TensorExpectation> TensorExpectation::of(PyObject* tensor, const shapes::InputLayout& layout) {
+  return std::make_shared<Expectation>(tensor, layout);
 }
+
+shapes::InputLayout layout_of(PyObject* object, uint64_t symbolic) {
+  if (symbolic == 0) return {};
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return shapes::layout_of(tensor.sizes(), tensor.strides(), symbolic);
+}
+
+int64_t size_of(PyObject* tensor, int64_t dim) { return THPVariable_Unpack(tensor).size(dim); }
+int64_t dim_of(PyObject* tensor) { return THPVariable_Unpack(tensor).dim(); }
 
 int64_t storage_offset_of(PyObject* tensor) { return THPVariable_Unpack(tensor).storage_offset(); }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "capture/pycompat/ref.h"
+#include "core/shapes/input_layout.h"
 
 namespace stator::capture {
 
@@ -19,9 +20,20 @@ class TensorExpectation {
   /// What differs, e.g. `dtype: expected float32, saw float64`.
   virtual std::string mismatch(PyObject* object) const = 0;
   virtual std::string describe() const = 0;
+  /// If the object matches but for sizes and strides: the dimensions whose size differs, a bit for each. 0 otherwise.
+  virtual uint64_t other_sizes(PyObject* object) const = 0;
 
-  static std::shared_ptr<const TensorExpectation> of(PyObject* tensor);
+  /// Whether a torch.nn.Parameter is expected.
+  virtual bool is_parameter() const = 0;
+
+  /// `layout`: the symbolic sizes, which may be any; empty vectors: none is.
+  static std::shared_ptr<const TensorExpectation> of(PyObject* tensor, const shapes::InputLayout& layout = {});
 };
+
+/// See shapes::layout_of. Without symbolic dimensions its vectors are empty.
+shapes::InputLayout layout_of(PyObject* tensor, uint64_t symbolic);
+int64_t size_of(PyObject* tensor, int64_t dim);
+int64_t dim_of(PyObject* tensor);
 
 /// Whether the tensor is a leaf of autograd's graph.
 bool is_leaf_tensor(PyObject* tensor);

@@ -48,6 +48,7 @@ struct UserLine {
 
 class ClassContent;
 class TensorExpectation;
+struct ShapeGuards;
 struct Source;
 
 struct Fact {
@@ -57,9 +58,10 @@ struct Fact {
   int64_t number = 0;
   UserLine line;                                      // the program's line that made the guard necessary
   Source* other = nullptr;                            // SameAs, NotSameAs
-  std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory
+  std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory, Shapes
   std::shared_ptr<const TensorExpectation> tensor;    // Tensor
   std::shared_ptr<ClassContent> content;              // ClassContent
+  std::shared_ptr<const ShapeGuards> shapes;          // Shapes
   uint64_t step = 0;      // of the capture, at which it was needed; 0: before the first, or after the last
   bool of_break = false;  // only a graph break depends on it: where it fails, the plan is still right
 };

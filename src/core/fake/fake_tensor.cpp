@@ -38,7 +38,7 @@ struct FakeMode::Impl {
 FakeMode::FakeMode() : impl_(std::make_unique<Impl>()) {}
 FakeMode::~FakeMode() = default;
 
-at::Tensor FakeMode::from_real(const at::Tensor& real) {
+at::Tensor FakeMode::from_real(const at::Tensor& real, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides) {
   TORCH_CHECK(real.defined(), "an undefined tensor has no fake");
   if (is_fake(real)) return real;
   TORCH_CHECK(is_plain_strided(real), "no fake for a tensor of type ", real.toString(), " (", real.layout(), ")");
@@ -50,7 +50,7 @@ at::Tensor FakeMode::from_real(const at::Tensor& real) {
   c10::InferenceMode as_born(real.is_inference());
   const c10::DispatchKeySet bits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   at::Tensor fake = make_over(pair.fake, keys_for(real.device()) | (real.key_set() & bits), real.scalar_type());
-  set_geometry(fake, real.sym_sizes(), real.sym_strides(), real.sym_storage_offset());
+  set_geometry(fake, sizes, strides, real.sym_storage_offset());
   if (real.unsafeGetTensorImpl()->is_wrapped_number()) fake.unsafeGetTensorImpl()->set_wrapped_number(true);
   if (real.requires_grad()) fake.unsafeGetTensorImpl()->set_requires_grad(true);
   return fake;

@@ -36,7 +36,9 @@ class STATOR_API FakeMode {
   ~FakeMode();
   /// Same sizes, strides, offset, dtype, device, requires_grad, conj/neg bits; always a leaf.
   /// Throws c10::Error for tensors that have no fake: sparse, nested, quantised, meta, or with a Python dispatch.
-  at::Tensor from_real(const at::Tensor& real);
+  at::Tensor from_real(const at::Tensor& real) { return from_real(real, real.sym_sizes(), real.sym_strides()); }
+  /// With these sizes and strides, of which some are symbolic.
+  at::Tensor from_real(const at::Tensor& real, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides);
 
  private:
   struct Impl;

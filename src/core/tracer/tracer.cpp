@@ -304,8 +304,42 @@ void Tracer::pin_dtypes() { impl_->pins_dtypes = true; }
 
 void Tracer::allow_symbols() { impl_->symbols = true; }
 
-at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) {
-  auto fake = impl_->fakes.from_real(real);
+at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) { return add_input(real, std::move(name), {}); }
+
+/// A fake of the tensor with symbols for the sizes that the layout names.
+static at::Tensor symbolic_fake(shapes::ShapeEnv& env, fake::FakeMode& fakes, const at::Tensor& real,
+                                const std::string& name, uint32_t input, const shapes::InputLayout& layout) {
+  std::vector<c10::SymInt> sizes, strides(real.sym_strides().vec());
+  for (uint32_t dim = 0; dim < real.dim(); ++dim) {
+    if (!layout.sizes[dim]) {
+      sizes.emplace_back(real.size(dim));
+      continue;
+    }
+    shapes::BackedSpec spec;
+    spec.hint = real.size(dim);
+    spec.source = name + ".size(" + std::to_string(dim) + ")";
+    spec.tag = size_tag({input, dim});
+    spec.shared = false;  // equal sizes are guarded where an operator needs that
+    sizes.push_back(shapes::to_sym_int(env.add_backed(spec).expr));
+  }
+  // A stride follows from one that is smaller, so that each pass over the dimensions makes at least one.
+  std::vector<bool> is_made(layout.strides.size());
+  for (size_t dim = 0; dim < is_made.size(); ++dim) is_made[dim] = layout.strides[dim] < 0;
+  for (size_t pass = 0; pass < is_made.size(); ++pass)
+    for (size_t dim = 0; dim < is_made.size(); ++dim) {
+      const auto inner = static_cast<size_t>(layout.strides[dim]);
+      if (is_made[dim] || !is_made[inner]) continue;
+      strides[dim] = sizes[inner] * strides[inner];
+      is_made[dim] = true;
+    }
+  return fakes.from_real(real, sizes, strides);
+}
+
+at::Tensor Tracer::add_input(const at::Tensor& real, std::string name, const shapes::InputLayout& layout) {
+  const auto place = static_cast<uint32_t>(impl_->above.graph().inputs.size());
+  STATOR_CHECK(layout.is_static() || takes_symbols(), "a symbolic size in a trace that takes none");
+  auto fake = layout.is_static() ? impl_->fakes.from_real(real)
+                                 : symbolic_fake(*impl_->env, impl_->fakes, real, name, place, layout);
   if (impl_->below) impl_->below->add_input(name, fake);
   impl_->above.add_input(std::move(name), fake);
   return fake;
@@ -394,6 +428,8 @@ at::Tensor Tracer::number(const c10::SymNodeImpl* node) {
   impl_->above.set_place(impl_->current_place());
   return impl_->above.graph().values[impl_->above.number_value(op, expr)].fake;
 }
+
+bool Tracer::takes_symbols() const { return impl_->symbols && !impl_->below; }
 
 shapes::ShapeEnv& Tracer::symbols() { return *impl_->env; }
 

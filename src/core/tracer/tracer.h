@@ -12,6 +12,7 @@
 #include "core/graph/graph.h"
 #include "core/shapes/current.h"
 #include "core/shapes/env.h"
+#include "core/shapes/input_layout.h"
 
 namespace stator::tracer {
 
@@ -36,6 +37,9 @@ class STATOR_API Tracer {
   /// Allows results whose sizes depend on data (see `number`). Not together with `record_below`.
   void allow_symbols();
 
+  /// Whether sizes of inputs may be symbolic.
+  bool takes_symbols() const;
+
   /// While the default dtype differs from that at the start of the trace, operators that make tensors are recorded with
   /// the dtype they give. Operators whose result has the default dtype for another reason are refused. So the graph
   /// gives the same results under the default dtype of the start.
@@ -43,6 +47,8 @@ class STATOR_API Tracer {
 
   /// A fake for a real input tensor; becomes the next graph input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
+  /// The same with symbols for the sizes that `layout` names. Their sources are tagged by `size_tag`.
+  at::Tensor add_input(const at::Tensor& real, std::string name, const shapes::InputLayout& layout);
   /// A symbolic float that becomes the next graph input: a run gets it as a number tensor (core/shapes/number_ops.h).
   /// Throws if the trace also records below autograd: that list of nodes has no numbers as inputs.
   c10::SymNode add_number_input(std::string name);
@@ -111,6 +117,13 @@ class STATOR_API Tracer {
   std::unique_ptr<Impl> impl_;
   friend struct Hook;
 };
+
+/// Names a size of a graph input in the environment: the place of the input, and the dimension.
+struct SizeTag {
+  uint32_t input, dim;
+};
+inline uint64_t size_tag(SizeTag size) { return uint64_t{size.input} << 8 | size.dim; }
+inline SizeTag size_of_tag(uint64_t tag) { return {static_cast<uint32_t>(tag >> 8), static_cast<uint32_t>(tag & 255)}; }
 
 /// RAII around one call into torch: the tracer is current on this thread and both keys are in TLS.
 /// Each operator called inside becomes a node, except `profiler::` operators and operators that only read metadata.

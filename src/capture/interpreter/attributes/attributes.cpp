@@ -106,7 +106,7 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
       throw Break{BreakId::unknown_attribute, name_text(name)};
     case Kind::Number:
     case Kind::Text:
-      needs_number("is asked for its attribute " + name_text(name));
+      needs_number(*this, value, "is asked for its attribute " + name_text(name));
     default:
       return builtin_instance_attr(*this, value, name);
   }

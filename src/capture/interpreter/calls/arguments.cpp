@@ -29,7 +29,7 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
     throw Break{BreakId::unknown_object, "an int of another class as an index"};
   if (value->kind == Kind::Object && look_up(in.type_of(value), name))
     value = in.call(type_method(in, value, name), {});
-  if (is_symbolic_number(value)) needs_number("as an index");
+  if (is_symbolic_number(value)) needs_number(in, value, "as an index");
   PyObject* object = in.constant_of(value);
   if (!object && (value->kind == Kind::Opaque || value->kind == Kind::Tensor || value->kind == Kind::Array))
     throw Break{BreakId::raises, "an index that is not an int"};
@@ -100,7 +100,7 @@ Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
     if (value->kind == Kind::Tensor)
       throw Break{BreakId::data_exit, "a tensor is passed to " + name_of(callable)};
     else if (value->kind == Kind::Number || value->kind == Kind::Text)
-      needs_number("is passed to " + name_of(callable));
+      needs_number(in, value, "is passed to " + name_of(callable));
   LiteralArgs literals = literal_args(in, args, takes_items(callable));
   if (!literals.positional)
     throw Break{BreakId::unknown_call, name_of(callable) + " with an argument that is not a literal"};

@@ -142,7 +142,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
       throw Break{BreakId::raises, "an array as a key"};
     case Kind::Number:
     case Kind::Text:
-      needs_number("as a key");
+      needs_number(in, key, "as a key");
     case Kind::Tensor:
       if (is_customised(in, static_cast<TensorValue*>(key), "__hash__"))
         throw Break{BreakId::tensor_subclass, "the hash of a tensor"};

@@ -42,7 +42,7 @@ Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
   PyObject* index = in.constant_of(key);
   if (key->kind != Kind::Object && (!index || !PyIndex_Check(index))) {
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
-    if (is_symbolic_number(key)) needs_number("as the index of a sequence");
+    if (is_symbolic_number(key)) needs_number(in, key, "as the index of a sequence");
     in.raise(PyExc_TypeError, std::string(sequence->kind == Kind::List ? "list" : "tuple") +
                                   " indices must be integers or slices, not " + in.type_of(key)->tp_name);
   }
@@ -135,7 +135,7 @@ Value* Interpreter::get_item(Value* value, Value* key) {
     if (literal && (static_cast<ConstantValue*>(value)->literal || is_guarded_by_identity(object)))
       return result_or_raise(*this, PyObject_GetItem(object, literal.get()));
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a constant"};
-    if (is_symbolic_number(key)) needs_number("as the index of a constant");
+    if (is_symbolic_number(key)) needs_number(*this, key, "as the index of a constant");
   }
   static PyObject* const getitem = PyUnicode_InternFromString("__getitem__");
   return call(type_method(*this, value, getitem), arguments({key}));

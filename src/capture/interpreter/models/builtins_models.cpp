@@ -161,7 +161,7 @@ Value* model_sum(Interpreter& in, CallArgs& args) {
     total = call_literal(in, known_object("builtins.sum"), arguments({in.list(std::move(numbers)), total}));
   // Add the others one by one: an item is taken only after the previous one was added.
   for (; item; item = next()) {
-    if (is_float_number(in, item)) needs_number("in a sum of floats");
+    if (is_float_number(in, item)) needs_number(in, item, "in a sum of floats");
     total = in.binary(pycompat::kAdd, total, item);
   }
   return total;
@@ -232,7 +232,7 @@ Value* model_round(Interpreter& in, CallArgs& args) {
     PyObject* count = in.type_of(digits) == &PyLong_Type ? in.constant_of(digits) : nullptr;
     int overflow = 0;
     const long places = count ? PyLong_AsLongAndOverflow(count, &overflow) : -1;
-    if (places < 0 || places > kMostDigits) needs_number("rounded to such a number of digits");
+    if (places < 0 || places > kMostDigits) needs_number(in, number, "rounded to such a number of digits");
     return number_result(in, "round_digits", number, digits);
   }
   return by_method(in, args, "__round__", "builtins.round");

@@ -22,7 +22,7 @@ int64_t rank_of(Interpreter& in, TensorValue* tensor) {
 
 Value* positions_in(Interpreter& in, TensorValue* tensor) {
   Value* known = known_integers(in, tensor);
-  if (!known) needs_number("says where a tensor is cut");
+  if (!known) needs_number(in, tensor, "says where a tensor is cut");
   return known;
 }
 

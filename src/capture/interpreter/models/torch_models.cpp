@@ -363,8 +363,10 @@ Value* is_compiling(Interpreter& in, CallArgs&) {
 Value* check_with(Interpreter& in, CallArgs& args) {
   Value* truth = args.positional[1];
   if (is_symbolic_number(truth) && in.type_of(truth) == &PyBool_Type) {
-    if (!earlier_assumed(in, truth).value_or(false) && !assume(in, truth, true))
-      needs_number("is checked where the graph must not fail");
+    const auto known = number_truth(in, truth);
+    if (known == false) throw Break{BreakId::raises, "torch._check fails"};
+    if (!known && !earlier_assumed(in, truth).value_or(false) && !assume(in, truth, true))
+      needs_number(in, truth, "is checked where the graph must not fail");
     return in.none();
   }
   if (in.constant_of(args.positional[1]) != Py_True) throw Break{BreakId::raises, "torch._check fails"};

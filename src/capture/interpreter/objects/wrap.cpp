@@ -10,6 +10,7 @@
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/hooks.h"
+#include "capture/interpreter/torch/input_sizes.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/facts.h"
 #include "capture/pycompat/objects.h"
@@ -271,13 +272,14 @@ Value* Interpreter::wrap_result(PyObject* object) {
 PyObject* Interpreter::fake_of(TensorValue* tensor) {
   if (!tensor->fake) {
     std::string name = tensor->source->describe();
-    tensor->fake = torch.tracer.add_input(tensor->real.get(), name);
+    const shapes::InputLayout layout = symbolic_layout(*this, tensor);
+    tensor->fake = torch.tracer.add_input(tensor->real.get(), name, layout);
     if (!tensor->fake) throw Break{BreakId::tensor_subclass, torch.tracer.failure()};
     if (tensor->layout) {
       guards.add(tensor->source, FactKind::ArrayLayout, tensor->layout.get());
     } else {
       Fact fact{FactKind::Tensor, Ref(), Ref(), 0, frames.user_line()};
-      fact.tensor = TensorExpectation::of(tensor->real.get());
+      fact.tensor = TensorExpectation::of(tensor->real.get(), layout);
       guards.sources().add_fact(tensor->source, std::move(fact));
     }
     tensor->source->loaded = true;

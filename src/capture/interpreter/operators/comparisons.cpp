@@ -99,7 +99,7 @@ bool Interpreter::is_same(Value* a, Value* b) {
   auto *x = as<ConstantValue>(a), *y = as<ConstantValue>(b);
   for (auto [one, other] : {std::pair{a, b}, std::pair{b, a}})
     if ((one->kind == Kind::Number || one->kind == Kind::Text) && type_of(one) == type_of(other))
-      needs_number("is compared by who it is");
+      needs_number(*this, one, "is compared by identity");
   if (x && y) {
     if (Py_TYPE(x->object.get()) != Py_TYPE(y->object.get())) {
       type_of(a);
@@ -152,7 +152,8 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     Value* const operands[] = {a, b};
     return apply(operands, kCompare[op], [&](PyObject* const* x) { return PyObject_RichCompare(x[0], x[1], op); });
   }
-  if (a->kind == Kind::Text || b->kind == Kind::Text) needs_number("is compared as text");
+  for (const Value* text : {a, b})
+    if (text->kind == Kind::Text) needs_number(*this, text, "is compared as text");
   if (is_symbolic_number(a) || is_symbolic_number(b))
     if (Value* result = number_compare(*this, op, a, b)) return result;
   if (a->kind == Kind::Constant && b->kind == Kind::Constant) {

@@ -161,7 +161,7 @@ Ref text_of(Interpreter& in, Value* value, int conversion) {
     return Ref::steal(PyUnicode_FromString(dots));
   }
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
-  if (value->kind == Kind::Number || value->kind == Kind::Text) needs_number("in the text of something else");
+  if (value->kind == Kind::Number || value->kind == Kind::Text) needs_number(in, value, "in the text of something else");
   if (Ref literal = in.literal_of(value)) {
     Ref text = Ref::steal(conversion == kStr ? PyObject_Str(literal.get()) : PyObject_Repr(literal.get()));
     if (!text) raise_current(in);
@@ -218,7 +218,7 @@ Value* Interpreter::format(Value* value, int conversion, Value* spec) {
   value = graph_number(*this, value);
   if (auto* number = as<NumberValue>(value)) return number_text(*this, number, conversion, spec);
   if (value->kind == Kind::Text) {
-    if (conversion > kStr || spec) needs_number("is formatted as text twice");
+    if (conversion > kStr || spec) needs_number(*this, value, "is formatted as text twice");
     return value;
   }
   Ref text;

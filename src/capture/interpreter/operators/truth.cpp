@@ -33,8 +33,9 @@ bool Interpreter::truth(Value* value) {
       throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};
     case Kind::Number:
     case Kind::Text:
+      if (auto known = number_truth(*this, value)) return *known;
       if (auto assumed = earlier_assumed(*this, value)) return *assumed;
-      needs_number("decides a branch");
+      needs_number(*this, value, "decides a branch");
     case Kind::View:
     case Kind::Dict:
       return *length_of(value) > 0;
@@ -82,11 +83,11 @@ std::optional<Py_ssize_t> Interpreter::length_of(Value* value) {
       auto* tensor = static_cast<TensorValue*>(value);
       if (is_customised(*this, tensor, "__len__")) return special_length(*this, value);
       Value* length = tensor_length(*this, tensor);
-      if (is_symbolic_number(length)) needs_number("as a length");
+      if (is_symbolic_number(length)) needs_number(*this, length, "as a length");
       return PyLong_AsSsize_t(constant_of(length));
     }
     case Kind::Text:
-      needs_number("is in a text whose length is asked for");
+      needs_number(*this, value, "is in a text whose length is asked for");
     case Kind::Object:
       return special_length(*this, value);
     default:

@@ -53,6 +53,12 @@ class StartFrame {
 
   /// Whether the value at this source is known to change from call to call.
   bool is_varying(const Source* source) const { return varying_ && varying_->contains(*source); }
+  /// The dimensions of the tensor at a source whose sizes vary, a bit for each. `marked`: those that the user marked.
+  uint64_t varying_sizes(const std::string& source, uint64_t marked) const {
+    if (!varying_) return marked;
+    const uint64_t asked = varying_->all_sizes ? ~uint64_t{0} : marked;
+    return (asked | varying_->sizes.of(source)) & ~varying_->fixed_sizes.of(source);
+  }
   /// Breaks where it is.
   void refuse_varying(const Source* source) const {
     if (is_varying(source)) throw Break{BreakId::varying, source->describe()};

@@ -4,7 +4,9 @@
 namespace stator::capture {
 
 TorchSession::TorchSession(const std::string& graph_name, FrameStack& frames)
-    : tracer(graph_name), frames_(frames), transforms_at_start_(TransformState::current()) {}
+    : tracer(graph_name), frames_(frames), transforms_at_start_(TransformState::current()) {
+  tracer.set_locator([this] { return frames_.user_line(); });
+}
 
 void TorchSession::locate() {
   tracer.use_location(location_of(*frames_.current()));

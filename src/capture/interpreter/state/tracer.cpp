@@ -28,9 +28,9 @@ TorchTracer::~TorchTracer() = default;
 
 void TorchTracer::pin_dtypes() { impl_->tracer.pin_dtypes(); }
 
-Ref TorchTracer::add_input(PyObject* real, const std::string& name) {
+Ref TorchTracer::add_input(PyObject* real, const std::string& name, const shapes::InputLayout& layout) {
   try {
-    at::Tensor fake = impl_->tracer.add_input(THPVariable_Unpack(real), name);
+    at::Tensor fake = impl_->tracer.add_input(THPVariable_Unpack(real), name, layout);
     return Ref::steal(THPVariable_Wrap(fake));
   } catch (const std::exception& error) {
     failure_ = error.what();

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "capture/call/call_node.h"
+#include "capture/guards/shape_guards.h"
 #include "capture/pycompat/ref.h"
+#include "core/shapes/input_layout.h"
 
 namespace stator::graph {
 class Graph;
@@ -37,10 +39,22 @@ class TorchTracer {
   void record_below();
 
   /// The fake that represents a real tensor; it becomes the graph's next input.
-  /// Null (with the reason in `failure()`) for tensors that have no fake.
-  Ref add_input(PyObject* real, const std::string& name);
+  /// Null (with the reason in `failure()`) for tensors that have no fake. `layout`: its symbolic sizes.
+  Ref add_input(PyObject* real, const std::string& name, const shapes::InputLayout& layout);
   /// See tracer::Tracer.
   void pin_dtypes();
+  /// Whether sizes of inputs may be symbolic.
+  bool takes_symbols() const;
+  /// The sizes of inputs that these symbolic numbers follow from, as `size_text` writes them; empty if one depends on
+  /// data.
+  std::string sizes_in(const std::vector<PyObject*>& numbers) const;
+  /// The truth of a symbolic number: known from facts, or that for the sizes at capture, which is guarded. None for one
+  /// that depends on data.
+  std::optional<bool> truth_of(PyObject* number);
+  /// The guards on symbolic sizes; the inputs refer to those of the graph. Null if no size is symbolic.
+  std::shared_ptr<ShapeGuards> shape_guards();
+  /// Who asks the questions that guards answer.
+  void set_locator(std::function<UserLine()> locator);
   /// A fake for constant data; each run of the graph gets a new copy.
   Ref add_constant(PyObject* real);
 

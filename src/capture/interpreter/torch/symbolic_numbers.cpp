@@ -32,8 +32,27 @@ bool needs_value(PyObject* spec) {
 
 }  // namespace
 
-void needs_number(const std::string& what) {
+/// Adds the numbers of which the value, a number or a text, is made.
+static void collect_numbers(const Value* value, std::vector<PyObject*>& into) {
+  if (value->kind == Kind::Number) into.push_back(static_cast<const NumberValue*>(value)->symbol.get());
+  if (value->kind == Kind::Text)
+    for (const Value* part : static_cast<const TextValue*>(value)->arguments) collect_numbers(part, into);
+  if (value->kind == Kind::Tuple)
+    for (const Value* part : static_cast<const SequenceValue*>(value)->items)
+      if (part) collect_numbers(part, into);
+}
+
+void needs_number(Interpreter& in, const Value* value, const std::string& what) {
+  std::vector<PyObject*> numbers;
+  collect_numbers(value, numbers);
+  // A number that follows from sizes of inputs: the capture specialises on those.
+  if (std::string sizes = in.torch.tracer.sizes_in(numbers); !sizes.empty()) throw Break{BreakId::varying, sizes};
   throw Break{BreakId::data_dependent, "a number that depends on data " + what};
+}
+
+std::optional<bool> number_truth(Interpreter& in, const Value* value) {
+  auto* number = as<NumberValue>(const_cast<Value*>(value));
+  return number ? in.torch.tracer.truth_of(number->symbol.get()) : std::nullopt;
 }
 
 Value* symbolic_number(Interpreter& in, PyObject* object) {
@@ -92,12 +111,15 @@ PyObject* number_fake(Interpreter& in, NumberValue* number) {
 
 Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
   PyObject *x = number_object(in, a), *y = b ? number_object(in, b) : nullptr;
-  if (!x || (b && !y)) needs_number(std::string("in ") + op + " with something else");
+  auto need = [&](const std::string& why) {
+    needs_number(in, in.tuple(b ? std::vector{a, b} : std::vector{a}), std::string("in ") + op + why);
+  };
+  if (!x || (b && !y)) need(" with something else");
   bool can_fail = false;
   Ref result = in.torch.tracer.number_result(op, x, y, &can_fail);
-  if (!result) needs_number(std::string("in ") + op + ": " + in.torch.tracer.failure());
+  if (!result) need(": " + in.torch.tracer.failure());
   // If the graph fails the program itself runs, so the graph must not have written anything before.
-  if (can_fail && !in.options.may_assume) needs_number(std::string("in ") + op + ", which may fail after a write");
+  if (can_fail && !in.options.may_assume) need(", which may fail after a write");
   Value* number = symbolic_number(in, result.get());
   if (!number) return in.constant(std::move(result));
   // Recorded here even if it is not used, so that the graph fails where Python would raise.
@@ -107,7 +129,7 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
 
 Value* number_binary(Interpreter& in, int op, Value* a, Value* b) {
   const char* name = kBinary[pycompat::plain_form(op)];
-  if (!name) needs_number("in an operator that a graph does not compute");
+  if (!name) needs_number(in, in.tuple({a, b}), "in an operator that a graph does not compute");
   return number_result(in, name, a, b);
 }
 
@@ -116,7 +138,7 @@ Value* number_unary(Interpreter& in, pycompat::Op op, NumberValue* value) {
   if (op == Op::UNARY_NOT) return number_result(in, "not", value);
   if (op == Op::UNARY_NEGATIVE) return number_result(in, "neg", value);
   if (op == Op::UNARY_POSITIVE && value->type != &PyBool_Type) return value;
-  needs_number("in an operator that a graph does not compute");
+  needs_number(in, value, "in an operator that a graph does not compute");
 }
 
 Value* number_compare(Interpreter& in, int op, Value* a, Value* b) {
@@ -124,7 +146,7 @@ Value* number_compare(Interpreter& in, int op, Value* a, Value* b) {
   if (number_object(in, other)) return number_result(in, kCompare[op], a, b);
   if (other->kind == Kind::Constant && in.type_of(other) != &PyComplex_Type && (op == Py_EQ || op == Py_NE))
     return nullptr;
-  needs_number("compared with something else");
+  needs_number(in, in.tuple({a, b}), "compared with something else");
 }
 
 Value* number_conversion(Interpreter& in, const char* op, Value* value) {
@@ -144,7 +166,8 @@ Value* number_text(Interpreter& in, NumberValue* number, int conversion, Value* 
   std::vector<Value*> arguments = {text};
   if (spec) {
     PyObject* how = in.constant_of(spec);
-    if (!how || !PyUnicode_Check(how) || needs_value(how)) needs_number("formatted in a way that depends on it");
+    if (!how || !PyUnicode_Check(how) || needs_value(how))
+      needs_number(in, number, "formatted in a way that depends on it");
     // A format specification that fails for one number is a break; one that works, works for all of the type.
     Ref sample = conversion != 0 ? Ref::steal(PyUnicode_FromString("0"))
                                  : Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(number->type)));

@@ -2,8 +2,8 @@
 
 #include "capture/interpreter/protocol/interpreter.h"
 
-/// Symbolic numbers: they depend on the data of tensors (`x.item()`, sizes after a mask, and what is computed from
-/// these). The graph computes them. An instruction that needs the value is a break.
+/// Symbolic numbers: symbolic sizes of inputs, numbers that depend on the data of tensors (`x.item()`, sizes after a
+/// mask), and what is computed from these. The graph computes them. An instruction that needs the value is a break.
 namespace stator::capture {
 
 /// The only element of a tensor, as `item()` gives it.
@@ -34,6 +34,11 @@ Value* joined_text(Interpreter& in, const std::vector<Value*>& parts);
 /// The length of a tensor if it depends on data; null otherwise.
 Value* symbolic_length(Interpreter& in, TensorValue* tensor);
 
-[[noreturn]] void needs_number(const std::string& what);
+/// The truth of a number, if facts about sizes decide it, or the sizes at capture do: then it is guarded.
+std::optional<bool> number_truth(Interpreter& in, const Value* value);
+
+/// Breaks: the value of a symbolic number, or of one in a text or a tuple, is needed now. If it follows from sizes of
+/// inputs, the break names these, and the capture is made again with constants in their place.
+[[noreturn]] void needs_number(Interpreter& in, const Value* value, const std::string& what);
 
 }  // namespace stator::capture

@@ -100,7 +100,7 @@ void set_tensor_item(Interpreter& in, TensorValue* tensor, Value* key, Value* to
     return set_tensor_item(in, static_cast<TensorValue*>(view), in.constant(Py_Ellipsis), to);
   Ref index = tensor_key(in, key);
   PyObject* fake = in.fake_of(tensor);
-  if (is_symbolic_number(to)) needs_number("is stored into a tensor");
+  if (is_symbolic_number(to)) needs_number(in, to, "is stored into a tensor");
   Ref stored = to->kind == Kind::Constant ? number_like(in, fake, in.constant_of(to)) : in.to_torch(to);
   PyObject* const objects[] = {fake, index.get(), stored.get()};
   in.torch_result([&] { return store(objects); }, what);

@@ -29,7 +29,7 @@ Ref Interpreter::to_torch(Value* value) {
     case Kind::Number: {
       auto* number = static_cast<NumberValue*>(value);
       if (torch.override_query && number->type == &PyBool_Type)
-        needs_number("is an argument that a class or a mode is asked about");
+        needs_number(*this, number, "is an argument that a class or a mode is asked about");
       // The bindings convert a symbolic bool to a plain one, which would not be recorded.
       bool as_tensor = torch.gives_numbers_as_tensors() || number->type == &PyBool_Type;
       if (torch.override_query && !as_tensor) torch.override_query->note(number->symbol.get(), value);

@@ -1,0 +1,28 @@
+#include "capture/guards/shape_guards.h"
+
+#include "capture/guards/tensor_expectation.h"
+
+namespace stator::capture {
+
+bool ShapeCheck::holds(PyObject* const* objects) const {
+  constexpr size_t kOnStack = 32;
+  const size_t count = guards->inputs.size();
+  int64_t few[kOnStack];
+  std::vector<int64_t> many(count > kOnStack ? count : 0);
+  int64_t* sizes = count > kOnStack ? many.data() : few;
+  for (size_t i = 0; i < count; ++i) {
+    const ShapeGuards::Input& input = guards->inputs[i];
+    sizes[i] = size_of(objects[slots[input.tensor]], input.dim);
+  }
+  return guards->program.holds(sizes);
+}
+
+std::string describe(const ShapeGuards& guards) {
+  std::string text = "has sizes with ";
+  for (const ShapeGuards::Text& row : guards.texts) text += (&row != guards.texts.data() ? ", " : "") + row.guard;
+  text += guards.texts.empty() ? "" : "; ";
+  for (const std::string& symbol : guards.symbols) text += (&symbol != guards.symbols.data() ? ", " : "") + symbol;
+  return text;
+}
+
+}  // namespace stator::capture

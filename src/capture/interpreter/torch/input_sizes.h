@@ -1,0 +1,16 @@
+#pragma once
+
+#include "capture/interpreter/protocol/interpreter.h"
+#include "core/shapes/input_layout.h"
+
+/// Symbolic sizes of input tensors.
+namespace stator::capture {
+
+/// Which sizes of an external tensor are symbols: those that vary from call to call, those that the user marked, or
+/// all. Empty vectors if none is.
+shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor);
+
+/// Adds the guards on symbolic sizes that the attempt relied on. To be called once, at its end.
+void guard_sizes(Interpreter& in);
+
+}  // namespace stator::capture

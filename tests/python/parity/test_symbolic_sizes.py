@@ -1,0 +1,185 @@
+"""Sizes that change from call to call: symbols of the graph after the first miss, and never a wrong shape."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import stator
+from tests.python.helpers import assert_same, captures
+
+F = nn.functional
+LENGTHS = [5, 3, 7, 2, 12, 1, 0, 9, 3, 64]
+
+
+def made(n: int, m: int = 6) -> torch.Tensor:
+    return torch.linspace(-1, 1, n * m).reshape(n, m)
+
+
+def outcome(fn, *args):
+    try:
+        return fn(*args)
+    except (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        return type(error), str(error)
+
+
+def calls(fn, lengths, most, compiled=None):
+    """Calls `fn` compiled and plain on tensors of each length; at most `most` captures."""
+    compiled = compiled or stator.compile(fn)
+    for n in lengths:
+        assert_same(outcome(compiled, made(n)), outcome(fn, made(n)), f"length {n}")
+    assert captures() <= most, stator.counters()["captures"]
+
+
+# Each line is the result of a function of `x`, with n rows and 6 columns. Two captures for n >= 2: one static, one
+# symbolic; and one each for n = 1 and n = 0.
+USES = """
+x + 1, x * x, x.sin(), -x, x > 0, x.abs().sqrt()
+x.sum(), x.sum(0), x.mean(1), x.amax(1), x.var(1), x.softmax(-1), x.log_softmax(0), x.cumsum(0), x.norm()
+x.reshape(-1), x.view(-1, 3), x.reshape(-1, 2, 3), x.flatten(), x.t(), x.transpose(0, 1).contiguous(), x.unsqueeze(0)
+x.view(x.size(0), 2, 3).transpose(1, 2).reshape(x.shape[0], -1)
+x @ x.t(), x.t() @ x, x.matmul(torch.ones(6, 4)), torch.mm(x, torch.ones(6, 2)), F.linear(x, torch.ones(4, 6))
+torch.cat([x, x]), torch.cat([x, x], 1), torch.stack([x, x]), torch.cat([x, torch.zeros(2, 6)])
+x[1:], x[:-1], x[::2], x[-1:], x[:, 2:4], x[1:-1], x[: x.size(0) // 2], x[..., 0], x[None]
+torch.zeros(x.size(0)), torch.ones_like(x), x.new_zeros(x.shape[0], 2), torch.full((x.size(0),), 2.0), torch.zeros(x.shape)
+torch.arange(x.size(0)), torch.arange(x.size(0)) * 2, torch.arange(0, x.size(0), 2), x * torch.arange(x.size(0))[:, None]
+x.expand(3, -1, -1), x.repeat(2, 1), x[:, None].expand(-1, 4, -1), x.flip(0), x.roll(1, 0)
+x.shape, x.size(), x.size(0), len(x), x.numel(), x.dim(), x.stride(), x.shape[0] * 2 + 1
+x.size(0) // 2, x.size(0) % 3, x.size(0) / 2, -x.size(0), x.size(0) ** 2, max(x.size(0), 4), min(4, x.size(0)), abs(x.size(0) - 9)
+x * x.size(0), x / x.size(0), x + len(x), x.sum() / x.numel(), x * float(x.size(0)), x * math.sqrt(x.size(0))
+x * 2 if x.size(0) > 4 else x * 3
+x.view(-1, 2).sum(0) if x.size(0) % 2 == 0 else x.sum(0)
+f"{x.size(0)}", str(x.shape), {"n": x.size(0)}, [x.size(0), x], (x.shape, x + 1)
+x.tril(), x.triu(1), x.masked_fill(x > 0, 0.0), torch.where(x > 0, x, 0.0), x.clamp(0, 1)
+F.layer_norm(x, (6,)), F.gelu(x), F.relu(x), F.dropout(x, 0.0), F.normalize(x), F.pad(x, (1, 1)), F.one_hot((x[:, 0] > 0).long(), 3)
+F.embedding((x[:, 0] > 0).long(), torch.ones(2, 3)), F.cross_entropy(x, (x[:, 0] > 0).long()), F.mse_loss(x, x + 1)
+F.scaled_dot_product_attention(x.view(1, -1, 1, 6), x.view(1, -1, 1, 6), x.view(1, -1, 1, 6))
+x.topk(2, 1).values, x.sort(0).values, x.argmax(1), x.max(0).indices, x.gather(1, torch.zeros(x.size(0), 1, dtype=torch.long))
+x.split(2, 1)[0], x.chunk(2, 1)[1], x.unbind(1)[0], x.tensor_split(3, 1)[2]
+x.clone().add_(1), x.clone().fill_(2), x.clone().index_fill_(0, torch.tensor([0]), 1.0)
+x.long() + 1, x.double() * 2, x.bool(), x.to(torch.bfloat16)
+torch.einsum("ij,kj->ik", x, x), torch.outer(x[:, 0], x[0]), x.unfold(1, 2, 2)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", USES)
+def test_each_use(line):
+    space = {"torch": torch, "F": F, "math": math}
+    exec(f"def fn(x):\n    return {line}", space)
+    calls(space["fn"], LENGTHS, 12)
+
+
+def test_one_capture_serves_all_lengths():
+    def fn(x):
+        y = F.relu(x @ torch.ones(6, 6)) + x
+        return y.view(y.size(0), 2, 3).sum(-1), y.shape
+
+    calls(fn, [5, 3, 7, 2, 12, 40, 3, 100, 1000], 2)
+
+
+def test_dynamic_true_starts_with_symbols():
+    def fn(x):
+        return (x * 2).sum(1)
+
+    calls(fn, [5, 3, 7, 2, 12], 1, stator.compile(fn, dynamic=True))
+
+
+def test_dynamic_false_captures_each_size():
+    def fn(x):
+        return x * 2
+
+    compiled = stator.compile(fn, dynamic=False)
+    for n in (2, 3, 4):
+        assert_same(compiled(made(n)), fn(made(n)))
+    assert captures() == 3
+
+
+def test_equal_sizes_are_guarded_where_they_matter():
+    def fn(x, y):
+        return x + y
+
+    compiled = stator.compile(fn)
+    for a, b in [(3, 3), (4, 4), (5, 5), (4, 1), (1, 4), (7, 7), (6, 5)]:
+        assert_same(outcome(compiled, made(a), made(b)), outcome(fn, made(a), made(b)))
+    assert captures() <= 4
+
+
+def test_a_branch_on_a_size_is_guarded():
+    def fn(x):
+        if x.size(0) > 10:
+            return x.sum(0)
+        return x * 2
+
+    calls(fn, [3, 4, 5, 11, 12, 13, 6, 40], 3)
+
+
+def test_loops_over_a_size_specialise():
+    def fn(x):
+        total = x[0]
+        for i in range(1, x.size(0)):
+            total = total + x[i]
+        return total
+
+    compiled = stator.compile(fn)
+    for n in (3, 4, 5, 4, 3):
+        assert_same(compiled(made(n)), fn(made(n)))
+
+
+def test_gradients():
+    def fn(x):
+        return (F.layer_norm(x @ x.t(), (x.size(0),)) ** 2).mean()
+
+    compiled = stator.compile(fn)
+    for n in (3, 5, 7, 4):
+        x, y = made(n).requires_grad_(), made(n).requires_grad_()
+        compiled(x).backward()
+        fn(y).backward()
+        assert_same(x.grad, y.grad)
+
+
+def test_other_strides():
+    def fn(x):
+        return x * 2, x.is_contiguous(), x.stride()
+
+    compiled = stator.compile(fn)
+    for n in (3, 5, 7):
+        for x in (made(n), made(6, n).t(), made(n, 12)[:, ::2], made(n, 8)[:, 1:7], made(1).expand(n, 6)):
+            assert_same(compiled(x), fn(x), f"{n} {x.stride()}")
+
+
+def test_writes_to_inputs():
+    def fn(x):
+        x.mul_(2)
+        x[1:] += 1
+        return x.sum()
+
+    compiled = stator.compile(fn)
+    for n in (3, 5, 7, 4):
+        x, y = made(n), made(n)
+        assert_same(compiled(x), fn(y))
+        assert_same(x, y)
+    assert captures() <= 2
+
+
+def test_breaks_keep_symbols():
+    def fn(x):
+        y = x * 2
+        stator.graph_break()
+        return y.reshape(-1), y.shape
+
+    calls(fn, [3, 4, 5, 6, 7], 4)
+
+
+def test_marks():
+    def fn(x):
+        return x * 2
+
+    compiled = stator.compile(fn)
+    first = made(5)
+    stator.mark_dynamic(first, 0)
+    for x in (first, made(3), made(7)):
+        assert_same(compiled(x), fn(x))
+    assert captures() == 1
