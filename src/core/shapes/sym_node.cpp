@@ -252,7 +252,7 @@ c10::SymInt simplified(const c10::SymInt& number) {
   const Expr expr = expression_of(number);
   if (expr) {
     Ex simple = expr->env->simplify(expr);
-    return simple == expr.get() ? number : to_sym_int(simple);
+    return simple == expr.get() && !simple->is_constant() ? number : to_sym_int(simple);
   }
   auto plain = number.maybe_as_int();
   return plain ? c10::SymInt(*plain) : number;
