@@ -169,7 +169,6 @@ class STATOR_API ShapeEnv {
   friend class EnvPtr;
   friend class Sum;
   friend class Product;
-  friend class Facets;
 
   explicit ShapeEnv(EnvOptions options) : options_(options) {}
 
@@ -217,8 +216,6 @@ class STATOR_API ShapeEnv {
   bool expand(Ex expr, WideInt times, int* budget, Sum* sum);
   bool expand_product(Ex product, WideInt times, int* budget, Sum* sum);
   Ex rebuild(Ex expr, std::span<const Ex> operands);
-  template <class F>
-  Ex rebuild_with(Ex expr, const F& replace);
 
   // questions: known.cpp, learn.cpp
   std::optional<bool> known_by_ranges(Ex truth);
