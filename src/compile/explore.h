@@ -14,8 +14,8 @@ struct Exploration {
   /// That the capture ends there depends on its facts of steps up to `break_step`, the plan only on those of `result`.
   std::unique_ptr<capture::Interpreter> met_break;
   uint64_t break_step = 0;
-  bool runs_plain = false;                    // the break could not be reached: CPython runs the frame
-  bool raises = false;                        // the break is an exception of the program that leaves the frame
+  bool runs_plain = false;  // the break could not be reached: CPython runs the frame
+  bool raises = false;      // the break is an exception of the program that leaves the frame
 
   /// Whether a plan can be made. Before the first instruction there is nothing that one could do.
   bool has_plan() const {

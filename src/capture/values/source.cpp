@@ -100,7 +100,7 @@ Source* SourceTree::counterpart(const Source& theirs, Source* parent) {
     Source*& known = pinned_[object];
     return known ? known : known = make(SourceKind::Pinned, nullptr, 0, theirs.key.get(), object);
   };
-  Source* mine = parent                              ? child(parent, theirs.kind, theirs.index, theirs.key.get(), object)
+  Source* mine = parent ? child(parent, theirs.kind, theirs.index, theirs.key.get(), object)
                  : theirs.kind == SourceKind::Pinned ? find_pinned()
                                                      : find_root();
   if (arena_.size() > count) {

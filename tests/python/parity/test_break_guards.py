@@ -1,5 +1,5 @@
-"""An entry that ends at a graph break guards what the break depended on: a call without that cause does not break there,
-and under the oracle a fresh capture is the same as the entry."""
+"""An entry that ends at a graph break guards what the break depended on: a call without that cause does not break, and
+under the oracle a fresh capture is the same as the entry."""
 
 import pytest
 import torch
