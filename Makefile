@@ -80,8 +80,8 @@ golden: build  ## regenerate the expected captures in tests/golden; review the d
 	@$(PY) -m pytest -n $(TEST_JOBS) -q --renew $(GOLDEN_TESTS)
 	@git -c core.pager= diff --stat -- tests/golden
 
-# Left out: tests that count what runs, or in which aliases, a finalizer or a filled cache make a fresh capture end
-# elsewhere than the entry. Both are right there. test_fuzz.py sets the oracle itself.
+# Left out: files with tests that fail under the oracle. In some of them aliases, a finalizer or a filled cache make a fresh
+# capture end elsewhere than the entry, and both are right; the others are not examined yet. test_fuzz.py sets it itself.
 NO_ORACLE := aliases breaks_everywhere call_forms changing_constants checkpoint_lifetimes checkpoints class_changes \
   corpus_backends data_dependent external_iterators functional fuzz instances library_state lifetimes numpy \
   reentrant_checkpoints unrecoverable_writes warnings word_pass
