@@ -60,6 +60,7 @@ const CompositeAnswer* find_composite_answer(const c10::OperatorHandle& op, cons
 
 void answer_composite(const CompositeAnswer& answer, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
+  if (answer.program != nullptr) return answer.program(op, stack);
   if (answer.rule == nullptr) return run_on_assumption(answer.assumed, op, keys, stack);
   count_tier(Tier::Own);
   const auto inputs = tensors_among(torch::jit::last(*stack, op.schema().arguments().size()));

@@ -39,6 +39,10 @@ void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
       fake::ObserverScope seen(below);
       return op.redispatchBoxed(keys, stack);
     }
+    if (composite->program != nullptr) {
+      fake::ObserverScope seen(below);
+      return fake::answer_composite(*composite, op, keys, stack);
+    }
     if (below != nullptr) below->before(op, *stack);
     fake::answer_composite(*composite, op, keys, stack);
     if (below != nullptr) below->after(op, *stack);
