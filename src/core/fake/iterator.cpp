@@ -142,7 +142,8 @@ class DimensionOrder {
     const size_t shift = sizes_.size() - sizes.size();
     Vector<Int> broadcast(sizes_.size(), Int(0));
     for (size_t i = 0; i < sizes.size(); ++i) {
-      if (!(sizes[i] == Int(1)) || sizes_[shift + i] == Int(1)) broadcast[shift + i] = strides[i];
+      // A dimension of size one that is broadcast has no stride.
+      if (same(sizes[i], sizes_[shift + i]) || !(sizes[i] == Int(1))) broadcast[shift + i] = strides[i];
     }
     strides_.push_back(std::move(broadcast));
   }

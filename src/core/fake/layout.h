@@ -16,8 +16,8 @@ bool is_less(const c10::SymInt& a, const c10::SymInt& b);
 at::MemoryFormat suggested_format(const at::Tensor& tensor);
 /// As `Tensor::is_contiguous(format)`.
 bool is_laid_out(const at::Tensor& tensor, at::MemoryFormat format);
-/// Whether the strides of a symbolic tensor are, for all values of the symbols, those of a dense tensor in some order of
-/// its dimensions.
+/// Whether the strides of a symbolic tensor are, for all values of the symbols, those of a dense tensor in some order
+/// of its dimensions.
 bool is_always_dense(const at::Tensor& tensor);
 
 }  // namespace stator::fake

@@ -38,9 +38,9 @@ Form find_form(const c10::OperatorHandle& op) {
 auto& forms = *new ops::OperatorCache<Form>;
 
 void write_out(const Args& args, const at::Tensor& result, const at::Tensor& out) {
-  require(result.defined() && out.defined() && result.scalar_type() == out.scalar_type() &&
-              result.device() == out.device(),
-          args, "an out of another dtype or device");
+  require(
+      result.defined() && out.defined() && result.scalar_type() == out.scalar_type() && result.device() == out.device(),
+      args, "an out of another dtype or device");
   if (out.sym_sizes().equals(result.sym_sizes())) return;
   require(is_laid_out(result, at::MemoryFormat::Contiguous), args, "the layout of an out that changes its size");
   resize_out(out, result.sym_sizes());

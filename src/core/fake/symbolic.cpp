@@ -1,5 +1,6 @@
 #include "core/fake/symbolic.h"
 
+#include "core/ops/operator_table.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -48,6 +49,7 @@ bool is_row_major(const at::Tensor& tensor) {
 }
 
 void check_symbols(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (!ops::has_trait(op, ops::PlainSizes)) return;
   const auto& declared = op.schema().arguments();
   const size_t first = stack.size() - declared.size();
   bool found = false;

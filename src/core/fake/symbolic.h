@@ -7,7 +7,7 @@
 /// Fakes with symbolic sizes (core/shapes).
 namespace stator::fake {
 
-/// Refuses a call with a symbolic number, or with a tensor of symbolic sizes. For operators with the trait `PlainSizes`.
+/// Refuses a call of an operator with the trait `PlainSizes` if a number or a size of a tensor is symbolic.
 void check_symbols(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 bool is_symbolic(const at::Tensor& tensor);

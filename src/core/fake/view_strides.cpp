@@ -28,8 +28,8 @@ Dims view_sizes(const at::Tensor& self, const std::vector<c10::SymInt>& shape) {
     }
   }
   const c10::SymInt count = self.sym_numel();
-  const bool fits = inferred ? may_hold(product.sym_ne(0)) && may_hold((count % product).sym_eq(0))
-                             : may_hold(count.sym_eq(product));
+  const bool fits =
+      inferred ? may_hold(product.sym_ne(0)) && may_hold((count % product).sym_eq(0)) : may_hold(count.sym_eq(product));
   TORCH_CHECK(fits, "shape '", c10::SymIntArrayRef(shape), "' is invalid for input of size ", count);
   if (inferred) sizes[*inferred] = shapes::as_size(shapes::quotient(count, product));
   return sizes;

@@ -17,8 +17,8 @@ namespace stator::ops {
 /// What a row states beside the shape function. An operator without a row has none of these traits.
 enum Traits : uint16_t {
   None = 0,
-  /// The shape function takes plain sizes and numbers only: symbolic ones are refused. Other shape functions compute with
-  /// them, and ask the questions about their values that the kernel asks.
+  /// The shape function takes plain sizes and numbers only: symbolic ones are refused. Other shape functions compute
+  /// with them, and ask the questions about their values that the kernel asks.
   PlainSizes = 1 << 0,
   /// The autograd kernel does more than record a node: it changes which tensors require grad, runs a backward pass or
   /// handles tangents. Holds for this overload alone.

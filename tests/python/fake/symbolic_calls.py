@@ -1,8 +1,8 @@
-"""Runs shape functions on fakes with symbols as sizes, for the calls of operators that PyTorch's operator database makes.
+"""Runs shape functions on fakes with symbols as sizes, for calls of operators that PyTorch's operator database makes.
 
-A call is recorded as a template: tensors are replaced by their geometry. Every size of at least 2 becomes a symbol; equal
-sizes share one. The results must be those of the same call on fakes with plain sizes: for the recorded sizes, and for
-other sizes that satisfy the guards of the symbolic call.
+A call is recorded as a template: tensors are replaced by their geometry. Every size of at least 2 becomes a symbol;
+equal sizes share one. The results must be those of the same call on fakes with plain sizes: for the recorded sizes,
+and for other sizes that satisfy the guards of the symbolic call.
 """
 
 import itertools

@@ -36,8 +36,8 @@ struct Bags {
   /// The fast kernel for plain sums returns an empty map from elements to bags.
   bool needs_bag_of_element() const {
     const at::ScalarType dtype = weight.scalar_type();
-    const bool fast = (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) && weight.sym_stride(1) == 1 &&
-                      padding < 0 && (!scale.defined() || scale.sym_stride(0) == 1);
+    const bool fast = (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) &&
+                      weight.sym_stride(1) == 1 && padding < 0 && (!scale.defined() || scale.sym_stride(0) == 1);
     return mode != kSum || !fast;
   }
 };
@@ -45,12 +45,11 @@ struct Bags {
 void embedding_bag_results(Args& args, bool keeps_sizes) {
   const Bags bags(args);
   const at::ScalarType integers = c10::promoteTypes(bags.indices.scalar_type(), bags.offsets.scalar_type());
-  const auto make_integers = [&](const Dims& sizes) {
-    return make_contiguous(sizes, integers, bags.weight.device());
-  };
+  const auto make_integers = [&](const Dims& sizes) { return make_contiguous(sizes, integers, bags.weight.device()); };
   const c10::SymInt sized = keeps_sizes || bags.mode != kSum ? bags.count() : bags.offsets.sym_size(0);
   args.returns(new_contiguous(bags.weight, Dims{bags.count(), bags.weight.sym_size(1)}),
-               make_integers({bags.needs_bag_of_element() ? bags.indices.sym_size(0) : c10::SymInt(0)}), make_integers({sized}),
+               make_integers({bags.needs_bag_of_element() ? bags.indices.sym_size(0) : c10::SymInt(0)}),
+               make_integers({sized}),
                bags.mode == kMax ? make_integers({bags.count(), bags.weight.sym_size(1)}) : make_integers({sized}));
 }
 

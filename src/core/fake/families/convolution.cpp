@@ -85,7 +85,7 @@ at::MemoryFormat symbolic_format(const Args& args, const Convolution& conv, at::
   if (conv.weight.dim() != 5) return at::MemoryFormat::ChannelsLast;
   const ConvBackend backend = select_backend(conv, bias_sizes);
   return backend == ConvBackend::Mkldnn || backend == ConvBackend::MkldnnTranspose ? at::MemoryFormat::ChannelsLast3d
-                                                                                  : at::MemoryFormat::Contiguous;
+                                                                                   : at::MemoryFormat::Contiguous;
 }
 
 /// The memory format of everything the selected kernel returns: output and gradients.

@@ -1,4 +1,6 @@
 
+#include <algorithm>
+
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
 #include "core/fake/meta_tier.h"
@@ -64,8 +66,8 @@ bool has_mask(const c10::IValue& indices) {
 }
 
 /// `self[indices]` if an index is a mask, or if a size of `self` or of an index is symbolic. As in torch's
-/// AdvancedIndex, the kernel iterates over the tensor, with strides of zero in place of the indexed dimensions, and over
-/// the indices.
+/// AdvancedIndex, the kernel iterates over the tensor, with strides of zero in place of the indexed dimensions, and
+/// over the indices.
 class SymbolicIndex {
  public:
   SymbolicIndex(const Args& args, const at::Tensor& self) : args_(args), self_(self) {
@@ -80,10 +82,14 @@ class SymbolicIndex {
   }
 
   at::Tensor result() const {
-    const auto before = static_cast<ptrdiff_t>(adjacent_ ? before_ : 0), after = static_cast<ptrdiff_t>(sizes_.size()) - before;
+    const auto before = static_cast<ptrdiff_t>(adjacent_ ? before_ : 0),
+               after = static_cast<ptrdiff_t>(sizes_.size()) - before;
     Dims sizes(sizes_), strides(strides_);
     sizes.insert(sizes.begin() + before, picked_.begin(), picked_.end());
     strides.insert(strides.begin() + before, picked_.size(), c10::SymInt(0));
+    // Row-major operands give a row-major result, whatever their sizes.
+    const bool all_row_major = is_row_major(self_) && std::all_of(indices_.begin(), indices_.end(), is_row_major);
+    if (all_row_major) return new_contiguous(self_, sizes);
     c10::SmallVector<at::Tensor, 4> operands{make_view(self_, sizes, strides, self_.sym_storage_offset())};
     for (const at::Tensor& index : indices_) {
       Dims shape(index.sym_sizes().begin(), index.sym_sizes().end());

@@ -75,8 +75,8 @@ void require_plain_if_unbatched(const Args& args, const at::Tensor& input) {
           args, "an unbatched input with channels innermost");
 }
 
-/// `(..., self, kernel_size, stride, padding, [dilation,] ceil_mode, ...)`, with `self` at position `first`: the sizes of
-/// the result.
+/// `(..., self, kernel_size, stride, padding, [dilation,] ceil_mode, ...)`, with `self` at position `first`: the sizes
+/// of the result.
 template <size_t kSpatial, bool kDilated, size_t first = 0>
 Dims pooled_sizes(const Args& args) {
   const at::Tensor& input = args.tensor(first);

@@ -116,8 +116,7 @@ void histogram_edges(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& edges = args.tensor(1);
   require(edges.dim() == 1 && edges.sym_size(0) > 1, args, "the edges are not a vector");
-  args.returns(new_contiguous(args.tensor(0), Dims{edges.sym_size(0) - 1}),
-               new_contiguous(edges, edges.sym_sizes()));
+  args.returns(new_contiguous(args.tensor(0), Dims{edges.sym_size(0) - 1}), new_contiguous(edges, edges.sym_sizes()));
 }
 
 /// `(self, bins, ...)`: a histogram over the last dimension of `self`, with this many bins along each of its columns.

@@ -34,8 +34,8 @@ c10::SymInt scaled_size(const c10::SymInt& size, double scale) {
 
 /// (input, output_size, [align_corners,] scale_factors)
 void upsample(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const Args args(op, stack);
-  const at::Tensor input = args.tensor(0);
+  Args args(op, stack);
+  const at::Tensor& input = args.tensor(0);
   const size_t last = args.count() - 1, spatial = static_cast<size_t>(input.dim()) - 2;
   const std::vector<double> scales = args.is_none(last) ? std::vector<double>() : args[last].toDoubleVector();
   std::vector<c10::SymInt> sizes;
@@ -47,13 +47,11 @@ void upsample(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     sizes.push_back(scaled_size(input.sym_sizes()[i + 2], scales[i]));
   }
   const auto plain = c10::Dispatcher::singleton().findSchemaOrThrow(op.operator_name().name.c_str(), "");
-  const bool has_corners = last == 3, corners = has_corners && args.boolean(2);
-  torch::jit::drop(*stack, args.count());
-  torch::jit::push(*stack, input, sizes);
-  if (has_corners) torch::jit::push(*stack, corners);
-  for (size_t i = 0; i < spatial; ++i)
-    torch::jit::push(*stack, scales.empty() ? c10::IValue() : c10::IValue(scales[i]));
-  plain.callBoxed(stack);
+  torch::jit::Stack call{input, sizes};
+  if (last == 3) call.push_back(args[2]);  // align_corners
+  for (size_t i = 0; i < spatial; ++i) call.push_back(scales.empty() ? c10::IValue() : c10::IValue(scales[i]));
+  plain.callBoxed(&call);
+  args.returns(call.back());
 }
 
 Dims broadcast_to(const at::Tensor& tensor, const at::Tensor& other, int64_t dim) {
@@ -130,7 +128,8 @@ void require_weights(const Args& args, const std::vector<at::Tensor>& params, co
   }
 }
 
-/// (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), `hx` being one state, or two.
+/// (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), `hx` being one state, or
+/// two.
 template <int64_t gates, bool has_cell>
 void layers(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);

@@ -102,8 +102,7 @@ void pixel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const int64_t factor = args.integer(1), rank = input.dim();
   require(rank >= 3 && factor > 0 && input.sym_size(-3) % (factor * factor) == 0, args,
           "channels and factor do not match");
-  require(rank != 5 || suggested_format(input) == at::MemoryFormat::Contiguous, args,
-          "a 5-d channels-last input");
+  require(rank != 5 || suggested_format(input) == at::MemoryFormat::Contiguous, args, "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
   const auto last = sizes.size() - 1;
   sizes[last - 2] = sizes[last - 2] / (factor * factor);
@@ -118,8 +117,7 @@ void pixel_unshuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const int64_t factor = args.integer(1), rank = input.dim();
   require(rank >= 3 && factor > 0 && input.sym_size(-1) % factor == 0 && input.sym_size(-2) % factor == 0, args,
           "height, width and factor do not match");
-  require(rank != 5 || suggested_format(input) == at::MemoryFormat::Contiguous, args,
-          "a 5-d channels-last input");
+  require(rank != 5 || suggested_format(input) == at::MemoryFormat::Contiguous, args, "a 5-d channels-last input");
   Dims sizes(input.sym_sizes().begin(), input.sym_sizes().end());
   const auto last = sizes.size() - 1;
   sizes[last - 2] = sizes[last - 2] * (factor * factor);

@@ -42,9 +42,8 @@ void view(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       std::any_of(shape.begin(), shape.end(), [](const auto& s) { return s.is_heap_allocated(); });
   const bool has_symbols = asks_symbols || is_symbolic(self);
   const Dims sizes = has_symbols ? view_sizes(self, shape) : at::infer_size_dv(shape, self.sym_numel());
-  const std::optional<Dims> strides = has_symbols
-                                          ? view_strides(self, sizes)
-                                          : at::detail::computeStride(self.sym_sizes(), self.sym_strides(), sizes);
+  const std::optional<Dims> strides =
+      has_symbols ? view_strides(self, sizes) : at::detail::computeStride(self.sym_sizes(), self.sym_strides(), sizes);
   TORCH_CHECK(strides.has_value(),
               "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
               "two contiguous subspaces). Use .reshape(...) instead.");
