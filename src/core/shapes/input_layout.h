@@ -9,7 +9,7 @@
 namespace stator::shapes {
 
 /// Which sizes and strides of an input tensor are symbolic. All others are constants of the graph.
-struct InputLayout {
+struct STATOR_API InputLayout {
   std::vector<bool> sizes;      // by dimension: the size is a symbol
   std::vector<int8_t> strides;  // by dimension: the stride is the size times the stride of this one; -1: a constant
 

@@ -82,6 +82,7 @@ ValueId Recorder::add_input(std::string name, const at::Tensor& fake) {
   graph_->values.push_back(std::move(info));
   graph_->inputs.push_back(id);
   know(fake, id);
+  learn_sizes(id, fake);
   return id;
 }
 
@@ -171,6 +172,26 @@ std::vector<Argument> Recorder::arguments(const c10::OperatorHandle& op, const t
   return args;
 }
 
+void Recorder::learn_sizes(ValueId id, const at::Tensor& fake) {
+  if (fake.defined() && fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) symbols_.learn_sizes(id, fake);
+}
+
+std::vector<ValueId> Recorder::keep_sizes(const c10::OperatorHandle& op, const std::vector<Argument>& args) {
+  std::vector<ValueId> changed;
+  if (symbols_.empty() || !op.schema().is_mutable()) return changed;
+  if (!op.hasTag(at::Tag::inplace_view) && op.operator_name().name != "aten::set_data") return changed;
+  const auto& declared = op.schema().arguments();
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool is_written = declared[i].alias_info() != nullptr && declared[i].alias_info()->isWrite();
+    if (!is_written && op.operator_name().name != "aten::set_data") continue;
+    if (args[i].kind != Argument::Kind::Value) continue;
+    for (shapes::Ex size : symbols_.sizes_of(args[i].value)) number_value(op, size);
+    symbols_.forget_sizes(args[i].value);
+    changed.push_back(args[i].value);
+  }
+  return changed;
+}
+
 bool Recorder::record(const c10::OperatorHandle& op, std::vector<Argument> args, const torch::jit::Stack& stack) {
   const auto& schema = op.schema();
   auto returns = torch::jit::last(stack, schema.returns().size());
@@ -178,8 +199,10 @@ bool Recorder::record(const c10::OperatorHandle& op, std::vector<Argument> args,
   if (!returns.empty() && std::none_of(returns.begin(), returns.end(), is_tensors) && !schema.is_mutable()) {
     return false;
   }
+  const std::vector<ValueId> reshaped = keep_sizes(op, args);
   auto index = static_cast<uint32_t>(graph_->nodes.size());
   add_node(op, std::move(args));
+  for (ValueId id : reshaped) learn_sizes(id, graph_->values[id].fake);
   try {
     record_results(op, index, returns);
   } catch (...) {
@@ -224,7 +247,7 @@ ValueId Recorder::result_value(const c10::OperatorHandle& op, uint32_t node, con
   }
   if (!fake::is_fake(tensor)) refuse(op, "a result that is not a fake tensor");
   const auto id = add_value(node, tensor);
-  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) symbols_.learn_sizes(id, tensor);
+  learn_sizes(id, tensor);
   return id;
 }
 

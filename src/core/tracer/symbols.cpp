@@ -1,5 +1,7 @@
 #include "core/tracer/symbols.h"
 
+#include <algorithm>
+
 #include "core/shapes/sym_node.h"
 
 namespace stator::tracer {
@@ -10,6 +12,15 @@ void Symbols::learn_sizes(graph::ValueId value, const at::Tensor& fake) {
     const auto expr = shapes::expression_of(sizes[i]);
     if (expr && !expr->is_constant()) sizes_.try_emplace(expr.get(), Size{value, static_cast<int64_t>(i)});
   }
+}
+
+std::vector<shapes::Ex> Symbols::sizes_of(graph::ValueId tensor) const {
+  std::vector<shapes::Ex> sizes;
+  for (const auto& [expr, size] : sizes_)
+    if (size.tensor == tensor) sizes.push_back(expr);
+  // In an order that does not depend on addresses.
+  std::sort(sizes.begin(), sizes.end(), [&](shapes::Ex a, shapes::Ex b) { return sizes_.at(a).dim < sizes_.at(b).dim; });
+  return sizes;
 }
 
 graph::ValueId Symbols::find_number(shapes::Ex expr) const {

@@ -3,6 +3,7 @@
 #include <c10/core/SymInt.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "core/graph/graph.h"
 #include "core/shapes/expr.h"
@@ -26,6 +27,11 @@ class Symbols {
   };
   Size find_size(shapes::Ex expr) const;
 
+  /// The sizes that are read off this tensor.
+  std::vector<shapes::Ex> sizes_of(graph::ValueId tensor) const;
+  void forget_sizes(graph::ValueId tensor) {
+    std::erase_if(sizes_, [&](const auto& entry) { return entry.second.tensor == tensor; });
+  }
   /// Removes values for which `is_gone(value)` holds.
   template <class F>
   void forget(const F& is_gone) {

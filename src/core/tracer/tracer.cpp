@@ -202,7 +202,7 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   if (!env->symbols().empty()) {
-    fake::check_symbols(op, *stack);
+    if (ops::has_trait(op, ops::PlainSizes)) fake::check_symbols(op, *stack);
     above.set_place(current_place());
   }
   if (below) return call_both(op, keys, stack);

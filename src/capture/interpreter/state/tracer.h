@@ -40,7 +40,7 @@ class TorchTracer {
 
   /// The fake that represents a real tensor; it becomes the graph's next input.
   /// Null (with the reason in `failure()`) for tensors that have no fake. `layout`: its symbolic sizes.
-  Ref add_input(PyObject* real, const std::string& name, const shapes::InputLayout& layout);
+  Ref add_input(PyObject* real, const std::string& name, const shapes::InputLayout& layout = {});
   /// See tracer::Tracer.
   void pin_dtypes();
   /// Whether sizes of inputs may be symbolic.
