@@ -136,9 +136,10 @@ def warn_once(text: str) -> None:
 
 
 def warn_of_marks() -> None:
+    """The extension calls it where a mark has no effect."""
     warn_once(
-        "a dimension of a tensor is marked as dynamic, which has no effect yet: sizes are static, and each new size is "
-        "captured once"
+        "a dimension of a tensor is marked as dynamic, which has no effect yet for Python backends: sizes are static, and "
+        "each new size is captured once"
     )
 
 
@@ -171,34 +172,33 @@ def _mark_dimensions(tensor: Any, index: int | Sequence[int], attribute: str, wi
 def mark_dynamic(
     tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
 ) -> None:
-    """Marks a size of the tensor as varying. It has no effect yet, and warns once."""
+    """Marks a size of the tensor as varying: a capture makes it a symbol, unless the program needs its value. `min` and
+    `max` are kept on the tensor, as torch.compile reads them. The mark has no effect for Python backends."""
     _mark_dimensions(tensor, index, "_dynamo_dynamic_indices", with_hints=True)
     marked: Any = tensor
     if not hasattr(marked, "_dynamo_dynamic_range"):
         marked._dynamo_dynamic_range = set()
     marked._dynamo_dynamic_range.update(DimRange(dim, min, max) for dim in _indices(tensor, index))
-    warn_of_marks()
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
-    """As `mark_dynamic`, but the program may still specialise the size."""
+    """As `mark_dynamic`, without a range."""
     _mark_dimensions(tensor, index, "_dynamo_weak_dynamic_indices")
-    warn_of_marks()
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
     """Marks a size of the tensor as unbacked: nothing may be assumed about it. It has no effect yet, and warns once."""
     _mark_dimensions(tensor, index, "_dynamo_unbacked_indices", with_hints=True)
-    warn_of_marks()
+    warn_once("a dimension of a tensor is marked as unbacked, which has no effect yet")
 
 
 def mark_static(tensor: Any, index: int | Sequence[int] | None = None) -> None:
-    """Marks sizes of the tensor, or all of a module class, as static, which they are."""
+    """Marks sizes of the tensor, or all of a module class, as static: they do not become symbols."""
     if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
         marked: Any = tensor
         marked._dynamo_marked_static = True
         return
-    if torch.compiler.is_compiling():  # sizes in a graph are static
+    if torch.compiler.is_compiling():  # only sizes of inputs become symbols
         return
     _mark_dimensions(tensor, range(tensor.dim()) if index is None else index, "_dynamo_static_indices")
 

@@ -14,7 +14,6 @@ import torch
 
 from . import _C, backends, guards
 from .errors import InvalidOption, InvalidTarget
-from .marks import warn_once
 from .modes import innermost, remember_original
 
 
@@ -41,7 +40,7 @@ class Settings:
         if not (self.dynamic is None or isinstance(self.dynamic, bool)):
             raise InvalidOption(
                 f"dynamic must be True, False or None, not {self.dynamic!r}",
-                hint="sizes are static; True has no effect yet",
+                hint="None makes sizes that change symbols",
             )
         if not (self.name is None or isinstance(self.name, str)):
             raise InvalidOption(f"name must be a str or None, not {self.name!r}")

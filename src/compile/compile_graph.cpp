@@ -76,9 +76,9 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
   entry.ops = op_count(*result.graph);
   // A graph without operators may still give back an input that is a number.
   if (entry.ops > 0 || !result.graph->outputs.empty()) {
-    if (!warn_of_marks(result)) return false;
     entry.graph = result.graph;
     const bool is_python = static_cast<bool>(context.request.compiler);
+    if (is_python && !warn_of_marks(result)) return false;
     if (is_python) no_collection.reset();
     plan.graph = is_python ? call_python_backend(context, result) : call_native_backend(context, result);
     if (!plan.graph) return false;

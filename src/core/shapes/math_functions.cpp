@@ -42,7 +42,7 @@ Value checked(double result, bool from_finite, bool from_nan) {
   return Value::of_float(result);
 }
 
-/// The C library rounds the exact value, ties to even, as CPython does by way of a decimal text.
+/// The C library rounds the exact value, ties to even, as CPython does through a decimal text.
 Value rounded_to(double value, double digits) {
   constexpr double kMostDigits = 15, kLargest = 1e15;
   if (!(digits >= 0 && digits <= kMostDigits) || !(std::fabs(value) < kLargest)) return {};

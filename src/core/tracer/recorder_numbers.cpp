@@ -104,6 +104,13 @@ bool Recorder::has_number(Ex expr) {
 }
 
 ValueId Recorder::number_value(const c10::OperatorHandle& op, Ex expr) {
+  // A size that was specialised on since: a node that gives back the constant.
+  if (expr->is_constant()) {
+    if (ValueId known = symbols_.find_number(expr); known != kNoValue) return known;
+    const ValueId made = add_step(Op::Max, expr->type, number_operand(expr), number_operand(expr)).value;
+    symbols_.learn_number(expr, made);
+    return made;
+  }
   std::vector<Ex> open = {expr};
   while (!open.empty()) {
     Ex part = open.back();

@@ -513,12 +513,13 @@ def dimension_mark(name):
     for namespace in (torch._dynamo, stator):
         stator.reset()
         compiled = stator.compile(below)
+        for n in (4, 5):
+            tensor = torch.ones(n)
+            getattr(namespace, name)(tensor, 0)
+            assert torch.equal(compiled(tensor), tensor * 3)
+        assert captures() == 1
         with warns_once():
-            for n in (4, 5):
-                tensor = torch.ones(n)
-                getattr(namespace, name)(tensor, 0)
-                assert torch.equal(compiled(tensor), tensor * 3)
-        assert captures() == 2
+            assert torch.equal(stator.compile(below, backend=Counting())(tensor), tensor * 3)
 
 
 @row("torch._dynamo.mark_dynamic")
@@ -547,7 +548,12 @@ def mark_static():
         for mark in (torch._dynamo.mark_static, stator.mark_static):
             tensor = torch.ones(4)
             mark(tensor, 0)
-            assert torch.equal(stator.compile(below)(tensor), tensor * 3)
+            stator.reset()
+            compiled = stator.compile(below, dynamic=True)
+            for marked in (tensor, torch.ones(5)):
+                mark(marked, 0)
+                assert torch.equal(compiled(marked), marked * 3)
+            assert captures() == 2
 
 
 @row("torch._dynamo.mark_static_address")
@@ -569,12 +575,12 @@ def mark_static_address():
 
 @row("torch.compile(dynamic=True)")
 def dynamic():
-    with warns_once():
-        compiled = [stator.compile(below, dynamic=True) for _ in range(2)]
-    assert torch.equal(compiled[0](x), x * 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        stator.compile(below, dynamic=False), stator.compile(below, dynamic=None)
+    for dynamic, expected in ((True, 1), (None, 2), (False, 4)):
+        stator.reset()
+        compiled = stator.compile(below, dynamic=dynamic)
+        for n in (4, 5, 6, 7):
+            assert torch.equal(compiled(torch.ones(n)), torch.ones(n) * 3)
+        assert captures() == expected
 
 
 @row("torch.compile(name=...)")

@@ -353,12 +353,12 @@ def test_entries_of_values_that_come_back_stay_in_use():
 
 
 def test_a_full_cache_makes_room_after_a_while():
-    """Sizes are not specialised away: at the limit, misses run plain, until an entry is evicted."""
+    """Sizes that the user wants to be static: at the limit, misses run plain, until an entry is evicted."""
 
     def doubled(a):
         return a * 2
 
-    compiled = stator.compile(doubled)
+    compiled = stator.compile(doubled, dynamic=False)
     with pytest.warns(RuntimeWarning, match="recompile_limit"):
         for n in range(1, 30):
             compiled(torch.ones(n))
