@@ -293,8 +293,17 @@ def test_an_error_that_the_program_handles(x, K):
             return a
 
     assert stator.compile(in_words_of_its_own, backend=K)(x) is x
+    assert stator.compile(in_words_of_its_own, backend=K, fullgraph=True)(x) is x
+
+    def by_an_operator_that_checks_data(a):
+        try:
+            return torch.nn.functional.embedding(a, torch.ones(3, 2))
+        except RuntimeError:
+            return a
+
+    assert stator.compile(by_an_operator_that_checks_data, backend=K)(x) is x
     with pytest.raises(stator.Unsupported):
-        stator.compile(in_words_of_its_own, backend=K, fullgraph=True)(x)
+        stator.compile(by_an_operator_that_checks_data, backend=K, fullgraph=True)(x)
 
 
 def test_a_trial_is_silent(x):
