@@ -86,9 +86,9 @@ def compile(
     guards and run the graph. Code that cannot be captured runs as plain Python.
 
     fullgraph: the call must be captured in one graph; otherwise `stator.Unsupported` names the break.
-    dynamic: None: a size that differs between two calls becomes a symbol, so that one capture serves all sizes from 2 on.
-        True: all sizes are symbols from the first capture on. False: each new size is captured. A size that the program
-        needs as a number (`range(x.size(0))`) is specialised on. Graphs for Python backends have static sizes.
+    dynamic: None: a size that differs between two calls becomes a symbol, so that one capture serves all sizes from 2
+        on. True: all sizes are symbols from the first capture on. False: each new size is captured. A size that the
+        program needs as a number (`range(x.size(0))`) is specialised on. Graphs for Python backends have static sizes.
     backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default backend.
     mode, options: passed to the backend if it accepts them.
     error_on_graph_break: True makes a break in this callable an error even if its caller allows breaks; False allows

@@ -26,7 +26,7 @@ DEFAULT = "reference"
 _ENTRY_POINT_GROUPS = ("stator_backends", "torch_dynamo_backends")
 
 # Cache keys are compared by identity, so that equal ones of native backends are one object.
-_native_keys: dict[str, str] = {}
+_native_keys: dict[tuple[str, bool | None], tuple[str, bool | None]] = {}
 _registry: dict[str, tuple[CompilerFn, frozenset[str]]] = {}
 # Backends that were used since the last reset: reset() calls their `reset()`.
 _used: list[Any] = []

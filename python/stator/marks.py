@@ -138,8 +138,8 @@ def warn_once(text: str) -> None:
 def warn_of_marks() -> None:
     """The extension calls it where a mark has no effect."""
     warn_once(
-        "a dimension of a tensor is marked as dynamic, which has no effect yet for Python backends: sizes are static, and "
-        "each new size is captured once"
+        "a dimension of a tensor is marked as dynamic, which has no effect yet for Python backends: sizes are static, "
+        "and each new size is captured once"
     )
 
 

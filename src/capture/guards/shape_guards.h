@@ -20,8 +20,8 @@ struct ShapeGuards {
     std::string guard;  // as Python
     UserLine line;      // the program's line that asked
   };
-  std::vector<Text> texts;            // by the program's number of the guard
-  std::vector<std::string> symbols;   // "s0 = x.size(0)"
+  std::vector<Text> texts;           // by the program's number of the guard
+  std::vector<std::string> symbols;  // "s0 = x.size(0)"
 };
 
 /// The guards with the slots of their tensors.

@@ -54,16 +54,13 @@ const ClassLookups::Name* ClassLookups::find(PyObject* name) const {
 }
 
 void ClassLookups::add_names(const ClassLookups& other) {
-  other.names_.for_each([&](const void*, const Name& name) {
-    add(name.held.get(), name.uses_object ? Use::Object : Use::Presence);
-  });
+  other.names_.for_each(
+      [&](const void*, const Name& name) { add(name.held.get(), name.uses_object ? Use::Object : Use::Presence); });
   for (auto& [owner, names] : other.sources_) sources_[owner].insert(names.begin(), names.end());
   looked_through_.insert(other.looked_through_.begin(), other.looked_through_.end());
 }
 
-bool ClassLookups::contains(PyObject* name) const {
-  return find(name) != nullptr;
-}
+bool ClassLookups::contains(PyObject* name) const { return find(name) != nullptr; }
 
 bool ClassLookups::uses_object(PyObject* name) const {
   const Name* found = find(name);

@@ -79,7 +79,8 @@ Source* SourceTree::child(Source* parent, SourceKind kind, int32_t index, PyObje
 void SourceTree::add_fact(Source* source, Fact fact) {
   for (const Fact& known : source->facts)
     if (known.kind == fact.kind && known.number == fact.number && known.other == fact.other &&
-        known.shapes == fact.shapes && (known.group == fact.group || (known.group && fact.group && *known.group == *fact.group)) &&
+        known.shapes == fact.shapes &&
+        (known.group == fact.group || (known.group && fact.group && *known.group == *fact.group)) &&
         known.extra.get() == fact.extra.get() &&
         (known.object.get() == fact.object.get() || same_key(known.object.get(), fact.object.get())))
       return;

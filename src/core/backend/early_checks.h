@@ -12,8 +12,8 @@ class UndoLog;
 
 /// Moves computations that may fail (a division by zero, an assumption about data) before the first unrecoverable
 /// write, as far as data dependencies allow, and adds checks that numbers fit the dtype of operators that would reject
-/// them. Needs the fakes. `log` is that of the graph. Returns the old index of each node (for a new node, that of the node it serves); empty if the
-/// graph did not change.
+/// them. Needs the fakes. `log` is that of the graph. Returns the old index of each node (for a new node, that of the
+/// node it serves); empty if the graph did not change.
 STATOR_API std::vector<uint32_t> check_early(graph::Graph& graph, const UndoLog& log);
 
 /// The dtypes that a number must fit for an operator that rejects exactly the numbers which do not fit; empty for other

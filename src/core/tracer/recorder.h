@@ -99,8 +99,8 @@ class Recorder {
   graph::Argument add_step(shapes::Op op, shapes::Type type, graph::Argument a, graph::Argument b);
   graph::ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
   void learn_sizes(graph::ValueId id, const at::Tensor& fake);
-  /// Sizes are read off tensors where they are needed. Before an operator that changes the sizes of an operand, those of
-  /// the operand get values. Returns these operands.
+  /// Sizes are read off tensors where they are needed. Before an operator that changes the sizes of an operand, those
+  /// of the operand get values. Returns these operands.
   std::vector<graph::ValueId> keep_sizes(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args);
   /// Definitions of what the node writes to and does not return.
   void define_written(uint32_t node);

@@ -19,7 +19,8 @@ std::vector<shapes::Ex> Symbols::sizes_of(graph::ValueId tensor) const {
   for (const auto& [expr, size] : sizes_)
     if (size.tensor == tensor) sizes.push_back(expr);
   // In an order that does not depend on addresses.
-  std::sort(sizes.begin(), sizes.end(), [&](shapes::Ex a, shapes::Ex b) { return sizes_.at(a).dim < sizes_.at(b).dim; });
+  std::sort(sizes.begin(), sizes.end(),
+            [&](shapes::Ex a, shapes::Ex b) { return sizes_.at(a).dim < sizes_.at(b).dim; });
   return sizes;
 }
 

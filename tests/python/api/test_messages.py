@@ -102,7 +102,7 @@ class TestLimit:
         return [str(warning.message) for warning in caught]
 
     def test_three_lines_with_what_changed(self):
-        (text,) = self.warned(stator.compile(self.scaled), [(ones(n),) for n in range(2, 14)])
+        (text,) = self.warned(stator.compile(self.scaled, dynamic=False), [(ones(n),) for n in range(2, 14)])
         first, changed, hint = text.splitlines()
         assert first.startswith("TestLimit.scaled (") and "captured 8 times (stator.config.recompile_limit)" in first
         assert changed.startswith("  what changed: ") and "[9]" in changed and "[10]" in changed
@@ -113,12 +113,12 @@ class TestLimit:
             def forward(self, x):
                 return x * 2
 
-        (text,) = self.warned(stator.compile(Doubled()), [(ones(n),) for n in range(2, 14)])
+        (text,) = self.warned(stator.compile(Doubled(), dynamic=False), [(ones(n),) for n in range(2, 14)])
         assert "Doubled.forward (" in text and __file__ in text and "_ignore_self" not in text
 
     @pytest.mark.parametrize("how", ["fullgraph", "setting"])
     def test_an_error_says_who_forbids_it(self, how):
-        compiled = stator.compile(self.scaled, fullgraph=how == "fullgraph")
+        compiled = stator.compile(self.scaled, fullgraph=how == "fullgraph", dynamic=False)
         with stator.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=how == "setting"):
             compiled(ones(2)), compiled(ones(3))
             with pytest.raises(stator.RecompileLimitExceeded) as caught:

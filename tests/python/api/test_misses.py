@@ -36,13 +36,13 @@ def fill(compiled, limit=8):
 
 
 def test_results_are_right_in_every_phase():
-    compiled = stator.compile(increment)
+    compiled = stator.compile(increment, dynamic=False)
     for n in range(1, 300):
         assert torch.equal(compiled(sized(n)), sized(n) + 1)
 
 
 def test_entries_that_fit_keep_being_used():
-    compiled = stator.compile(increment)
+    compiled = stator.compile(increment, dynamic=False)
     fill(compiled)
     before = hits()
     for n in range(100, 160):
@@ -54,7 +54,7 @@ def test_entries_that_fit_keep_being_used():
 
 def test_entries_are_found_again_after_many_misses():
     with stator.config.patch(recompile_limit=4):
-        compiled = stator.compile(increment)
+        compiled = stator.compile(increment, dynamic=False)
         fill(compiled, 4)
         for n in range(100, 125):  # too few misses to evict an entry
             compiled(sized(n))
@@ -69,7 +69,7 @@ def test_entries_are_found_again_after_many_misses():
 
 
 def test_captured_again_after_many_misses():
-    compiled = stator.compile(increment)
+    compiled = stator.compile(increment, dynamic=False)
     fill(compiled)
     for _ in range(200):
         compiled(sized(50))
@@ -80,7 +80,7 @@ def test_captured_again_after_many_misses():
 
 
 def test_limit_can_be_raised_later():
-    compiled = stator.compile(increment)
+    compiled = stator.compile(increment, dynamic=False)
     fill(compiled)
     for n in range(100, 125):
         compiled(sized(n))
@@ -93,11 +93,11 @@ def test_limit_can_be_raised_later():
 
 
 def test_errors_are_raised_in_each_call():
-    tolerant = stator.compile(increment)
+    tolerant = stator.compile(increment, dynamic=False)
     fill(tolerant)
     for n in range(100, 125):
         tolerant(sized(n))
-    strict = stator.compile(increment, fullgraph=True)
+    strict = stator.compile(increment, fullgraph=True, dynamic=False)
     for _ in range(3):
         with pytest.raises(stator.RecompileLimitExceeded):
             strict(sized(99))
@@ -113,7 +113,7 @@ def test_errors_are_raised_in_each_call():
 
 def test_reasons_are_told_to_those_who_ask():
     told = []
-    compiled = stator.compile(increment, guard_fail_fn=told.append)
+    compiled = stator.compile(increment, guard_fail_fn=told.append, dynamic=False)
     fill(compiled)
     seen = len(told)
     for n in range(100, 105):
@@ -126,7 +126,7 @@ def test_reasons_are_told_to_those_who_ask():
 
 
 def test_reset_ends_it():
-    compiled = stator.compile(increment)
+    compiled = stator.compile(increment, dynamic=False)
     for n in range(1, 30):
         compiled(sized(n))
     stator.reset()
@@ -166,7 +166,7 @@ def test_miss_names_what_changed_in_a_class():
 def test_a_miss_costs_microseconds():
     """A broad bound: the benchmarks measure it. Texts of reasons alone took longer."""
     with stator.config.patch(recompile_limit=64):
-        compiled = stator.compile(increment)
+        compiled = stator.compile(increment, dynamic=False)
         fill(compiled, 64)
         given = [sized(n) for n in range(100, 400)]
         for x in given[:40]:

@@ -391,23 +391,23 @@ def sizes_captured(compiled, calls=6):
 @row("torch._dynamo.config.recompile_limit")
 def recompile_limit():
     with torch._dynamo.config.patch(recompile_limit=3):
-        assert sizes_captured(stator.compile(below)) == 3
+        assert sizes_captured(stator.compile(below, dynamic=False)) == 3
         stator.reset()
         with stator.config.patch(recompile_limit=4):
-            assert sizes_captured(stator.compile(below)) == 4
+            assert sizes_captured(stator.compile(below, dynamic=False)) == 4
 
 
 @row("torch._dynamo.config.accumulated_recompile_limit")
 def accumulated_recompile_limit():
     with torch._dynamo.config.patch(accumulated_recompile_limit=2):
-        assert sizes_captured(stator.compile(below)) == 2
+        assert sizes_captured(stator.compile(below, dynamic=False)) == 2
 
 
 @row("torch._dynamo.config.fail_on_recompile_limit_hit")
 def fail_on_recompile_limit_hit():
     with torch._dynamo.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True):
         with pytest.raises(stator.RecompileLimitExceeded):
-            sizes_captured(stator.compile(below))
+            sizes_captured(stator.compile(below, dynamic=False))
 
 
 def broken(gm, example_inputs):
@@ -593,14 +593,14 @@ def name():
 
 @row("torch.compile(recompile_limit=...)")
 def own_recompile_limit():
-    assert sizes_captured(stator.compile(below, recompile_limit=2)) == 2
+    assert sizes_captured(stator.compile(below, recompile_limit=2, dynamic=False)) == 2
     with pytest.raises(stator.InvalidOption):
         stator.compile(below, recompile_limit=0)
 
 
 @row("torch.compile(isolate_recompiles=True)")
 def isolate_recompiles():
-    one, other = (stator.compile(below, recompile_limit=3, isolate_recompiles=True) for _ in range(2))
+    one, other = (stator.compile(below, recompile_limit=3, isolate_recompiles=True, dynamic=False) for _ in range(2))
     assert sizes_captured(one) == 3 and sizes_captured(other) == 6
     with pytest.raises(stator.InvalidOption):
         stator.compile(below, isolate_recompiles=1)

@@ -44,20 +44,25 @@ x.view(x.size(0), 2, 3).transpose(1, 2).reshape(x.shape[0], -1)
 x @ x.t(), x.t() @ x, x.matmul(torch.ones(6, 4)), torch.mm(x, torch.ones(6, 2)), F.linear(x, torch.ones(4, 6))
 torch.cat([x, x]), torch.cat([x, x], 1), torch.stack([x, x]), torch.cat([x, torch.zeros(2, 6)])
 x[1:], x[:-1], x[::2], x[-1:], x[:, 2:4], x[1:-1], x[: x.size(0) // 2], x[..., 0], x[None]
-torch.zeros(x.size(0)), torch.ones_like(x), x.new_zeros(x.shape[0], 2), torch.full((x.size(0),), 2.0), torch.zeros(x.shape)
-torch.arange(x.size(0)), torch.arange(x.size(0)) * 2, torch.arange(0, x.size(0), 2), x * torch.arange(x.size(0))[:, None]
+torch.zeros(x.size(0)), torch.ones_like(x), x.new_zeros(x.shape[0], 2)
+torch.full((x.size(0),), 2.0), torch.zeros(x.shape)
+torch.arange(x.size(0)), torch.arange(x.size(0)) * 2, torch.arange(0, x.size(0), 2)
+x * torch.arange(x.size(0))[:, None]
 x.expand(3, -1, -1), x.repeat(2, 1), x[:, None].expand(-1, 4, -1), x.flip(0), x.roll(1, 0)
 x.shape, x.size(), x.size(0), len(x), x.numel(), x.dim(), x.stride(), x.shape[0] * 2 + 1
-x.size(0) // 2, x.size(0) % 3, x.size(0) / 2, -x.size(0), x.size(0) ** 2, max(x.size(0), 4), min(4, x.size(0)), abs(x.size(0) - 9)
+x.size(0) // 2, x.size(0) % 3, x.size(0) / 2, -x.size(0), x.size(0) ** 2, max(x.size(0), 4)
+min(4, x.size(0)), abs(x.size(0) - 9)
 x * x.size(0), x / x.size(0), x + len(x), x.sum() / x.numel(), x * float(x.size(0)), x * math.sqrt(x.size(0))
 x * 2 if x.size(0) > 4 else x * 3
 x.view(-1, 2).sum(0) if x.size(0) % 2 == 0 else x.sum(0)
 f"{x.size(0)}", str(x.shape), {"n": x.size(0)}, [x.size(0), x], (x.shape, x + 1)
 x.tril(), x.triu(1), x.masked_fill(x > 0, 0.0), torch.where(x > 0, x, 0.0), x.clamp(0, 1)
-F.layer_norm(x, (6,)), F.gelu(x), F.relu(x), F.dropout(x, 0.0), F.normalize(x), F.pad(x, (1, 1)), F.one_hot((x[:, 0] > 0).long(), 3)
+F.layer_norm(x, (6,)), F.gelu(x), F.relu(x), F.dropout(x, 0.0), F.normalize(x), F.pad(x, (1, 1))
+F.one_hot((x[:, 0] > 0).long(), 3)
 F.embedding((x[:, 0] > 0).long(), torch.ones(2, 3)), F.cross_entropy(x, (x[:, 0] > 0).long()), F.mse_loss(x, x + 1)
 F.scaled_dot_product_attention(x.view(1, -1, 1, 6), x.view(1, -1, 1, 6), x.view(1, -1, 1, 6))
-x.topk(2, 1).values, x.sort(0).values, x.argmax(1), x.max(0).indices, x.gather(1, torch.zeros(x.size(0), 1, dtype=torch.long))
+x.topk(2, 1).values, x.sort(0).values, x.argmax(1), x.max(0).indices
+x.gather(1, torch.zeros(x.size(0), 1, dtype=torch.long))
 x.split(2, 1)[0], x.chunk(2, 1)[1], x.unbind(1)[0], x.tensor_split(3, 1)[2]
 x.clone().add_(1), x.clone().fill_(2), x.clone().index_fill_(0, torch.tensor([0]), 1.0)
 x.long() + 1, x.double() * 2, x.bool(), x.to(torch.bfloat16)

@@ -161,7 +161,8 @@ Ref text_of(Interpreter& in, Value* value, int conversion) {
     return Ref::steal(PyUnicode_FromString(dots));
   }
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
-  if (value->kind == Kind::Number || value->kind == Kind::Text) needs_number(in, value, "in the text of something else");
+  if (value->kind == Kind::Number || value->kind == Kind::Text)
+    needs_number(in, value, "in the text of something else");
   if (Ref literal = in.literal_of(value)) {
     Ref text = Ref::steal(conversion == kStr ? PyObject_Str(literal.get()) : PyObject_Repr(literal.get()));
     if (!text) raise_current(in);
