@@ -148,12 +148,6 @@ bool CheckArray::is_about_same(const GuardInput& input) const {
   });
 }
 
-static std::string at_line(const UserLine& line) {
-  if (!line.file) return "";
-  const char* file = PyUnicode_AsUTF8(line.file.get());
-  return std::string("  (needed at ") + (file ? file : "?") + ":" + std::to_string(line.line) + ")";
-}
-
 CheckArray::Miss CheckArray::miss(const GuardInput& input) {
   if (*dead_) return {"an object that the guards refer to was deleted"};
   if (!globals_->matches()) return {globals_->mismatch()};

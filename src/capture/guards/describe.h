@@ -14,4 +14,7 @@ std::string describe_fact(const Source& source, const Fact& fact);
 /// What is at the source of a guard that failed. `object`: null if the path leads nowhere.
 std::string describe_seen(const Fact& fact, PyObject* object);
 
+/// "  (needed at file:line)"; empty if the line is not known.
+std::string at_line(const UserLine& line);
+
 }  // namespace stator::capture

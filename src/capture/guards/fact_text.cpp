@@ -111,6 +111,12 @@ std::string describe_fact(const Source& source, const Fact& fact) {
   return source.describe() + " " + text_of(is_attribute ? FactKind::NoAttribute : fact.kind).describe(fact);
 }
 
+std::string at_line(const UserLine& line) {
+  if (!line.file) return "";
+  const char* file = PyUnicode_AsUTF8(line.file.get());
+  return std::string("  (needed at ") + (file ? file : "?") + ":" + std::to_string(line.line) + ")";
+}
+
 std::string describe_seen(const Fact& fact, PyObject* object) { return text_of(fact.kind).saw(fact, object); }
 
 }  // namespace stator::capture

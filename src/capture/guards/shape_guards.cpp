@@ -1,5 +1,6 @@
 #include "capture/guards/shape_guards.h"
 
+#include "capture/guards/describe.h"
 #include "capture/guards/tensor_expectation.h"
 
 namespace stator::capture {
@@ -19,7 +20,8 @@ bool ShapeCheck::holds(PyObject* const* objects) const {
 
 std::string describe(const ShapeGuards& guards) {
   std::string text = "has sizes with ";
-  for (const ShapeGuards::Text& row : guards.texts) text += (&row != guards.texts.data() ? ", " : "") + row.guard;
+  for (const ShapeGuards::Text& row : guards.texts)
+    text += (&row != guards.texts.data() ? ", " : "") + row.guard + at_line(row.line);
   text += guards.texts.empty() ? "" : "; ";
   for (const std::string& symbol : guards.symbols) text += (&symbol != guards.symbols.data() ? ", " : "") + symbol;
   return text;

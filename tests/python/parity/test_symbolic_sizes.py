@@ -188,3 +188,80 @@ def test_marks():
     for x in (first, made(3), made(7)):
         assert_same(compiled(x), fn(x))
     assert captures() == 1
+
+
+def transposed(x):
+    n = x.size(0)
+    x.t_()
+    return x, torch.zeros(n), x.shape, torch.zeros(x.size(1)), n
+
+
+def transposed_copy(x):
+    y = x * 2
+    n = y.size(0)
+    y.t_()
+    return y, torch.zeros(n, 2), y.sum(1), y.size(0) * n
+
+
+def resized(x):
+    y = x.clone()
+    n = y.size(0)
+    y.resize_(2, 3)
+    return y.shape, torch.zeros(n), y.numel()
+
+
+def other_data(x):
+    y = x + 1
+    n = y.size(0)
+    y.data = torch.ones(4, 2)
+    return y, torch.zeros(n), y.shape
+
+
+def squeezed(x):
+    y = x[:, :1].clone()
+    n = y.size(0)
+    y.squeeze_(1)
+    return y, y.shape, torch.arange(n)
+
+
+def of_masked_rows(x):
+    y = x[x[:, 0] > -0.5]
+    n = y.size(0)
+    y.t_()
+    return y, torch.zeros(n), y.size(1)
+
+
+@pytest.mark.parametrize("fn", [transposed, transposed_copy, resized, other_data, squeezed, of_masked_rows])
+def test_sizes_that_change_in_place(fn):
+    calls(fn, [5, 3, 7, 2, 12, 1, 9], 7)
+
+
+def test_an_epoch_with_a_short_last_batch():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    plain = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    plain.load_state_dict(net.state_dict())
+    data = torch.utils.data.TensorDataset(made(21), torch.arange(21) % 3)
+
+    def loss_of(model, x, y):
+        return F.cross_entropy(model(x), y)
+
+    compiled = stator.compile(loss_of)
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8):
+        for run, model in ((compiled, net), (loss_of, plain)):
+            run(model, x, y).backward()
+    for one, other in zip(net.parameters(), plain.parameters(), strict=True):
+        assert_same(one.grad, other.grad)
+    assert captures() == 2
+
+
+def test_guards_name_the_sizes_and_the_line():
+    def fn(x, y):
+        return x[: y.size(0)] + y
+
+    compiled = stator.compile(fn, dynamic=True)
+    compiled(made(5), made(4))
+    text = "\n".join(stator.cache_entries(compiled)[0]["guards"])
+    assert "x.size(0)" in text and "y.size(0)" in text and "Tensor Float[*" in text
+    (sizes,) = (line for line in text.splitlines() if "has sizes with" in line)
+    assert f"  (needed at {__file__}:" in sizes
