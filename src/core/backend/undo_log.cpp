@@ -13,6 +13,7 @@
 #include "core/graph/verify.h"
 #include "core/ops/operator_table.h"
 #include "core/shapes/number_ops.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::backend {
 namespace {
@@ -36,8 +37,40 @@ bool number_may_fail(const graph::Graph& graph, const graph::Node& node) {
          std::find(std::begin(kFail), std::end(kFail), *op) != std::end(kFail);
 }
 
+/// Guards decide about backed sizes before the graph runs.
+bool has_sizes_of_data(const at::Tensor& fake) {
+  return fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+         (shapes::depends_on_data(fake.sym_sizes()) || shapes::depends_on_data(fake.sym_strides()) ||
+          shapes::depends_on_data({fake.sym_storage_offset()}));
+}
+
+/// Whether the node computes a number from backed sizes alone. `known`: those of earlier nodes.
+bool is_from_sizes(const graph::Graph& graph, const graph::Node& node, const UndoLog::Numbers& known) {
+  if (node.op == shapes::size_op()) {
+    const at::Tensor& fake = graph.values[node.args[0].value].fake;
+    return fake.defined() && !has_sizes_of_data(fake);
+  }
+  if (node.op != shapes::number_op() && node.op != shapes::choose_op()) return false;
+  return std::all_of(node.args.begin(), node.args.end(), [&](const graph::Argument& argument) {
+    return argument.kind != graph::Argument::Kind::Value || known.contains(argument.value);
+  });
+}
+
+/// Whether an argument is made of sizes, in a place where the operator takes sizes.
+bool takes_sizes(const graph::Argument& argument, const c10::Type& declared, const UndoLog::Numbers& from_sizes) {
+  if (const auto* optional = declared.castRaw<c10::OptionalType>())
+    return takes_sizes(argument, *optional->getElementType(), from_sizes);
+  if (const auto* list = declared.castRaw<c10::ListType>())
+    return takes_sizes(argument, *list->getElementType(), from_sizes);
+  if (declared.kind() != c10::TypeKind::SymIntType && declared.kind() != c10::TypeKind::IntType) return false;
+  bool all = true;
+  graph::for_each_value(argument, [&](graph::ValueId id) { all = all && from_sizes.contains(id); });
+  return all;
+}
+
 /// Whether the operator may raise depending on sizes or numbers that depend on data.
-bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const UndoLog::Fitting& fitting) {
+bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const UndoLog::Fitting& fitting,
+                   const UndoLog::Numbers& from_sizes) {
   bool found = false;
   const std::vector<at::ScalarType> dtypes = fitting_dtypes(graph, node);
   auto fits = [&](graph::ValueId number) {
@@ -50,9 +83,9 @@ bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const Und
   for (size_t i = 0; i < node.args.size(); ++i) {
     graph::for_each_value(node.args[i], [&](graph::ValueId id) {
       const at::Tensor& fake = graph.values[id].fake;
-      found = found || !fake.defined() || fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+      found = found || !fake.defined() || has_sizes_of_data(fake);
     });
-    if (all_fit) continue;
+    if (all_fit || takes_sizes(node.args[i], *declared[i].type(), from_sizes)) continue;
     found = found || (node.args[i].kind == graph::Argument::Kind::Value && graph::is_number_type(*declared[i].type()));
     found = found || (node.args[i].kind == graph::Argument::Kind::List && !holds_tensors(*declared[i].type()));
   }
@@ -65,11 +98,12 @@ bool is_lasting_call(const graph::Node& node) {
   return name.name == "stator::call" && name.overload_name == "lasting";
 }
 
-bool may_raise(const graph::Graph& graph, const graph::Node& node, const UndoLog::Fitting& fitting) {
+bool may_raise(const graph::Graph& graph, const graph::Node& node, const UndoLog::Fitting& fitting,
+               const UndoLog::Numbers& from_sizes) {
   std::string_view name = node.op.operator_name().name;
   if (shapes::is_number_op(node.op)) return number_may_fail(graph, node);
   if (!name.starts_with("aten::")) return true;  // not known: assume that it may raise
-  if (takes_symbols(graph, node, fitting)) return true;
+  if (takes_symbols(graph, node, fitting, from_sizes)) return true;
   const ops::Traits traits = ops::traits_of(node.op);
   const bool on_integers = (traits & ops::FallibleOnIntegers) != 0;
   if (!on_integers && (traits & ops::Fallible) == 0) return false;
@@ -141,7 +175,8 @@ UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) {
 void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing, uint32_t index) {
   const graph::Node& node = graph.nodes[index];
   const auto& schema = node.op.schema();
-  bool raises = may_raise(graph, node, fitting_);
+  bool raises = may_raise(graph, node, fitting_, from_sizes_);
+  if (is_from_sizes(graph, node, from_sizes_)) from_sizes_.insert(node.results[0].values[0]);
   if (node.op == shapes::fits_op())
     fitting_.emplace(node.args[0].value, static_cast<at::ScalarType>(node.args[1].constant.toInt()));
   if (raises) first_fallible_ = std::min(first_fallible_, index);
@@ -176,8 +211,9 @@ void UndoLog::writes(const graph::Graph& graph, const std::vector<uint32_t>& inp
   bool undone = !graph.nodes[index].op.hasTag(at::Tag::inplace_view);
   for (uint32_t i : inputs) {
     const at::Tensor& input = graph.values[graph.inputs[i]].fake;
-    // The autograd state of a tensor cannot be restored.
-    undone &= !input.requires_grad() && input.device().is_cpu();
+    // The autograd state of a tensor cannot be restored. A tensor of symbolic size may be large in a later run.
+    undone &=
+        !input.requires_grad() && input.device().is_cpu() && !input.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
     auto is_it = [&](const auto& known) { return known.first == i; };
     if (std::none_of(written_.begin(), written_.end(), is_it)) {
       written_.emplace_back(i, index);

@@ -53,6 +53,7 @@ class STATOR_API UndoLog {
 
   /// Numbers that an earlier check has found to fit a dtype.
   using Fitting = std::set<std::pair<graph::ValueId, at::ScalarType>>;
+  using Numbers = std::set<graph::ValueId>;
 
  private:
   void look_at(const graph::Graph& graph, const graph::Aliasing& aliasing, uint32_t index);
@@ -61,6 +62,7 @@ class STATOR_API UndoLog {
 
   std::vector<std::pair<uint32_t, uint32_t>> written_;  // inputs, and the nodes that write to them first
   Fitting fitting_;
+  Numbers from_sizes_;  // computed from backed sizes alone
   bool checks_late_ = false;
   bool random_ = false;
   // Node indices of the first effect, and of the first one that cannot be undone; past the last node if there is none.

@@ -258,6 +258,14 @@ c10::SymInt simplified(const c10::SymInt& number) {
   return plain ? c10::SymInt(*plain) : number;
 }
 
+bool depends_on_data(c10::SymIntArrayRef numbers) {
+  return std::any_of(numbers.begin(), numbers.end(), [](const c10::SymInt& number) {
+    if (number.maybe_as_int()) return false;
+    const Expr expr = expression_of(number);
+    return !expr || expr->has_unbacked;
+  });
+}
+
 std::optional<bool> known(const c10::SymBool& truth) {
   if (auto plain = truth.maybe_as_bool()) return plain;
   const Expr expr = expression_of(truth.toSymNodeImplUnowned());

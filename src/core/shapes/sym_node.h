@@ -3,6 +3,7 @@
 #include <c10/core/SymBool.h>
 #include <c10/core/SymFloat.h>
 #include <c10/core/SymInt.h>
+#include <c10/core/SymIntArrayRef.h>
 
 #include "core/shapes/env.h"
 
@@ -37,6 +38,8 @@ STATOR_API c10::SymInt quotient(const c10::SymInt& a, const c10::SymInt& b);
 STATOR_API c10::SymInt position_in(const c10::SymInt& index, const c10::SymInt& size);
 /// With what is known by now; a plain integer if that is a constant.
 STATOR_API c10::SymInt simplified(const c10::SymInt& number);
+/// Whether one of the numbers has an unbacked symbol, or is not of this file.
+STATOR_API bool depends_on_data(c10::SymIntArrayRef numbers);
 /// The value, if it follows from facts.
 STATOR_API std::optional<bool> known(const c10::SymBool& truth);
 

@@ -169,6 +169,20 @@ def test_writes_to_inputs():
     assert captures() <= 2
 
 
+def test_an_unrecoverable_write_does_not_split_a_graph():
+    def fn(x, large):
+        large.mul_(0.5).add_(1)
+        y = x @ large[:6, :6]
+        return y.view(x.size(0), 2, 3).sum(-1), torch.zeros(x.size(0)) + x.size(0)
+
+    compiled = stator.compile(fn)
+    for n in (3, 5, 7, 4):
+        one, other = torch.ones(200, 200), torch.ones(200, 200)
+        assert_same(compiled(made(n), one), fn(made(n), other))
+        assert_same(one, other)
+    assert captures() == 2 and not stator.counters()["breaks"]
+
+
 def test_breaks_keep_symbols():
     def fn(x):
         y = x * 2
