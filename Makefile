@@ -84,7 +84,7 @@ golden: build  ## regenerate the expected captures in tests/golden; review the d
 # capture end elsewhere than the entry, and both are right; the others are not examined yet. test_fuzz.py sets it itself.
 NO_ORACLE := aliases breaks_everywhere call_forms changing_constants checkpoint_lifetimes checkpoints class_changes \
   corpus_backends data_dependent external_iterators functional fuzz instances library_state lifetimes numpy \
-  reentrant_checkpoints unrecoverable_writes warnings word_pass
+  handled_errors reentrant_checkpoints symbolic_sizes unrecoverable_writes warnings weak_dictionaries word_pass
 ORACLE_TESTS := $(filter-out $(NO_ORACLE:%=tests/python/parity/test_%.py),$(wildcard tests/python/parity/test_*.py))
 
 test-oracle: build  ## parity tests with every hit checked against a fresh capture
