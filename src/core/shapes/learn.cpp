@@ -122,7 +122,7 @@ bool ShapeEnv::add_replacement(Ex form, WideInt value) {
       return other.expr != term.expr && (unknown || occurs_in(term.expr, other.expr));
     });
     if (!is_alone) continue;
-    // The newest symbol goes: the others are more likely to be known by many.
+    // The newest symbol is replaced: older ones occur in more expressions.
     if (best == nullptr || term.expr->has_unbacked >= best->expr->has_unbacked) best = &term;
   }
   if (best == nullptr) return false;

@@ -76,7 +76,7 @@ constexpr double kHalfTurn = 180.0;
 Value* model_degrees(Interpreter& in, CallArgs& args) { return scaled(in, args, kHalfTurn / std::numbers::pi); }
 Value* model_radians(Interpreter& in, CallArgs& args) { return scaled(in, args, std::numbers::pi / kHalfTurn); }
 
-/// `math.floor` and `math.ceil`: an int is its own.
+/// `math.floor` and `math.ceil`; of an int they give the int itself.
 template <Name kName>
 Value* to_whole(Interpreter& in, CallArgs& args) {
   if (!takes_numbers(in, args, 1, 1)) return nullptr;

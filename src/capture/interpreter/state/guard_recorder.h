@@ -49,7 +49,7 @@ class GuardRecorder {
     UserLine line;
     uint64_t step;
   };
-  /// Brings everything into the tree but the contents of classes; of differences those up to this step.
+  /// Adds all facts to the tree except contents of classes; differences of objects only up to this step.
   void complete(uint64_t last_step = UINT64_MAX);
   void emit_differences();
   bool needs_guard(PyTypeObject* type);
