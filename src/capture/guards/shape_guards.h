@@ -33,7 +33,7 @@ struct ShapeCheck {
   bool holds(PyObject* const* objects) const;
 };
 
-/// All guards, as text; empty if there is none.
+/// The guards and the sources of their symbols, as text.
 std::string describe(const ShapeGuards& guards);
 
 }  // namespace stator::capture

@@ -122,7 +122,7 @@ class STATOR_API ShapeEnv {
   std::optional<bool> known(Ex truth);
   /// The answer from facts, or else from the hints; the latter adds a guard. None if there is an unbacked symbol.
   std::optional<bool> decide(Ex truth);
-  /// The value, which is guarded. None if there is an unbacked symbol.
+  /// The value for the hints; a guard asserts it. None if there is an unbacked symbol.
   Value specialize(Ex expr);
   /// Adds a truth that the run asserts (`torch._check`). False if it is known to be false. Over backed symbols alone it
   /// is a guard instead, and the result is that of `decide`.
