@@ -6,8 +6,9 @@
 # preprocessed text, which this script writes beside it.
 set -euo pipefail
 export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
-# Paths below the build folder, the working directory, count as relative: the wheel's build finds what the first one made.
-export CCACHE_BASEDIR=$PWD
+# Paths below the checkout count as relative: other checkouts, and the wheel's build, find what the first build made.
+CCACHE_BASEDIR=$(dirname "$(dirname "$(readlink -f "$0")")")
+export CCACHE_BASEDIR
 
 case " $* " in
   *" -x c++-header "*) ;;
