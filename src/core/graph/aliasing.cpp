@@ -38,12 +38,11 @@ const std::vector<uint32_t>& Aliasing::inputs_sharing(ValueId value) const {
 
 bool Aliasing::is_written(const at::Tensor& tensor) const {
   const void* memory = graph::memory_of(tensor);
-  if (memory == nullptr) return false;
-  return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
-    bool found = false;
-    for_each_written(node, [&](ValueId id) { found = found || memory_of(id) == memory; });
-    return found;
-  });
+  if (!written_) {
+    written_.emplace();
+    for (const Node& node : graph_.nodes) for_each_written(node, [&](ValueId id) { written_->insert(memory_of(id)); });
+  }
+  return memory != nullptr && written_->contains(memory);
 }
 
 std::vector<Aliasing::Alias> Aliasing::aliases_of(const Node& node) const {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/export.h"
@@ -30,8 +32,8 @@ STATOR_API bool changes_metadata(const Node& node);
 /// storage.
 STATOR_API const void* memory_of(const at::Tensor& tensor);
 
-/// Answers about the values of one graph, from its fakes and the schemas. The graph must outlive it; inputs must not
-/// be added meanwhile.
+/// Answers about the values of one graph, from its fakes and the schemas. The graph must outlive it; inputs and nodes
+/// must not be added meanwhile.
 class STATOR_API Aliasing {
  public:
   explicit Aliasing(const Graph& graph) : graph_(graph) {}
@@ -56,6 +58,7 @@ class STATOR_API Aliasing {
   const std::vector<uint32_t> none_;
   mutable bool has_inputs_ = false;
   mutable std::unordered_map<const void*, std::vector<uint32_t>> inputs_;  // by memory, made when first asked for
+  mutable std::optional<std::unordered_set<const void*>> written_;         // storages, made when first asked for
 };
 
 }  // namespace stator::graph

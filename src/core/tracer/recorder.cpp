@@ -234,6 +234,7 @@ void Recorder::record_results(const c10::OperatorHandle& op, uint32_t node, at::
 void Recorder::define_written(uint32_t node) {
   graph::for_each_written(graph_->nodes[node], [&](ValueId id) {
     const at::Tensor& fake = graph_->values[id].fake;
+    if (const void* memory = graph::memory_of(fake)) written_.insert(memory);
     if (fake.defined() && graph_->definition_of(node, id) == graph::kNoDefinition) graph_->define(node, id, fake);
   });
 }

@@ -6,9 +6,11 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/pointer_map.h"
+#include "core/graph/aliasing.h"
 #include "core/graph/graph.h"
 #include "core/shapes/env.h"
 #include "core/tracer/numbers.h"
@@ -64,6 +66,9 @@ class Recorder {
   /// Adds a node that returns the number tensor of `expr`.
   graph::ValueId add_number(const c10::OperatorHandle& op, std::vector<graph::Argument> args, shapes::Ex expr);
 
+  /// Whether a recorded operator wrote to the storage of the tensor; true also if its node was rolled back.
+  bool is_written(const at::Tensor& tensor) const { return written_.contains(graph::memory_of(tensor)); }
+
   size_t mark() const { return graph_->nodes.size(); }
   void rollback(size_t mark);
 
@@ -102,12 +107,13 @@ class Recorder {
   /// Sizes are read off tensors where they are needed. Before an operator that changes the sizes of an operand, those
   /// of the operand get values. Returns these operands.
   std::vector<graph::ValueId> keep_sizes(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args);
-  /// Definitions of what the node writes to and does not return.
+  /// Notes the storages that the node writes to, and makes definitions of the values that it does not return.
   void define_written(uint32_t node);
   void record_results(const c10::OperatorHandle& op, uint32_t node, at::ArrayRef<c10::IValue> returns);
 
   std::shared_ptr<graph::Graph> graph_ = std::make_shared<graph::Graph>();
-  PointerMap<graph::ValueId> ids_;  // by TensorImpl
+  PointerMap<graph::ValueId> ids_;           // by TensorImpl
+  std::unordered_set<const void*> written_;  // storages that nodes wrote to
   Numbers numbers_;
   shapes::ShapeEnv* env_;
   Symbols symbols_;

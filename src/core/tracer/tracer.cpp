@@ -489,6 +489,8 @@ size_t Tracer::mark() const {
 
 void Tracer::rollback(size_t mark) { impl_->rollback(mark); }
 
+bool Tracer::is_written(const at::Tensor& tensor) const { return impl_->above.is_written(tensor); }
+
 TraceScope::TraceScope(Tracer& tracer)
     : previous_(current),
       was_included_(c10::impl::tls_is_dispatch_key_included(kModeKey)),

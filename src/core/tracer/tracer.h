@@ -96,6 +96,9 @@ class STATOR_API Tracer {
   bool failed_by_data() const;
   void forget_failure();
 
+  /// Whether a recorded operator wrote to the storage of the tensor.
+  bool is_written(const at::Tensor& tensor) const;
+
   /// Number of nodes so far. `rollback(n)` removes the nodes from the n-th on (their values must be unused). Inputs
   /// added since stay. Changes by in-place operators to the metadata of older fakes are not undone. Facts about
   /// symbolic numbers that were learned since the mark are forgotten.

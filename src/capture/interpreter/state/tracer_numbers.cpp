@@ -113,9 +113,7 @@ bool TorchTracer::has_symbolic_sizes(PyObject* fake) {
   return THPVariable_Unpack(fake).unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
-bool TorchTracer::is_written(PyObject* object) const {
-  return graph::Aliasing(impl_->tracer.graph()).is_written(THPVariable_Unpack(object));
-}
+bool TorchTracer::is_written(PyObject* object) const { return impl_->tracer.is_written(THPVariable_Unpack(object)); }
 
 bool TorchTracer::has_no_dimensions(PyObject* fake) { return THPVariable_Unpack(fake).dim() == 0; }
 
