@@ -72,24 +72,24 @@ bool is_relation(const Fact& fact) { return stage_of(fact.kind) == FactStage::Re
 struct CheckArray::Builder {
   CheckArray& array;
 
-  std::unordered_set<const Source*> compared;
   std::unordered_set<PyObject*> watched;
   std::vector<int32_t> key_arguments;
 
   explicit Builder(CheckArray& a) : array(a) {}
 
-  /// Whether the source needs a slot: for itself, or for a source that is read from it.
-  /// Notes the sources that facts of others compare with: they need slots even if no fact of their own is left.
-  void find_compared(const Source* s) {
+  /// Marks the sources that facts of others compare with: they need slots even if no fact of their own is left.
+  static void mark_compared(const Source* s) {
     for (const Fact& fact : s->facts) {
-      if (fact.other) compared.insert(fact.other);
-      if (fact.group) compared.insert(fact.group->begin(), fact.group->end());
+      if (fact.other) fact.other->compared = true;
+      if (fact.group)
+        for (Source* other : *fact.group) other->compared = true;
     }
-    for (const Source* child : s->children) find_compared(child);
+    for (const Source* child : s->children) mark_compared(child);
   }
 
-  bool is_needed(const Source* s) {
-    if (s->loaded || !s->facts.empty() || may_be_missing(*s) || compared.contains(s)) return true;
+  /// Whether the source needs a slot: for itself, or for a source that is read from it.
+  static bool is_needed(const Source* s) {
+    if (s->loaded || !s->facts.empty() || s->compared || may_be_missing(*s)) return true;
     for (Source* child : s->children)
       if (is_needed(child)) return true;
     return false;
@@ -296,7 +296,7 @@ CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const G
   Ref flag = Ref::steal(PyCapsule_New(new std::shared_ptr<bool>(dead_), nullptr, free_flag));
   on_death_ = Ref::steal(PyCFunction_New(&on_death_def, flag.get()));
   Builder build(*this);
-  for (const Source* root : tree_->roots()) build.find_compared(root);
+  for (const Source* root : tree_->roots()) build.mark_compared(root);
   // The guards of pinned classes come before guards on pinned objects whose liveness they imply.
   auto rank = [](const Source* root) {
     if (root->kind != SourceKind::Pinned) return 0;

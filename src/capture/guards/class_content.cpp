@@ -55,12 +55,17 @@ ClassNames::ClassNames(PyTypeObject* type, std::shared_ptr<const ClassLookups> l
     : type_(type), lookups_(std::move(lookups)) {
   Py_ssize_t position = 0;
   PyObject *key, *object;
+  std::vector<std::pair<PyObject*, PyObject*>> counted;
+  counted.reserve(static_cast<size_t>(PyDict_GET_SIZE(type->tp_dict)));
   while (PyDict_Next(type->tp_dict, &position, &key, &object))
-    if (PyUnicode_CheckExact(key) && counts(key)) {
-      Item item = expect(key, object);
-      PyObject* name = item.name.get();
-      items_.insert(name, std::move(item));
-    }
+    if (PyUnicode_CheckExact(key) && counts(key)) counted.emplace_back(key, object);
+  items_.reserve(counted.size());
+  for (auto [name, found] : counted) {
+    Ref held = interned(name);
+    Item& item = *items_.insert(held.get(), Item()).first;
+    item.name = std::move(held);
+    expect(found, item);
+  }
   tag_ = stator_type_assign_version(type);
   dict_tag_ = stator_dict_tag(type->tp_dict);
 }
@@ -71,9 +76,8 @@ bool ClassNames::was_asked(PyObject* name) const {
 
 bool ClassNames::counts(PyObject* name) const { return is_special(name) || was_asked(name); }
 
-ClassNames::Item ClassNames::expect(PyObject* name, PyObject* object) const {
-  Item item;
-  item.name = interned(name);
+void ClassNames::expect(PyObject* object, Item& item) const {
+  PyObject* name = item.name.get();
   item.parts[0] = object;
   const bool uses_object = lookups_->uses_object(name);
   const bool has_source = lookups_->has_source(type_, name);
@@ -103,7 +107,6 @@ ClassNames::Item ClassNames::expect(PyObject* name, PyObject* object) const {
     item.expect = uses_object ? Expect::Unknown : Expect::Plain;
   }
   if (item.expect == Expect::Parts) item.kind = Py_TYPE(object);
-  return item;
 }
 
 bool ClassNames::is_as(const Item& item, PyObject* object) const {
@@ -181,13 +184,16 @@ void ClassNames::release(const Watch& watch) {
 ClassContent::ClassContent(PyTypeObject* type, unsigned tag, std::vector<std::shared_ptr<ClassNames>> names)
     : type_(type), tag_(tag), is_known_(stator_type_assign_version(type) == tag), names_(std::move(names)) {
   auto list = [](PyObject* tuple, std::vector<PyObject*>& into) {
+    into.reserve(static_cast<size_t>(PyTuple_GET_SIZE(tuple)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) into.push_back(PyTuple_GET_ITEM(tuple, i));
   };
   list(type->tp_mro, mro_);
   list(type->tp_bases, bases_);
+  held_.reserve(mro_.size());
   for (PyObject* base : mro_) held_.push_back(Ref::borrow(base));
   name_ = Ref::borrow(reinterpret_cast<PyHeapTypeObject*>(type)->ht_name);
   qualname_ = Ref::borrow(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname);
+  slots_.reserve(80);  // about as many as there are
   pycompat::each_slot(type, [&](uintptr_t word) { return slots_.push_back(word), true; });
 }
 

@@ -43,7 +43,8 @@ class ClassNames {
     const void* parts[3] = {};     // Object: itself; Parts: functions, or parts of the class that defines the field
     Ref held[3];                   // keep the addresses from being used again, until they are watched
   };
-  Item expect(PyObject* name, PyObject* object) const;
+  /// Fills in what is expected of the object under the item's name.
+  void expect(PyObject* object, Item& item) const;
   bool is_as(const Item& item, PyObject* object) const;
   bool was_asked(PyObject* name) const;
   bool counts(PyObject* name) const;

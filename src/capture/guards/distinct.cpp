@@ -66,6 +66,14 @@ bool are_distinct(const DistinctSlots& group, PyObject* const* slots) {
       if (key_at(i) == changed && changed) return false;
     return true;
   }
+  constexpr size_t kFew = 8;
+  if (const size_t count = group.slots.size(); count <= kFew) {
+    PyObject* keys[kFew];
+    for (size_t i = 0; i < count; ++i) keys[i] = key_at(i);
+    for (size_t i = 0; i < group.changed; ++i)
+      if (keys[i] && std::find(keys + i + 1, keys + count, keys[i]) != keys + count) return false;
+    return true;
+  }
   size_t size = 16;
   while (size < 2 * group.changed) size *= 2;
   static thread_local std::vector<PyObject*> table;

@@ -15,7 +15,7 @@ std::unordered_set<PyTypeObject*>& other_literal_types() {
   return types;
 }
 
-bool is_other_literal(PyTypeObject* type) { return other_literal_types().count(type) > 0; }
+bool is_other_literal(PyTypeObject* type) { return other_literal_types().contains(type); }
 
 /// For NumPy scalars.
 bool same_buffers(PyObject* a, PyObject* b) {
@@ -118,6 +118,10 @@ bool is_shown_by_c(PyObject* object, int depth) {
 void add_literal_type(PyTypeObject* type) { other_literal_types().insert(type); }
 
 bool is_literal_type(PyTypeObject* type) {
+  // Most objects that captures ask about are of these.
+  if (type == &PyFunction_Type || type == &PyType_Type || type == &PyDict_Type || type == &PyCFunction_Type ||
+      type == &PyMethodDescr_Type || type == &PyModule_Type)
+    return false;
   return type == &PyLong_Type || type == &PyBool_Type || type == &PyUnicode_Type || type == &PyFloat_Type ||
          type == Py_TYPE(Py_None) || type == &PyComplex_Type || type == &PyBytes_Type || type == &PyEllipsis_Type ||
          type == Py_TYPE(Py_NotImplemented) || type == &PyRange_Type || is_other_literal(type) || is_foreign_enum(type);

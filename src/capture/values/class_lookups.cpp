@@ -10,8 +10,7 @@ thread_local ClassLookups* current = nullptr;
 PyObject* recorded(PyTypeObject* type, PyObject* name, ClassLookups::Use use) {
   PyObject* found = _PyType_Lookup(type, name);
   if (!current) return found;
-  current->add(name, use);
-  current->add_class(type);
+  current->add(type, name, use);
   if (found) current->add_class(Py_TYPE(found));
   return found;
 }
@@ -35,6 +34,17 @@ void ClassLookups::add(PyObject* name, Use use) {
   Name& added = *names_.insert(key.get(), Name()).first;
   added.held = std::move(key);
   if (use == Use::Object) added.uses_object = true;
+}
+
+void ClassLookups::add(PyTypeObject* type, PyObject* name, Use use) {
+  const uintptr_t mixed = (reinterpret_cast<uintptr_t>(type) >> 4) ^ (reinterpret_cast<uintptr_t>(name) >> 4);
+  Lookup& recent = recent_[mixed % recent_.size()];
+  if (recent.type == type && recent.name == name && (recent.use == use || recent.use == Use::Object)) return;
+  add(name, use);
+  add_class(type);
+  // Only where the address of neither can be used again: changeable classes are owned, static ones live forever.
+  if (PyUnicode_CHECK_INTERNED(name) && (is_changeable(type) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)))
+    recent = {type, name, use};
 }
 
 void ClassLookups::add_class(PyTypeObject* type) {

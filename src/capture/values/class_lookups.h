@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -36,6 +37,8 @@ class ClassLookups {
     Object,    // the object itself
   };
   void add(PyObject* name, Use use);
+  /// The name was looked up on this class.
+  void add(PyTypeObject* type, PyObject* name, Use use);
   /// A name was looked up on this class, or an object of this class was found, which may be a descriptor.
   void add_class(PyTypeObject* type);
   /// The program reads this name of the class's own dict, and a source guards what it finds.
@@ -71,6 +74,15 @@ class ClassLookups {
   std::vector<Class> classes_;
   PointerMap<bool> known_classes_;
   PyTypeObject* last_class_ = nullptr;  // of `add_class`: most lookups ask the same class again
+
+  /// Lookups that were recorded, by a hash of class and name: most lookups are repeated. A later one may take the place
+  /// of an earlier one.
+  struct Lookup {
+    PyTypeObject* type = nullptr;
+    PyObject* name = nullptr;  // interned; `names_` owns it
+    Use use = Use::Presence;
+  };
+  std::array<Lookup, 256> recent_;
 };
 
 /// Whether attributes of the class can be set: those of static built-in classes cannot.

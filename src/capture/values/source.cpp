@@ -10,14 +10,19 @@ namespace stator::capture {
 static bool same_key(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
-  if (PyUnicode_CheckExact(a)) return PyUnicode_Compare(a, b) == 0;
+  if (PyUnicode_CheckExact(a))
+    return !(PyUnicode_CHECK_INTERNED(a) && PyUnicode_CHECK_INTERNED(b)) && PyUnicode_Compare(a, b) == 0;
   if (PyLong_CheckExact(a)) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
   return false;
 }
 
 Source* SourceTree::make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object) {
-  arena_.push_back(Source{kind, parent, index, Ref::borrow(key), {}, Ref::borrow(object), {}, {}});
-  Source* made = &arena_.back();
+  Source* made = &arena_.emplace_back();
+  made->kind = kind;
+  made->parent = parent;
+  made->index = index;
+  made->key = Ref::borrow(key);
+  made->object = Ref::borrow(object);
   made->number = static_cast<uint32_t>(arena_.size() - 1);
   made->step = steps_ ? *steps_ : 0;
   (parent ? parent->children : roots_).push_back(made);
@@ -76,17 +81,29 @@ Source* SourceTree::child(Source* parent, SourceKind kind, int32_t index, PyObje
   return made;
 }
 
-void SourceTree::add_fact(Source* source, Fact fact) {
+bool SourceTree::has_fact(const Source& source, FactKind kind, PyObject* object, int64_t number) {
+  return std::any_of(source.facts.begin(), source.facts.end(), [&](const Fact& known) {
+    return known.kind == kind && known.number == number && same_key(known.object.get(), object) && !known.extra &&
+           !known.other && !known.group && !known.shapes;
+  });
+}
+
+void SourceTree::add_fact(Source* source, Fact&& fact) {
   for (const Fact& known : source->facts)
     if (known.kind == fact.kind && known.number == fact.number && known.other == fact.other &&
         known.shapes == fact.shapes &&
         (known.group == fact.group || (known.group && fact.group && *known.group == *fact.group)) &&
-        known.extra.get() == fact.extra.get() &&
-        (known.object.get() == fact.object.get() || same_key(known.object.get(), fact.object.get())))
+        known.extra.get() == fact.extra.get() && same_key(known.object.get(), fact.object.get()))
       return;
-  if (source->facts.empty()) source->facts.reserve(2);
   fact.step = steps_ ? *steps_ : 0;
-  source->facts.push_back(std::move(fact));
+  append_fact(source) = std::move(fact);
+}
+
+Fact& SourceTree::append_fact(Source* source) {
+  if (source->facts.empty()) source->facts.reserve(2);
+  Fact& made = source->facts.emplace_back();
+  made.step = steps_ ? *steps_ : 0;
+  return made;
 }
 
 Source* SourceTree::counterpart(const Source& theirs, Source* parent) {
@@ -142,6 +159,9 @@ void SourceTree::add_of_break(const SourceTree& other, uint64_t last_step) {
 }
 
 static std::string text_of(PyObject* object, bool quoted) {
+  if (PyUnicode_CheckExact(object) && !quoted)
+    if (const char* chars = PyUnicode_AsUTF8(object)) return chars;
+  PyErr_Clear();
   // An instance of a Python class would run the program's __repr__ or __str__.
   if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     Ref plain = Ref::steal(PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(object)->tp_name, object));
@@ -154,24 +174,26 @@ static std::string text_of(PyObject* object, bool quoted) {
   return chars ? chars : "?";
 }
 
-static bool is_item_named(const Source* source, const char* name) {
-  return source && source->kind == SourceKind::DictItem && source->key && PyUnicode_Check(source->key.get()) &&
-         PyUnicode_CompareWithASCIIString(source->key.get(), name) == 0;
+/// Whether it is an attribute named `_modules`, `_parameters` or `_buffers`.
+static bool is_member_table(const Source& source) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("_modules"), PyUnicode_InternFromString("_parameters"),
+                                    PyUnicode_InternFromString("_buffers")};
+  if (source.kind != SourceKind::DictItem || source.parent->kind != SourceKind::InstanceDict) return false;
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](PyObject* name) { return same_key(source.key.get(), name); });
 }
 
-/// An item of an nn.Module's `_modules`, `_parameters` or `_buffers` reads as an attribute of the module, or as its
-/// item if the name is a number. Empty for any other source.
-static std::string describe_member(const Source* item) {
-  const Source* table = item->parent;
-  for (const char* name : {"_modules", "_parameters", "_buffers"}) {
-    if (!is_item_named(table, name) || table->parent->kind != SourceKind::InstanceDict) continue;
-    if (!item->key || !PyUnicode_Check(item->key.get())) return "";
-    bool is_index =
-        PyUnicode_GET_LENGTH(item->key.get()) > 0 && Py_UNICODE_ISDIGIT(PyUnicode_READ_CHAR(item->key.get(), 0));
-    std::string key = text_of(item->key.get(), false);
-    return table->parent->describe() + (is_index ? "[" + key + "]" : "." + key);
-  }
-  return "";
+/// Appends the text of an item of an nn.Module's table: it reads as an attribute of the module, or as its item if the
+/// name is a number. False for any other source.
+static bool append_member(const Source& item, std::string& text) {
+  PyObject* key = item.key.get();
+  if (!key || !PyUnicode_Check(key) || !is_member_table(*item.parent)) return false;
+  const bool is_index = PyUnicode_GET_LENGTH(key) > 0 && Py_UNICODE_ISDIGIT(PyUnicode_READ_CHAR(key, 0));
+  item.parent->parent->append_text(text);
+  text += is_index ? '[' : '.';
+  text += text_of(key, false);
+  if (is_index) text += ']';
+  return true;
 }
 
 std::string Source::shown_key(bool quoted) const { return key ? text_of(key.get(), quoted) : key_text; }
@@ -212,9 +234,8 @@ bool has_fact(const Source& source, FactKind kind) {
   return std::any_of(source.facts.begin(), source.facts.end(), [&](const Fact& fact) { return fact.kind == kind; });
 }
 
-/// The text of a row with the names in braces replaced.
-std::string fill_in(std::string_view text, const Source& source) {
-  std::string filled;
+/// Appends the text of a row with the names in braces replaced.
+void fill_in(std::string_view text, const Source& source, std::string& filled) {
   while (!text.empty()) {
     size_t open = std::min(text.find('{'), text.size());
     filled += text.substr(0, open);
@@ -222,13 +243,12 @@ std::string fill_in(std::string_view text, const Source& source) {
     if (text.empty()) break;
     size_t close = text.find('}');
     std::string_view name = text.substr(1, close - 1);
-    if (name == "parent") filled += source.parent->describe();
+    if (name == "parent") source.parent->append_text(filled);
     if (name == "index") filled += std::to_string(source.index);
     if (name == "key") filled += source.shown_key(false);
     if (name == "key!r") filled += source.shown_key(true);
     text.remove_prefix(close + 1);
   }
-  return filled;
 }
 
 }  // namespace
@@ -263,17 +283,27 @@ bool is_per_call(const Source& source) {
 }
 
 std::string Source::describe() const {
+  std::string text;
+  append_text(text);
+  return text;
+}
+
+void Source::append_text(std::string& text) const {
   // Variables and attributes read as the program writes them.
-  if (kind == SourceKind::Argument && key) return shown_key(false);
-  if (kind == SourceKind::Cell && parent->kind == SourceKind::Function) return shown_key(false);
-  if (kind == SourceKind::DictItem) {
-    if (parent->kind == SourceKind::InstanceDict || parent->kind == SourceKind::ClassDict ||
-        parent->kind == SourceKind::ThreadDict)
-      return parent->describe() + "." + shown_key(false);
-    if (parent->kind == SourceKind::Pinned) return shown_key(false);
-    if (std::string member = describe_member(this); !member.empty()) return member;
+  const bool is_variable = (kind == SourceKind::Argument && key) ||
+                           (kind == SourceKind::Cell && parent->kind == SourceKind::Function) ||
+                           (kind == SourceKind::DictItem && parent->kind == SourceKind::Pinned);
+  const bool is_attribute =
+      kind == SourceKind::DictItem && (parent->kind == SourceKind::InstanceDict ||
+                                       parent->kind == SourceKind::ClassDict || parent->kind == SourceKind::ThreadDict);
+  if (is_attribute) {
+    parent->append_text(text);
+    text += '.';
   }
-  return fill_in(row_of(*this).text, *this);
+  if (is_variable || is_attribute)
+    text += shown_key(false);
+  else if (kind != SourceKind::DictItem || !append_member(*this, text))
+    fill_in(row_of(*this).text, *this, text);
 }
 
 }  // namespace stator::capture

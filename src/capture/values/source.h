@@ -52,7 +52,7 @@ struct ShapeGuards;
 struct Source;
 
 struct Fact {
-  FactKind kind;
+  FactKind kind{};
   Ref object;  // expected object, type, key, key tuple, ... by kind
   Ref extra;   // second expectation, by kind
   int64_t number = 0;
@@ -67,7 +67,7 @@ struct Fact {
 };
 
 struct Source {
-  SourceKind kind;
+  SourceKind kind{};
   Source* parent = nullptr;
   int32_t index = 0;
   Ref key;
@@ -78,12 +78,14 @@ struct Source {
   bool loaded = false;     // a plan or another source's guard reads it, so it needs a slot even without facts
   bool recurring = false;  // an instance, guarded by structure, that later calls are likely to bring again
   bool of_break = false;   // only facts of a break are at or below it
+  bool compared = false;   // a fact of another source compares with it; set when the check array is built
   int32_t slot = -1;       // its slot in the check array; -1: none
   uint32_t number = 0;     // how many sources were made before it
   uint64_t step = 0;       // as in `Fact`
 
   /// Readable path, e.g. `self.layers[0].weight`.
   std::string describe() const;
+  void append_text(std::string& text) const;
   /// The key as text; `quoted`: its repr. Runs no code of the program.
   std::string shown_key(bool quoted) const;
 };
@@ -108,7 +110,11 @@ class SourceTree {
   Source* child(Source* parent, SourceKind kind, int32_t index, PyObject* key, PyObject* object);
 
   /// Does nothing if the source has the same fact already.
-  void add_fact(Source* source, Fact fact);
+  void add_fact(Source* source, Fact&& fact);
+  /// An empty fact, added to the source. To be filled in with one that the source does not have.
+  Fact& append_fact(Source* source);
+  /// Whether the source has the fact that consists of these alone.
+  static bool has_fact(const Source& source, FactKind kind, PyObject* object, int64_t number);
 
   /// Adds the sources and facts of another tree, those of steps up to `last_step`, as those that a graph break depended
   /// on (`Fact::of_break`). What this tree has already stays as it is.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,10 @@ template <class Value>
 class PointerMap {
  public:
   size_t size() const { return used_; }
+  /// Makes room for that many keys in an empty map.
+  void reserve(size_t keys) {
+    if (keys > 0 && slots_.empty()) slots_.resize(std::max<size_t>(16, std::bit_ceil(keys * 3 / 2 + 1)));
+  }
 
   /// Null if the key is absent.
   const Value* find(const void* key) const {

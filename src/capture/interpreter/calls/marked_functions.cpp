@@ -3,14 +3,16 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 
 /// The function that torch.compile compiled, if this is the wrapper it returned; else null. Borrowed. A wrapper of the
 /// program around that one has the same attributes, but not the same identity.
 static PyObject* below_torch_compile(PyObject* function) {
+  static PyObject* const id_name = PyUnicode_InternFromString("_torchdynamo_wrapper_id");
   PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  PyObject* id = attributes ? PyDict_GetItemString(attributes, "_torchdynamo_wrapper_id") : nullptr;
+  PyObject* id = attributes ? stator_dict_get_str(attributes, id_name) : nullptr;
   PyObject* inlined = id ? PyDict_GetItemString(attributes, "_torchdynamo_inline") : nullptr;
   if (!inlined || !PyLong_Check(id) || PyLong_AsVoidPtr(id) != function) {
     PyErr_Clear();
@@ -44,10 +46,12 @@ Value* substitute_of(Interpreter& in, Value* callee) {
 }
 
 PyObject* unless_disabled(PyObject* function) {
+  static PyObject* const forbidden = PyUnicode_InternFromString("_dynamo_forbidden");
+  static PyObject* const disabled = PyUnicode_InternFromString("_torchdynamo_disable");
   PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  if (attributes && PyDict_GetItemString(attributes, "_dynamo_forbidden") == Py_True)
+  if (attributes && stator_dict_get_str(attributes, forbidden) == Py_True)
     throw Break{BreakId::disabled, name_of(function) + ": forbidden in graphs"};
-  PyObject* mark = attributes ? PyDict_GetItemString(attributes, "_torchdynamo_disable") : nullptr;
+  PyObject* mark = attributes ? stator_dict_get_str(attributes, disabled) : nullptr;
   if (!mark || mark == Py_False) return nullptr;
   PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
   PyObject* original = PyDict_GetItemString(attributes, "_torchdynamo_orig_callable");

@@ -35,8 +35,9 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
     if (source && known->source && source != known->source) guards.add_same(source, known->source, true);
     return known;
   }
-  if (objects.is_dict_of_container(object)) throw Break{BreakId::mutation, "the __dict__ of an OrderedDict"};
-  Value* owner = objects.owner_of_dict(object);
+  const bool is_dict = PyDict_Check(object);
+  if (is_dict && objects.is_dict_of_container(object)) throw Break{BreakId::mutation, "the __dict__ of an OrderedDict"};
+  Value* owner = is_dict ? objects.owner_of_dict(object) : nullptr;
   auto* function = as<FunctionValue>(owner);
   if ((function && function->own) || as<TensorValue>(owner))
     throw Break{BreakId::mutation, "the __dict__ of a function or tensor that was changed"};

@@ -28,7 +28,8 @@ struct Frame {
   Frame* caller = nullptr;
   uint32_t location = 0;  // in the graph, of `located_line`; 0: none yet
   int located_line = 0;
-  Value* result = nullptr;  // set by return and yield
+  const Source* module = nullptr;  // the torch.nn.Module whose method runs here; set together with `location`
+  Value* result = nullptr;         // set by return and yield
   bool returned = false, yielded = false;
   Value* handled = nullptr;                          // exception being handled
   bool in_transform = false;                         // when it was entered last: see FrameStack::in_transform

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "capture/guards/check.h"
 #include "capture/guards/class_content.h"
@@ -63,9 +64,17 @@ void GuardRecorder::add(Source* source, FactKind kind, PyObject* object, int64_t
     if (kind == FactKind::Identity || kind == FactKind::Equals) return;
     if (kind == FactKind::TypeIs && has_constant_instances(reinterpret_cast<PyTypeObject*>(object))) return;
   }
-  Fact fact{kind, Ref::borrow(object), Ref(), number, frames_.user_line()};
-  if (kind == FactKind::Code) fact.extra = expected_defaults(PyFunction_GET_DEFAULTS(source->object.get()));
-  sources_->add_fact(source, std::move(fact));
+  if (kind == FactKind::Code) {
+    Fact fact{kind, Ref::borrow(object), Ref(), number, frames_.user_line()};
+    fact.extra = expected_defaults(PyFunction_GET_DEFAULTS(source->object.get()));
+    sources_->add_fact(source, std::move(fact));
+  } else if (!SourceTree::has_fact(*source, kind, object, number)) {
+    Fact& fact = sources_->append_fact(source);
+    fact.kind = kind;
+    fact.object = Ref::borrow(object);
+    fact.number = number;
+    fact.line = frames_.user_line();
+  }
 }
 
 void GuardRecorder::add_at_end(Source* source, Fact fact) {
@@ -86,8 +95,9 @@ void GuardRecorder::guard_lookups() {
 bool GuardRecorder::needs_guard(PyTypeObject* type) {
   // The bases of a prototype were guarded when it was made.
   auto* object = reinterpret_cast<PyObject*>(type);
-  if (!is_changeable(type) || prototypes_.find(object) || prototypes_.owns(object)) return false;
-  if (!guarded_classes_.insert(type).second) return false;
+  if (!is_changeable(type) || guarded_classes_.find(type)) return false;
+  if (prototypes_.find(object) || prototypes_.owns(object)) return false;
+  guarded_classes_.insert(type, true);
   // The tables of an enumeration's members change with the names of the class.
   if (PyType_IsSubtype(Py_TYPE(type), enum_meta_type())) lookups_->add_all(type);
   return true;

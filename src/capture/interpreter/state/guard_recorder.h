@@ -1,12 +1,12 @@
 #pragma once
 
 #include <memory>
-#include <unordered_set>
 
 #include "capture/interpreter/state/frame_stack.h"
 #include "capture/values/class_lookups.h"
 #include "capture/values/prototypes.h"
 #include "capture/values/source.h"
+#include "core/base/pointer_map.h"
 
 namespace stator::capture {
 
@@ -59,7 +59,7 @@ class GuardRecorder {
   Prototypes& prototypes_;
   std::unique_ptr<SourceTree> sources_;
   std::shared_ptr<ClassLookups> lookups_ = std::make_shared<ClassLookups>();
-  std::unordered_set<PyTypeObject*> guarded_classes_;
+  PointerMap<bool> guarded_classes_;
   std::vector<Different> different_;  // pairs of sources that gave different objects; become facts at the end
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capture/pycompat/ref.h"
+#include "core/base/pointer_map.h"
 
 namespace stator::capture {
 
@@ -23,8 +24,8 @@ class Marks {
   /// The callable to capture in its place; null: none.
   Ref substitute_of(PyObject* callable) const;
   /// A callable without mark, substitute or wrapper of torch.compile, which calls need not ask about again.
-  bool is_unmarked(PyObject* callable) const { return unmarked_.contains(callable); }
-  void note_unmarked(PyObject* callable) const { unmarked_.insert(callable); }
+  bool is_unmarked(PyObject* callable) const { return unmarked_.find(callable) != nullptr; }
+  void note_unmarked(PyObject* callable) const { unmarked_.insert(callable, true); }
   /// The callables that the capture asked about.
   const std::unordered_set<const void*>& asked() const { return asked_; }
 
@@ -34,7 +35,8 @@ class Marks {
 
   Sets allowed_, disallowed_;
   Ref own_substitutes_, torch_substitutes_;
-  mutable std::unordered_set<const void*> asked_, unmarked_;
+  mutable std::unordered_set<const void*> asked_;
+  mutable PointerMap<bool> unmarked_;
 };
 
 }  // namespace stator::capture

@@ -1,5 +1,6 @@
 #include "capture/interpreter/state/torch_session.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/facts.h"
 
 namespace stator::capture {
 
@@ -17,24 +18,25 @@ void TorchSession::locate() {
 /// Where the torch.nn.Module whose method runs in the frame comes from; null for other functions.
 static const Source* module_source(const Frame& frame) {
   if (frame.code->code->co_argcount == 0 || frame.locals.empty()) return nullptr;
-  // A method, as far as the name of its first argument tells.
-  PyObject* first = PyTuple_GET_ITEM(frame.code->code->co_localsplusnames, 0);
-  if (PyUnicode_CompareWithASCIIString(first, "self") != 0) return nullptr;
+  // A method, as far as the name of its first argument tells. Names of variables are interned.
+  static PyObject* const self = PyUnicode_InternFromString("self");
+  if (PyTuple_GET_ITEM(frame.code->code->co_localsplusnames, 0) != self) return nullptr;
   const Source* source = frame.locals[0] ? frame.locals[0]->source : nullptr;
   if (!frame.locals[0] && !frame.unread.empty()) source = frame.unread[0];
   const bool is_module = source && source->object && PyObject_TypeCheck(source->object.get(), module_class());
   return is_module ? source : nullptr;
 }
 
-/// The path and class of that module; empty texts for other functions, and where a caller is a method of it already.
+/// The path and class of the frame's module; empty texts if it has none, and where a caller is a method of it already.
 static std::pair<std::string, std::string> module_of(const Frame& frame) {
-  const Source* source = module_source(frame);
+  static PyObject* const module_name = PyUnicode_InternFromString("__module__");
+  const Source* source = frame.module;
   if (!source) return {};
   for (const Frame* caller = frame.caller; caller; caller = caller->caller)
-    if (const Source* known = module_source(*caller); known && known->object.get() == source->object.get()) return {};
+    if (caller->module && caller->module->object.get() == source->object.get()) return {};
   // Read where the class keeps them: a metaclass must not see it.
   const auto* type = reinterpret_cast<PyHeapTypeObject*>(Py_TYPE(source->object.get()));
-  PyObject* module = PyDict_GetItemString(type->ht_type.tp_dict, "__module__");
+  PyObject* module = stator_dict_get_str(type->ht_type.tp_dict, module_name);
   const char* module_text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   const char* name = PyUnicode_AsUTF8(type->ht_qualname);
   if (module_text && name) return {source->describe(), std::string(module_text) + "." + name};
@@ -49,6 +51,7 @@ uint32_t TorchSession::location_of(Frame& frame) {
     PyCodeObject* code = frame.code->code;
     // Another line of the same frame belongs to the same module.
     const bool is_known = frame.location != 0;
+    if (!is_known) frame.module = module_source(frame);
     frame.location = tracer.add_location(code->co_filename, code->co_qualname, frame.line, caller,
                                          is_known ? tracer.module_at(frame.location) : module_of(frame));
     frame.located_line = frame.line;

@@ -93,6 +93,7 @@ std::optional<bool> earlier_assumed(const Interpreter& in, Value* value) {
 }
 
 std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
+  if (value->kind != Kind::Tensor && value->kind != Kind::Number) return {};
   if (auto known = earlier_assumed(in, value)) return known;
   bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
   bool next_raises = only_raises(*frame.code, frame.pc);

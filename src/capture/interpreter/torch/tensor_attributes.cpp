@@ -6,6 +6,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/pycompat/facts.h"
+#include "capture/values/rows_by_name.h"
 
 namespace stator::capture {
 namespace {
@@ -60,9 +61,8 @@ constexpr RefusedRow kRefused[] = {
 };
 
 const RefusedRow* refusal(PyObject* name) {
-  for (const RefusedRow& row : kRefused)
-    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
-  return nullptr;
+  static const auto& rows = *new RowsByName<RefusedRow>(kRefused);
+  return rows.find(name);
 }
 
 [[noreturn]] void refuse(const char* name, const char* why, BreakId id = BreakId::tensor_internals) {
@@ -196,9 +196,8 @@ constexpr PropertyRow kProperties[] = {
 };
 
 const PropertyRow* property(PyObject* name) {
-  for (const PropertyRow& row : kProperties)
-    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
-  return nullptr;
+  static const auto& rows = *new RowsByName<PropertyRow>(kProperties);
+  return rows.find(name);
 }
 
 }  // namespace
