@@ -56,9 +56,10 @@ std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, 
 }
 
 /// Null with a Python error set when the backend failed.
-std::unique_ptr<GraphRunner> call_native_backend(const CaptureContext& context, const AttemptResult& result) {
+std::unique_ptr<GraphRunner> call_native_backend(const CaptureContext& context, const AttemptResult& result,
+                                                 const backend::Choice& choice) {
   try {
-    return make_native_runner(result.graph, *context.request.native);
+    return make_native_runner(result.graph, choice);
   } catch (const std::exception& error) {
     const Ref error_object =
         Ref::steal(PyObject_CallFunction(error_types().backend_failed.get(), "sss", context.request.backend.c_str(),
@@ -77,10 +78,13 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
   // A graph without operators may still give back an input that is a number.
   if (entry.ops > 0 || !result.graph->outputs.empty()) {
     entry.graph = result.graph;
-    const bool is_python = static_cast<bool>(context.request.compiler);
+    // A Python backend may compute first and write later, which is wrong for aliases that it cannot see.
+    const bool is_python = context.request.compiler && !result.interpreter->torch.has_hidden_aliases;
     if (is_python && !warn_of_marks(result)) return false;
     if (is_python) no_collection.reset();
-    plan.graph = is_python ? call_python_backend(context, result) : call_native_backend(context, result);
+    const backend::Choice reference;
+    plan.graph = is_python ? call_python_backend(context, result)
+                           : call_native_backend(context, result, context.request.compiler ? reference : *context.request.native);
     if (!plan.graph) return false;
     plan.graph->refuses_warnings = result.interpreter->torch.tracer.recorded_silently;
     if (exported && !Ref::steal(PyObject_CallOneArg(context.request.guards->exported.get(), exported.get())))

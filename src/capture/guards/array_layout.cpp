@@ -35,12 +35,12 @@ Ref array_layout(PyObject* array) {
 
 MemoryRange array_memory(PyObject* array) {
   Py_buffer view;
-  if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_WRITABLE) < 0) {
+  if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES) < 0) {
     PyErr_Clear();
     return {};
   }
   const auto data = reinterpret_cast<uintptr_t>(view.buf);
-  MemoryRange range{data, data + static_cast<uintptr_t>(view.itemsize), data};
+  MemoryRange range{data, data + static_cast<uintptr_t>(view.itemsize), data, array};
   for (int i = 0; i < view.ndim; ++i) {
     const Py_ssize_t reach = view.shape[i] > 0 ? (view.shape[i] - 1) * view.strides[i] : 0;
     (reach < 0 ? range.begin : range.end) += static_cast<uintptr_t>(reach);

@@ -16,6 +16,7 @@ namespace {
 struct Place {
   int64_t cluster;   // the number of its first tensor
   int64_t distance;  // in bytes: from the first tensor; of that one from the start of its storage, or kAlone
+  int64_t is_apart;  // it shares memory with the first one, but not its storage (two tensors made from one array)
 };
 constexpr int64_t kAlone = INT64_MIN;  // nothing else lies in the cluster
 
@@ -106,14 +107,21 @@ Ref memory_layout(std::span<PyObject* const> tensors, size_t written) {
     if (known != first.end()) {
       const MemoryRange& start = ranges[known->second];
       places[known->second].distance = bytes_between(start.begin, start.data);
-      places.push_back({static_cast<int64_t>(known->second), bytes_between(start.data, ranges[i].data)});
+      places.push_back({static_cast<int64_t>(known->second), bytes_between(start.data, ranges[i].data),
+                        start.owner != ranges[i].owner});
       continue;
     }
     if (!is_empty && i < written) first.emplace(found[i], i);
-    places.push_back({static_cast<int64_t>(i), kAlone});
+    places.push_back({static_cast<int64_t>(i), kAlone, 0});
   }
   return Ref::steal(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(places.data()),
                                               static_cast<Py_ssize_t>(places.size() * sizeof(Place))));
+}
+
+bool shares_beyond_storages(PyObject* layout) {
+  const auto* places = reinterpret_cast<const Place*>(PyBytes_AS_STRING(layout));
+  const size_t count = static_cast<size_t>(PyBytes_GET_SIZE(layout)) / sizeof(Place);
+  return std::any_of(places, places + count, [](const Place& place) { return place.is_apart != 0; });
 }
 
 bool has_memory_layout(const DistinctSlots& group, PyObject* const* slots, PyObject* layout) {
@@ -124,7 +132,9 @@ bool has_memory_layout(const DistinctSlots& group, PyObject* const* slots, PyObj
     ranges.push_back(range_of(slots[group.slots[i]]));
     const auto first = static_cast<size_t>(places[i].cluster);
     const uintptr_t from = first == i ? ranges[i].begin : ranges[first].data;
-    if (places[i].distance != kAlone && bytes_between(from, ranges[i].data) != places[i].distance) return false;
+    if (places[i].distance == kAlone) continue;
+    if (bytes_between(from, ranges[i].data) != places[i].distance) return false;
+    if ((ranges[first].owner != ranges[i].owner) != (places[i].is_apart != 0)) return false;
   }
   // The first tensor of a cluster that is written to is one of those that are.
   int64_t cluster = -1;

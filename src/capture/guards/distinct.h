@@ -26,6 +26,8 @@ bool are_distinct(const DistinctSlots& group, PyObject* const* slots);
 /// How tensors and arrays share memory, as bytes for `has_memory_layout`. The first `written` of them are written to:
 /// what lies in the same storages as one of these must keep its distance from it; all else must stay out of them.
 Ref memory_layout(std::span<PyObject* const> tensors, size_t written);
+/// Whether one lies in memory that is written to through another storage, which torch does not know of.
+bool shares_beyond_storages(PyObject* layout);
 bool has_memory_layout(const DistinctSlots& group, PyObject* const* slots, PyObject* layout);
 
 }  // namespace stator::capture

@@ -215,7 +215,7 @@ MemoryRange memory_of(PyObject* object) {
   if (!tensor.has_storage()) return {};
   const auto begin = reinterpret_cast<uintptr_t>(tensor.storage().data());
   const auto offset = static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize();
-  return {begin, begin + tensor.storage().nbytes(), begin + offset};
+  return {begin, begin + tensor.storage().nbytes(), begin + offset, tensor.storage().unsafeGetStorageImpl()};
 }
 
 bool is_leaf_tensor(PyObject* tensor) {

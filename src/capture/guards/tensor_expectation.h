@@ -47,9 +47,10 @@ Ref whole_items(PyObject* tensor);
 /// Its storage offset in elements.
 int64_t storage_offset_of(PyObject* tensor);
 /// Where a tensor, or a NumPy array, keeps its data: the bytes of its storage, and the address of its first element.
-/// Zeros where there is no memory.
+/// `owner` is what it shares that memory by: the storage, or the array itself. Zeros where there is no memory.
 struct MemoryRange {
   uintptr_t begin = 0, end = 0, data = 0;
+  const void* owner = nullptr;
 };
 MemoryRange memory_of(PyObject* object);
 /// The tensor's .grad, borrowed; null if it is None.

@@ -196,6 +196,7 @@ void Interpreter::guard_memory(const std::vector<InputWrite>& writes) {
   }
   Fact fact{FactKind::Memory, memory_layout(objects, written), Ref(), static_cast<int64_t>(written),
             frames.user_line()};
+  torch.has_hidden_aliases = shares_beyond_storages(fact.object.get());
   fact.group = group;
   guards.sources().add_fact(group->front(), std::move(fact));
 }

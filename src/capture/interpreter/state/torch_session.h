@@ -31,6 +31,8 @@ class TorchSession {
   std::vector<Value*> modes_at_start;
   /// While the part of a reentrant checkpoint is captured as its backward pass runs it: on detached arguments.
   bool arguments_are_detached = false;
+  /// An input is written to, and another one shares its memory but not its storage: torch takes them for independent.
+  bool has_hidden_aliases = false;
   const bool starts_in_autocast = TorchTracer::in_autocast_block();
   Overriding overriding = Overriding::Enabled, overriding_at_start = Overriding::Enabled;
   OverrideQuery* override_query = nullptr;  // the question that is being put to a binding
