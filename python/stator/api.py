@@ -94,7 +94,7 @@ def compile(
     error_on_graph_break: True makes a break in this callable an error even if its caller allows breaks; False allows
         breaks even if the caller forbids them; None inherits from the caller. `fullgraph` overrides both.
     guard_filter_fn: gets a list of `stator.Guard` and returns for each whether it is checked. The user is responsible
-        for the facts that it leaves out.
+        for the facts that it leaves out. `options` may hold it instead.
     guard_export_fn: gets the guards of each capture that made a graph.
     guard_fail_fn: on a recompilation, gets a `stator.GuardFail` for each entry whose guards failed.
     disable: returns `model` unchanged. The environment variable STATOR_DISABLE=1 does so for every call, and so do
@@ -109,6 +109,11 @@ def compile(
     check_compatible()
     if not isinstance(disable, bool):
         raise InvalidOption(f"disable must be True or False, not {disable!r}")
+    if isinstance(options, dict) and "guard_filter_fn" in options:  # where torch.compile takes it
+        if guard_filter_fn is not None:
+            raise InvalidOption("guard_filter_fn is given twice", hint="pass it once, as an argument or as an option")
+        guard_filter_fn = options["guard_filter_fn"]
+        options = {key: value for key, value in options.items() if key != "guard_filter_fn"} or None
     callbacks = (guard_filter_fn, guard_export_fn, guard_fail_fn)
     own = (name, recompile_limit, isolate_recompiles)
     settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks, *own)

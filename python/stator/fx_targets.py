@@ -14,6 +14,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from .allowed import AllowedCall
+from .functions import Slot, fill
+
 _FUNCTIONAL = os.path.join("torch", "nn", "functional.py")
 
 # Operators of Python, by the ATen operator that they call.
@@ -44,7 +47,8 @@ def with_torch_targets(backend: Callable[..., Any]) -> Callable[..., Any]:
 
     A call inside a function of `torch.nn.functional` gets that function as target, an operator that Python writes as a
     sign the function of the module `operator`, and any other the function of `torch` or `torch._C._nn` of its name, or
-    else the method. Operators that have none of them keep their ATen target.
+    else the method. Operators that have none of them keep their ATen target. A function that is allowed in graphs is
+    the target of its own node.
     """
 
     @functools.wraps(backend)
@@ -62,7 +66,52 @@ def rename_targets(gm: torch.fx.GraphModule) -> None:
             for node in list(module.graph.nodes):
                 if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
                     _rename(node)
+                elif node.op == "call_module":
+                    _name_allowed(module, node)
             module.recompile()
+
+
+def _name_allowed(module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """Replaces a node that calls a function which is allowed in graphs by a call of that function."""
+    call = getattr(module.get_submodule(node.target), "called", None)
+    function = call.function() if isinstance(call, AllowedCall) else None
+    users = list(node.users)
+    if function is None or any(user.target is not operator.getitem for user in users):
+        return
+    args, kwargs = fill(call.given, node.args)
+    with module.graph.inserting_after(node):
+        made = module.graph.call_function(function, args, kwargs)
+    made.meta = node.meta
+    for user in users:
+        _take_result(module.graph, user, made, _path_of(call.made, user.args[1]))
+    module.graph.erase_node(node)
+    module.delete_submodule(node.target)
+
+
+def _path_of(made: Any, index: int) -> list[Any]:
+    """The keys that lead to a tensor in the result of an allowed function."""
+    if type(made) is Slot:
+        return [] if made.index == index else [None]
+    items = made.items() if type(made) is dict else enumerate(made) if type(made) in (tuple, list) else ()
+    for key, item in items:
+        path = _path_of(item, index)
+        if None not in path:
+            return [key, *path]
+    return [None]
+
+
+def _take_result(graph: torch.fx.Graph, user: torch.fx.Node, made: torch.fx.Node, path: list[Any]) -> None:
+    """Makes `user`, which took a result by its number, take it by its path."""
+    taken = made
+    with graph.inserting_before(user):
+        for key in path[:-1]:
+            taken = graph.call_function(operator.getitem, (taken, key))
+    if path:
+        user.args = (taken, path[-1])
+        return
+    made.meta = user.meta
+    user.replace_all_uses_with(made)
+    graph.erase_node(user)
 
 
 def _rename(node: torch.fx.Node) -> None:

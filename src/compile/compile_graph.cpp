@@ -47,12 +47,20 @@ bool warn_of_marks(const AttemptResult& result) {
   return true;
 }
 
-std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, const AttemptResult& result) {
+/// Null with a Python error set when the backend failed. `programs_error`: an operator of the program raises on these
+/// inputs, so that no backend can compile the graph.
+std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, const AttemptResult& result,
+                                                 bool& programs_error) {
   std::optional<std::vector<Ref>> inputs = example_inputs(result);
   if (!inputs) return nullptr;
   std::vector<PyObject*> borrowed;
   for (const Ref& input : *inputs) borrowed.push_back(input.get());
-  return backend_call(result.graph, borrowed, context.request);
+  std::unique_ptr<GraphRunner> runner = backend_call(result.graph, borrowed, context.request);
+  if (runner || !PyErr_ExceptionMatches(error_types().backend_failed.get())) return runner;
+  LaterError failure;
+  failure.take();
+  programs_error = raises_in_reference(result.graph, borrowed);
+  return nullptr;
 }
 
 /// Null with a Python error set when the backend failed.
@@ -78,13 +86,18 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
   // A graph without operators may still give back an input that is a number.
   if (entry.ops > 0 || !result.graph->outputs.empty()) {
     entry.graph = result.graph;
-    // A Python backend may compute first and write later, which is wrong for aliases that it cannot see.
-    const bool is_python = context.request.compiler && !result.interpreter->torch.has_hidden_aliases;
+    // A Python backend may compute first and write later, which is wrong for aliases that it cannot see, and for
+    // elements that share memory. The reference executor runs these graphs.
+    const bool is_python =
+        context.request.compiler && !result.interpreter->torch.has_hidden_aliases && !writes_to_overlaps(*result.graph);
     if (is_python && !warn_of_marks(result)) return false;
     if (is_python) no_collection.reset();
+    bool programs_error = false;
+    if (is_python) plan.graph = call_python_backend(context, result, programs_error);
+    if (programs_error) PyErr_Clear();
     const backend::Choice reference;
-    plan.graph = is_python ? call_python_backend(context, result)
-                           : call_native_backend(context, result, context.request.compiler ? reference : *context.request.native);
+    if (!is_python || programs_error)
+      plan.graph = call_native_backend(context, result, context.request.compiler ? reference : *context.request.native);
     if (!plan.graph) return false;
     plan.graph->refuses_warnings = result.interpreter->torch.tracer.recorded_silently;
     if (exported && !Ref::steal(PyObject_CallOneArg(context.request.guards->exported.get(), exported.get())))

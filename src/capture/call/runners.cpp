@@ -207,6 +207,12 @@ std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Gra
   return std::make_unique<NativeRunner>(std::move(graph), backend);
 }
 
+bool raises_in_reference(const std::shared_ptr<const graph::Graph>& graph, std::span<PyObject* const> tensors) {
+  if (!std::all_of(tensors.begin(), tensors.end(), is_tensor_object)) return false;  // numbers, arrays
+  const backend::UndoLog undo_log(*graph, /*keeps_order=*/false);
+  return undo_log.undoes_everything() && raises_natively(graph, undo_log, tensors, false);
+}
+
 std::unique_ptr<GraphRunner> make_python_runner(Ref callable, std::shared_ptr<const graph::Graph> graph) {
   return std::make_unique<PythonRunner>(std::move(callable), std::move(graph));
 }

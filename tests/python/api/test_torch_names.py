@@ -336,6 +336,9 @@ def kept(guard_filter):
     """The guards that a filter keeps, and whether the program still gives the right answer."""
     guards = []
     model = Scaled()
+    for backend in (None, "aot_eager", Counting()):
+        compiled = stator.compile(model, backend=backend, options={"guard_filter_fn": guard_filter})
+        assert torch.equal(compiled(x), model(x)) and torch.equal(compiled(x), model(x))
     compiled = stator.compile(model, guard_filter_fn=guard_filter, guard_export_fn=guards.extend)
     assert torch.equal(compiled(x), model(x)) and torch.equal(compiled(x), model(x))
     return [guard.text for guard in guards], model, compiled

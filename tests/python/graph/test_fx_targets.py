@@ -136,3 +136,24 @@ def test_a_renamed_call_computes_the_same(name, backend):
         stator.compile(with_input, backend=backend)(torch.ones(1)), with_input(torch.ones(1)), rtol=0, atol=0
     )
     assert stator.counters()["captures"]["graphs"] > 0
+
+
+def twice(a, scale):
+    return a * scale + a
+
+
+def several(a, b):
+    return {"sum": a + b, "parts": (a * 2, [b * 3])}
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: torch.relu(twice(x, scale=3)), lambda x: several(x, x * 2)["parts"][1][0] + several(x, x)["sum"]]
+)
+def test_an_allowed_function_is_the_target_of_its_node(seen, backend, fn):
+    torch.compiler.allow_in_graph(twice)
+    torch.compiler.allow_in_graph(several)
+    compiled = stator.compile(fn, backend=backend, fullgraph=True)
+    for x in (torch.ones(3), torch.arange(3.0)):
+        assert torch.equal(compiled(x), fn(x))
+    assert {twice, several} & set(targets(seen))
+    assert not any(node.op == "call_module" for gm in seen for node in gm.graph.nodes)

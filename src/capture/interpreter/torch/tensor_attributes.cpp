@@ -132,6 +132,9 @@ void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   PyObject* flag = in.constant_of(to);
   if (!flag || !PyBool_Check(flag)) throw Break{BreakId::raises, "requires_grad must be a bool"};
   if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is no leaf"};
+  // Torch's compilers drop the change: what they make of a graph creates no leaves.
+  if (in.options.for_python_backend && is_true_of(in.fake_of(tensor), "requires_grad") != (flag == Py_True))
+    throw Break{BreakId::mutation, "requires_grad of a tensor changes, in a graph for a Python backend"};
   tensor->written = true;
   recorded(in, "requires_grad_", {tensor, to});
 }
@@ -317,6 +320,9 @@ OpaqueValue* defer_on_tensor(Interpreter& in, const char* method, const char* wh
   PyObject* fake = in.fake_of(tensor);
   if (!is_true_of(fake, "requires_grad"))
     throw Break{BreakId::raises, std::string(method) + " of a tensor without gradient"};
+  // Torch's compilers make one autograd node of a graph: no gradient passes through a tensor inside.
+  if (in.options.for_python_backend && (!tensor->source || !is_leaf_tensor(fake)))
+    throw Break{BreakId::tensor_internals, std::string(method) + " of a tensor inside a graph for a Python backend"};
   auto* made = in.arena.make<OpaqueValue>(what);
   made->callable = Ref::borrow(known_object(method));
   made->arguments = args.positional;
