@@ -74,8 +74,9 @@ def rename_targets(gm: torch.fx.GraphModule) -> None:
 def _name_allowed(module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
     """Replaces a node that calls a function which is allowed in graphs by a call of that function."""
     call = getattr(module.get_submodule(node.target), "called", None)
-    function = call.function() if isinstance(call, AllowedCall) else None
-    users = list(node.users)
+    if not isinstance(call, AllowedCall):
+        return
+    function, users = call.function(), list(node.users)
     if function is None or any(user.target is not operator.getitem for user in users):
         return
     args, kwargs = fill(call.given, node.args)

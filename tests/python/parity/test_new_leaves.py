@@ -1,5 +1,5 @@
-"""What backends that trace ahead of time do not keep: tensors that begin to require gradients inside a compiled function,
-hooks on tensors inside, and errors of operators."""
+"""What backends that trace ahead of time do not keep: tensors that begin to require gradients inside a compiled
+function, hooks on tensors inside, and errors of operators."""
 
 import pytest
 import torch
