@@ -21,13 +21,14 @@ except ImportError as _error:
         "for another torch, run `make build`"
     ) from _error
 
-from . import errors
+from . import errors, metrics
 from . import functions as _functions  # noqa: F401 (the extension uses it)
 from . import rebuilt as _rebuilt  # noqa: F401 (the same)
 from . import warned as _warned  # noqa: F401 (the same)
-from .api import cache_entries, check_supported, compile, counters, forget, is_supported, reset
+from .api import cache_entries, check_supported, compile, forget, is_supported, reset
 from .backends import list_backends, register_backend
 from .config import config
+from .counts import counters
 from .errors import (
     BackendCompilerFailed,
     InternalError,
@@ -59,18 +60,21 @@ from .marks import (
 from .modes import disable, run
 from .skipfiles import default_skipped_files
 from .stances import error_on_graph_break, set_stance
+from .times import compile_times, timed
 from .user import graph_break, is_compiling
 
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
-    from . import testing
+    from . import callbacks, events, testing
     from .records import record_failures, replay
     from .report import ExplainOutput, explain
 
 # Reports and test helpers are imported on first use.
 _LATER = {
     "ExplainOutput": "report",
+    "callbacks": "callbacks",
+    "events": "events",
     "explain": "report",
     "record_failures": "records",
     "replay": "records",
@@ -83,7 +87,7 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         module = import_module(f"stator.{_LATER[name]}")
-        return module if name == "testing" else getattr(module, name)
+        return module if _LATER[name] == name else getattr(module, name)
     raise AttributeError(f"module 'stator' has no attribute {name!r}")
 
 
@@ -117,14 +121,17 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "cache_entries",
+    "callbacks",
     "check_supported",
     "compile",
+    "compile_times",
     "config",
     "counters",
     "disable",
     "disallow_in_graph",
     "error_on_graph_break",
     "errors",
+    "events",
     "explain",
     "forget",
     "graph_break",
@@ -136,6 +143,7 @@ __all__ = [
     "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "metrics",
     "nonstrict_trace",
     "record_failures",
     "register_backend",
@@ -146,4 +154,5 @@ __all__ = [
     "set_stance",
     "substitute_in_graph",
     "testing",
+    "timed",
 ]

@@ -7,7 +7,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import torch
@@ -246,32 +246,3 @@ def cache_entries(target: Any) -> list[dict[str, Any]]:
         return _C.cache_entries(innermost(call)) if call is not None else []
     target = getattr(target, "__func__", target)
     return _C.cache_entries(innermost(target))
-
-
-class Counters(Mapping[str, Any]):
-    """`stator.counters`: the counts since the last reset. A mapping; calling it returns a plain dict."""
-
-    def __call__(self) -> dict[str, Any]:
-        return _C.counters()
-
-    def __getitem__(self, name: str) -> Any:
-        return _C.counters()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_C.counters())
-
-    def __len__(self) -> int:
-        return len(_C.counters())
-
-    def __repr__(self) -> str:
-        lines = []
-        for name, value in self.items():
-            if isinstance(value, dict):
-                lines.append(f"{name}:")
-                lines += [f"  {key}: {count}" for key, count in value.items()]
-            else:
-                lines.append(f"{name}: {value}")
-        return "\n".join(lines)
-
-
-counters = Counters()

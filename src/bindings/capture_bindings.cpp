@@ -94,40 +94,7 @@ PyObject* set_error_types(PyObject*, PyObject* args) {
 PyObject* reset(PyObject*, PyObject*) {
   reset_caches();
   observe::reset_counts();
-  fake::reset_tier_counts();
   Py_RETURN_NONE;
-}
-
-PyObject* counters(PyObject*, PyObject*) {
-  Ref all = Ref::steal(PyDict_New());
-  auto put = [&](const std::string& group, const std::string& name, uint64_t value) {
-    PyObject* inner = PyDict_GetItemString(all.get(), group.c_str());
-    if (!inner) {
-      Ref fresh = Ref::steal(PyDict_New());
-      PyDict_SetItemString(all.get(), group.c_str(), fresh.get());
-      inner = PyDict_GetItemString(all.get(), group.c_str());
-    }
-    Ref number = Ref::steal(PyLong_FromUnsignedLongLong(value));
-    PyDict_SetItemString(inner, name.c_str(), number.get());
-  };
-  for (const char* group : {"frames", "captures", "breaks", "cache", "recompiles", "skips"}) {
-    Ref fresh = Ref::steal(PyDict_New());
-    PyDict_SetItemString(all.get(), group, fresh.get());
-  }
-  for (auto& [name, value] : observe::counts()) {
-    size_t dot = name.find('.');
-    put(name.substr(0, dot), name.substr(dot + 1), value);
-  }
-  put("cache", "hits", total_hits());
-  put("guards", "by_words", guard_counts().by_words);
-  put("guards", "in_full", guard_counts().in_full);
-  put("guards", "rearmed", guard_counts().rearmed);
-  fake::TierCounts tiers = fake::tier_counts();
-  put("tiers", "own", tiers.own);
-  put("tiers", "cpp_meta", tiers.cpp_meta);
-  put("tiers", "python", tiers.python);
-  put("tiers", "refused", tiers.refused);
-  return all.release();
 }
 
 PyObject* cache_entries(PyObject*, PyObject* target) {
@@ -187,11 +154,6 @@ PyObject* leave_block_of(PyObject*, PyObject*) {
 PyObject* set_recorder(PyObject*, PyObject* callable) {
   Ref before = set_failure_recorder(callable == Py_None ? Ref() : Ref::borrow(callable));
   return before ? before.release() : Ref::borrow(Py_None).release();
-}
-
-PyObject* count(PyObject*, PyObject* name) {
-  observe::count(text_of(name));
-  Py_RETURN_NONE;
 }
 
 PyObject* set_run_mode(PyObject*, PyObject* state) {
@@ -276,8 +238,6 @@ PyObject* call_cached_function(PyObject*, PyObject* args) {
 PyMethodDef capture_functions[] = {
     {"set_error_types", set_error_types, METH_VARARGS, nullptr},
     {"reset", reset, METH_NOARGS, nullptr},
-    {"count", count, METH_O, nullptr},
-    {"counters", counters, METH_NOARGS, nullptr},
     {"get_config", get_config, METH_O, nullptr},
     {"set_config", set_config, METH_VARARGS, nullptr},
     {"cache_entries", cache_entries, METH_O, nullptr},

@@ -9,6 +9,7 @@
 #include "capture/pycompat/ref.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
+#include "core/observe/counters.h"
 #include "core/tracer/tracer.h"
 
 namespace stator::bindings {
@@ -82,13 +83,13 @@ PyObject* py_note_error(PyObject*, PyObject* text) {
 }
 
 PyObject* py_tier_counts(PyObject*, PyObject*) {
-  const fake::TierCounts counts = fake::tier_counts();
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "own", counts.own, "composite", counts.composite, "cpp_meta",
-                       counts.cpp_meta, "python", counts.python, "refused", counts.refused);
+  auto of = [](const char* tier) { return static_cast<long long>(observe::count_of(std::string("tiers.") + tier)); };
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L}", "own", of("own"), "composite", of("composite"), "cpp_meta",
+                       of("cpp_meta"), "python", of("python"), "refused", of("refused"));
 }
 
 PyObject* py_reset_tier_counts(PyObject*, PyObject*) {
-  fake::reset_tier_counts();
+  observe::reset_counts("tiers");
   Py_RETURN_NONE;
 }
 

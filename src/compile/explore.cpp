@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "compile/options.h"
+#include "compile/reports.h"
 #include "core/base/check.h"
+#include "core/observe/clock.h"
 #include "core/observe/counters.h"
+#include "core/observe/record.h"
 
 namespace stator {
 using namespace capture;
@@ -31,6 +34,26 @@ bool is_restart(Purpose purpose) {
   return purpose == Purpose::HookOnCopy || purpose == Purpose::CallByNode || purpose == Purpose::ReachBreak;
 }
 
+const char* purpose_text(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::First:
+      return "first";
+    case Purpose::HookOnCopy:
+      return "a hook is registered on a tensor that is written later";
+    case Purpose::CallByNode:
+      return "a function allowed in graphs is called by a node";
+    case Purpose::ReachBreak:
+      return "the plan stops before the break";
+    case Purpose::NoAssumptions:
+      return "an assumption would be verified too late";
+    case Purpose::ReadItems:
+      return "integers in input tensors are read";
+    case Purpose::Split:
+      return "the plan ends before an operator that cannot be undone";
+  }
+  return "?";
+}
+
 void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, const Decision& decision,
           std::unique_ptr<Interpreter>& was_split) {
   if (decision.next && decision.next->purpose == Purpose::Split) was_split = std::move(result.interpreter);
@@ -52,6 +75,17 @@ void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, con
   so_far.result = std::move(result);
 }
 
+/// Notes an attempt in the record of the compilation, if there is one.
+void note_attempt(const AttemptResult& result, const Decision& decision, int64_t nanoseconds) {
+  observe::CompilationRecord* record = observe::open_record();
+  if (!record) return;
+  ++record->attempts;
+  record->instructions += static_cast<int64_t>(*result.interpreter->frames.steps());
+  if (!decision.next) return;
+  record->before_restart_ns += nanoseconds;
+  record->restart_reasons.insert(result.broke ? break_cause(*result.broke) : purpose_text(decision.next->purpose));
+}
+
 }  // namespace
 
 std::optional<Exploration> explore(const CaptureContext& context) {
@@ -62,12 +96,14 @@ std::optional<Exploration> explore(const CaptureContext& context) {
   while (true) {
     STATOR_CHECK(attempt.number <= kMaxAttempts);
     if (is_restart(attempt.purpose)) observe::count("captures.restarts");
+    const int64_t began = observe::now_ns();
     AttemptResult result = run_attempt(context, attempt);
     if (PyErr_Occurred() || PyErr_CheckSignals() < 0) {
       interrupted.take();
       return {};
     }
     Decision decision = next_attempt(attempt, result.outcome);
+    note_attempt(result, decision, observe::now_ns() - began);
     keep(so_far, std::move(result), attempt, decision, was_split);
     if (!decision.next) {
       so_far.runs_plain = decision.runs_plain;

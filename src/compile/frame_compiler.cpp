@@ -14,15 +14,19 @@
 #include "capture/pycompat/facts.h"
 #include "compile/candidates.h"
 #include "compile/capture_lock.h"
+#include "compile/capture_report.h"
 #include "compile/debug_folder.h"
 #include "compile/errors.h"
 #include "compile/options.h"
 #include "compile/oracle.h"
+#include "compile/phases.h"
 #include "compile/recompile_limits.h"
 #include "compile/reports.h"
 #include "compile/stance.h"
 #include "compile/torch_compiler.h"
+#include "core/observe/clock.h"
 #include "core/observe/counters.h"
+#include "core/observe/record.h"
 
 namespace stator {
 using namespace capture;
@@ -183,6 +187,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
 
   Entry upcoming;
   identify(upcoming, cache);
+  CaptureReport report(cache, place, request_, upcoming, reason);
   DebugFolder folder(cache.code(), upcoming.id(), reason);
   observe::count("frames.total");
   CompileNotice notice(upcoming.id());
@@ -197,6 +202,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   if (!notice.end(entry.get())) return nullptr;
   if (!entry) {
     folder.close();
+    report.failed();
     after_failure(cache);
     return nullptr;
   }
@@ -206,17 +212,21 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     entry->oracle->varying = std::move(varying);
     entry->oracle->break_is_error = is_error_here();
   }
+  report.captured(entry, is_refusal(*entry));
   if (!publish(cache, entry, reason)) return nullptr;
   // The entry serves all calls that these serve: it breaks where they do, and guards less.
   for (auto& earlier : serving)
     if (!entry->guards_break && earlier->broke->is_same_place(*entry->broke)) cache.remove(*earlier);
   folder.write(cache.code(), *entry, reason);
   // The guards give the plan its inputs, so they run even for the call that was captured.
-  if (entry->plan && !entry->guards->run(input)) {
-    observe::count("guards.unstable");
-    return nullptr;
-  }
-  return entry;
+  if (!entry->plan) return entry;
+  observe::Phase checking(check_phase);
+  const int64_t checked_at = observe::now_ns();
+  const bool holds = entry->guards->run(input);
+  report.checked(observe::now_ns() - checked_at);
+  if (holds) return entry;
+  observe::count("guards.unstable");
+  return nullptr;
 }
 
 bool FrameCompiler::is_error_here() const { return request_.break_is_error || torch_forbids_breaks(); }
@@ -244,6 +254,11 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
       observe::count("recompiles.float_inputs", changed.sources.floats.size());
       observe::count("recompiles.symbolic_sizes", changed.sources.sizes.size());
       known.add_numbers(changed.sources);
+      if (observe::CompilationRecord* record = observe::open_record()) {
+        record->float_inputs = static_cast<int64_t>(varying.floats.size());
+        record->symbolic_sizes = static_cast<int64_t>(varying.sizes.size());
+        record->fixed_numbers.insert(fixed.floats.begin(), fixed.floats.end());
+      }
       return entry;
     }
     for (Varying* each : {&varying, &known, &changed.sources}) each->remove_numbers(needed);

@@ -24,5 +24,7 @@ struct Config {
   std::string debug_dir;  // empty: off
 };
 Config& config();
+/// The settings as a JSON object with sorted keys.
+std::string config_json();
 
 }  // namespace stator

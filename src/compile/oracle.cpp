@@ -121,9 +121,6 @@ void raise_oracle_error(const std::string& where, const std::string& cause, cons
 }
 
 UncountedScope::UncountedScope() : before_(observe::counts()) {}
-UncountedScope::~UncountedScope() {
-  observe::reset_counts();
-  for (auto& [name, count] : before_) observe::count(name, count);
-}
+UncountedScope::~UncountedScope() { observe::restore_counts(before_); }
 
 }  // namespace stator

@@ -39,7 +39,7 @@ class UncountedScope {
   UncountedScope& operator=(const UncountedScope&) = delete;
 
  private:
-  std::map<std::string, uint64_t> before_;
+  std::map<std::string, int64_t> before_;
 };
 
 }  // namespace stator

@@ -3,11 +3,12 @@
 
 #include "compile/build_guards.h"
 #include "compile/build_plan.h"
+#include "compile/capture_report.h"
 #include "compile/compile_graph.h"
 #include "compile/explore.h"
 #include "compile/options.h"
 #include "compile/oracle.h"
-#include "core/observe/phases.h"
+#include "compile/phases.h"
 
 namespace stator {
 using namespace capture;
@@ -34,20 +35,21 @@ static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileReq
   entry->offset = place.offset;
   entry->cache_key = request.cache_key;
   entry->backend = request.backend;
-  observe::Stopwatch watch;
+  std::optional<observe::Phase> phase(std::in_place, explore_phase);
 
   std::optional<Exploration> explored = explore(context);
   if (!explored) return fail();
   entry->broke = explored->broke;
   entry->raises = explored->raises;
   entry->runs_plain = explored->runs_plain || (entry->broke && entry->broke->id == BreakId::skip_rest);
-  entry->phases.interpret = watch.lap();
   for (const Interpreter* attempt : {explored->result.interpreter.get(), explored->met_break.get()})
     if (attempt) entry->asked.insert(entry->asked.end(), attempt->marks.asked().begin(), attempt->marks.asked().end());
 
+  note_exploration(*explored);
+
+  phase.emplace(guards_phase);
   Ref exported;
   if (!build_guards(context, *explored, *entry, exported)) return fail();
-  entry->phases.guards = watch.lap();
   auto record = [&](const Plan* plan) {
     if (!compared && !config().oracle) return;
     entry->oracle = oracle_record(*entry, plan, explored->result.graph.get());
@@ -60,13 +62,14 @@ static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileReq
     return entry;
   }
 
+  phase.emplace(plan_phase);
   const bool hides_modes = !hidden.modes().empty() || hidden.state() != Overriding::Enabled;
   std::unique_ptr<Plan> plan = build_plan(*explored, *entry, hides_modes);
   record(plan.get());
   if (compared) return entry;
+  phase.emplace(backend_phase);
   if (!compile_graph(context, *explored, exported, *entry, *plan, no_collection)) return fail();
   entry->plan = std::move(plan);
-  entry->phases.backend = watch.lap();
   return entry;
 }
 

@@ -2,6 +2,8 @@
 
 #include "capture/call/plan_text.h"
 #include "capture/call/signals.h"
+#include "compile/phases.h"
+#include "core/observe/record.h"
 
 namespace stator {
 using namespace capture;
@@ -56,12 +58,19 @@ PyObject* log_is_wanted() {
   return answer.get() == Py_True ? Py_True : Py_False;
 }
 
-Ref describe_phases(const Phases& phases) {
+/// Milliseconds by stage.
+Ref describe_phases(const observe::CompilationRecord* record) {
   Ref dict = Ref::steal(PyDict_New());
-  put(dict.get(), "interpret", number(phases.interpret));
-  put(dict.get(), "guards", number(phases.guards));
-  put(dict.get(), "backend", number(phases.backend));
-  put(dict.get(), "total", number(phases.total()));
+  auto ms = [&](const observe::PhaseKind& kind) {
+    return record ? static_cast<double>(record->us_of(kind)) / 1000 : 0;
+  };
+  const double interpret = ms(explore_phase), guards = ms(guards_phase), plan = ms(plan_phase),
+               backend = ms(backend_phase);
+  put(dict.get(), "interpret", number(interpret));
+  put(dict.get(), "guards", number(guards));
+  put(dict.get(), "plan", number(plan));
+  put(dict.get(), "backend", number(backend));
+  put(dict.get(), "total", number(interpret + guards + plan + backend));
   return dict;
 }
 
@@ -82,7 +91,7 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   put(record.get(), "guards", texts(entry.guards->describe()));
   put(record.get(), "plan", entry.plan ? texts(describe(*entry.plan)) : Ref());
   put(record.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
-  put(record.get(), "phases", describe_phases(entry.phases));
+  put(record.get(), "phases", describe_phases(entry.record.get()));
   put(record.get(), "compile_id", text(entry.id()));
   put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
   put(record.get(), "resumes", Ref::borrow(entry.runs_plain ? Py_False : Py_True));
@@ -94,6 +103,7 @@ bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& re
   if (!wanted) return false;
   const bool is_logged = wanted == Py_True;
   if (!listener() && !is_logged) return true;
+  observe::Phase reporting(report_phase);
   Ref record = describe_capture(code, entry, recompile_reason);
   for (const Ref& kept : {listener(), is_logged ? log() : Ref()}) {
     if (!kept) continue;
@@ -125,12 +135,14 @@ Ref set_capture_listener(Ref fresh) { return std::exchange(listener(), std::move
 void set_capture_log(Ref fresh) { log() = std::move(fresh); }
 void set_graph_wrapper(GraphWrapper wrapper) { graph_wrapper = wrapper; }
 
+std::string break_cause(const BreakReason& reason) {
+  return reason.detail.empty() ? break_title(reason.id) : break_title(reason.id) + (": " + reason.detail);
+}
+
 Ref describe_break(const BreakReason& reason) {
   Ref dict = Ref::steal(PyDict_New());
   put(dict.get(), "id", text(break_name(reason.id)));
-  std::string cause = break_title(reason.id);
-  if (!reason.detail.empty()) cause += ": " + reason.detail;
-  put(dict.get(), "text", text(cause));
+  put(dict.get(), "text", text(break_cause(reason)));
   put(dict.get(), "hint", text(break_hint(reason.id)));
   Ref stack = Ref::steal(PyList_New(0));
   for (const StackLine& line : reason.stack) {
@@ -155,7 +167,7 @@ Ref describe_entry(const Entry& entry) {
   put(dict.get(), "ops", integer(entry.ops));
   put(dict.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
   put(dict.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
-  put(dict.get(), "phases", describe_phases(entry.phases));
+  put(dict.get(), "phases", describe_phases(entry.record.get()));
   return dict;
 }
 

@@ -27,6 +27,8 @@ void record_failure(PyObject* function, PyObject* const* arguments, size_t count
 
 /// The record of a capture that was just made.
 Ref describe_capture(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason);
+/// What caused a graph break, in one line.
+std::string break_cause(const capture::BreakReason& reason);
 /// A graph break as a dict.
 Ref describe_break(const capture::BreakReason& reason);
 /// An entry as a dict.

@@ -8,6 +8,7 @@
 #include "capture/interpreter/torch/input_sizes.h"
 #include "compile/graph_facts.h"
 #include "compile/options.h"
+#include "compile/phases.h"
 
 namespace stator {
 using namespace capture;
@@ -131,6 +132,8 @@ void examine_graph(const Attempt& attempt, AttemptResult& result) {
 }  // namespace
 
 AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt) {
+  observe::Phase whole(attempt_phase, static_cast<uint32_t>(attempt.number));
+  std::optional<observe::Phase> phase(std::in_place, interpret_phase);
   AttemptResult result;
   AttemptOptions options = attempt.options;
   options.for_python_backend = static_cast<bool>(context.request.compiler);
@@ -140,6 +143,7 @@ AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt)
   ClassLookups::Scope recorded(in.guards.lookups());
   if (config().aten_graphs) in.torch.tracer.record_below();
   interpret(context, result);
+  phase.emplace(finish_phase);
   LaterError interrupted;  // by a signal handler: nothing below is to run with the error set
   interrupted.take();
   try {

@@ -317,10 +317,10 @@ TEST_F(CheckArrayTest, WordsStandForAFullPassUntilSomethingChanges) {
   fact(child(d, SourceKind::DictItem, "'k'", "1"), FactKind::Equals, "1");
   const Input call = input({"c"});
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(array().run(call.input()));
-  const uint64_t full = guard_counts().in_full, words = guard_counts().by_words;
+  const int64_t full = guard_counts().in_full.value(), words = guard_counts().by_words.value();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(array().run(call.input()));
-  EXPECT_EQ(guard_counts().in_full, full) << "words answer";
-  EXPECT_EQ(guard_counts().by_words, words + 20);
+  EXPECT_EQ(guard_counts().in_full.value(), full) << "words answer";
+  EXPECT_EQ(guard_counts().by_words.value(), words + 20);
   python.run("c.d['k'] = 2");
   EXPECT_FALSE(array().run(call.input()));
   python.run("c.d = {'k': 1}");
@@ -345,9 +345,9 @@ class RowTest : public CheckArrayTest {
     value_->loaded = true;
   }
   uint64_t full_passes(std::initializer_list<const char*> expressions) {
-    const uint64_t before = guard_counts().in_full;
+    const int64_t before = guard_counts().in_full.value();
     EXPECT_TRUE(array().run(input(expressions).input()));
-    return guard_counts().in_full - before;
+    return guard_counts().in_full.value() - before;
   }
   Source* value_ = nullptr;
 };

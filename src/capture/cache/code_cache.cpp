@@ -5,11 +5,12 @@
 
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
+#include "core/observe/counters.h"
 
 namespace stator::capture {
 namespace {
 
-uint64_t hits = 0;
+observe::Counter hits("cache", "hits");
 
 /// After so many refused calls in a row, calls rest. Fewer than the misses that make room for one more capture.
 constexpr size_t kRefusalsUntilRest = 16;
@@ -115,7 +116,7 @@ std::string CodeCache::compare_passes(int32_t offset, PyObject* cache_key, const
 
 std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at) {
   ++(*at)->hits;
-  ++hits;
+  hits.bump();
   (*at)->used = ++clock_;
   if (!refusals_.empty()) end_refusals((*at)->offset);
   if (at != entries.begin() && !(*at)->general) entries.splice(entries.begin(), entries, at);
@@ -368,11 +369,7 @@ void drop_marked(const std::unordered_set<const void*>& callables) {
   for (auto& [code, cache] : registry().caches) cache->take_marked(callables, dropped);
 }
 
-uint64_t total_hits() { return hits; }
-
 void reset_caches() {
-  hits = 0;
-  guard_counts() = {};
   // Destroying entries may run code of the program, which may use the registry: empty the registry first.
   std::vector<std::shared_ptr<CodeCache>> all;
   for (auto& [code, cache] : registry().caches) all.push_back(cache);

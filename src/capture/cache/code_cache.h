@@ -130,8 +130,6 @@ std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code);
 bool forget_cache(PyCodeObject* code);
 /// Drops the entries whose captures asked for marks of one of these callables, which has a new mark.
 void drop_marked(const std::unordered_set<const void*>& callables);
-/// Hits of all entries since the last reset.
-uint64_t total_hits();
 /// Empties every cache; ids start at 0 again.
 void reset_caches();
 

@@ -14,13 +14,11 @@ namespace stator::graph {
 class Graph;
 }
 
-namespace stator::capture {
+namespace stator::observe {
+struct CompilationRecord;
+}
 
-/// Milliseconds of one capture by phase.
-struct Phases {
-  double interpret = 0, guards = 0, backend = 0;
-  double total() const { return interpret + guards + backend; }
-};
+namespace stator::capture {
 
 /// What a fresh capture is compared with, and what it must be given to be the same.
 struct OracleRecord {
@@ -53,7 +51,7 @@ struct Entry {
   std::vector<const void*> asked;    // callables whose marks the capture looked for; compared only
   std::shared_ptr<graph::Graph> graph;
   size_t ops = 0;
-  Phases phases;
+  std::shared_ptr<const observe::CompilationRecord> record;  // of its capture; null: none was kept
   std::unique_ptr<OracleRecord> oracle;  // only of entries that were made while `config.oracle` was set
   uint64_t hits = 0;
   uint64_t used = 0;  // when it was last hit, or added, by the cache's clock

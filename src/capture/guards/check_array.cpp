@@ -46,7 +46,7 @@ bool CheckArray::run_passes(const GuardInput& input) {
     switch (row->words->run(input)) {
       case WordPass::Answer::Holds:
         ++row->uses;
-        ++guard_counts().by_words;
+        guard_counts().by_words.bump();
         current_ = row->words->slots();
         return true;
       case WordPass::Answer::Fails:
@@ -65,18 +65,23 @@ bool CheckArray::run(const RawCall& call, PyObject* function) {
   if (!row || !row->words->begin(call) || !globals_->matches()) return false;
   if (row->words->finish(call, function) != WordPass::Answer::Holds) return false;
   ++row->uses;
-  ++guard_counts().by_words;
+  guard_counts().by_words.bump();
   current_ = row->words->slots();
   call_names_ = row->words->call_names();
   return true;
 }
 
 bool CheckArray::run_fully(const GuardInput& input) {
-  ++guard_counts().in_full;
+  guard_counts().in_full.bump();
   CheckRun run{input, slots_.data(), fresh_.data()};
   if (!run_checks(checks_.data(), checks_.data() + checks_.size(), run)) return false;
   current_ = slots_.data();
   return true;
+}
+
+size_t CheckArray::count(FactKind kind) const {
+  return static_cast<size_t>(std::count_if(facts_.begin(), facts_.end(),
+                                           [&](const Asserted& asserted) { return asserted.fact->kind == kind; }));
 }
 
 bool CheckArray::is_vouched_for(const Check& check) const {

@@ -65,6 +65,8 @@ class CheckArray {
   /// By slot, the path of its source.
   std::vector<std::string> slot_names() const;
   size_t size() const { return facts_.size(); }
+  /// How many of them are of this kind.
+  size_t count(FactKind kind) const;
 
  private:
   struct Builder;

@@ -78,7 +78,7 @@ bool WordPass::rearm(size_t word) {
   // 0 is no tag: CPython had none left for the class.
   if (same && *words_[word].at != 0) {
     words_[word].wanted = *words_[word].at;
-    ++counts.rearmed;
+    counts.rearmed.bump();
     return true;
   }
   size_t saved = 0;

@@ -10,6 +10,7 @@
 #include "capture/guards/raw_opening.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
+#include "core/observe/counters.h"
 
 /// The word pass: the fast form of a check array. Most checks look at objects whose address is known, because they are
 /// reached from a pinned object, from the function, or from an argument that is guarded by identity or belongs to the
@@ -41,11 +42,11 @@
 ///  - A literal that was compared by value is owned while the words are in use, so no other object gets its address.
 namespace stator::capture {
 
-/// Counters since the last reset. GIL held.
+/// Counts of passes. GIL held.
 struct GuardCounts {
-  uint64_t by_words = 0;  // word passes that held
-  uint64_t in_full = 0;   // full passes
-  uint64_t rearmed = 0;   // dicts and classes that changed but still satisfied their checks
+  observe::Counter by_words{"guards", "by_words"};  // word passes that held
+  observe::Counter in_full{"guards", "in_full"};    // full passes
+  observe::Counter rearmed{"guards", "rearmed"};    // dicts and classes that changed but still satisfied their checks
 };
 GuardCounts& guard_counts();
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/fake/construct.h"
+#include "core/observe/counters.h"
 
 namespace stator::fake {
 
@@ -16,7 +17,8 @@ namespace {
 
 thread_local std::optional<std::string> poison_reason;
 
-std::atomic<uint64_t> counts[5];
+observe::Counter counts[5] = {
+    {"tiers", "own"}, {"tiers", "composite"}, {"tiers", "cpp_meta"}, {"tiers", "python"}, {"tiers", "refused"}};
 
 bool is_plain_strided(const at::Tensor& real) {
   return real.layout() == at::kStrided && !real.is_quantized() && real.has_storage() &&
@@ -94,15 +96,6 @@ bool note_error(std::string_view what) {
   return false;
 }
 
-void count_tier(Tier tier) { counts[static_cast<size_t>(tier)].fetch_add(1, std::memory_order_relaxed); }
-
-TierCounts tier_counts() {
-  auto get = [](Tier tier) { return counts[static_cast<size_t>(tier)].load(std::memory_order_relaxed); };
-  return {get(Tier::Own), get(Tier::Composite), get(Tier::CppMeta), get(Tier::Python), get(Tier::Refused)};
-}
-
-void reset_tier_counts() {
-  for (auto& count : counts) count.store(0, std::memory_order_relaxed);
-}
+void count_tier(Tier tier) { counts[static_cast<size_t>(tier)].add(); }
 
 }  // namespace stator::fake

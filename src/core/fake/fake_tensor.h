@@ -76,13 +76,8 @@ STATOR_API bool note_error(std::string_view what);
 /// kernel runs on fakes, and the operators it calls are counted too. CppMeta: torch's C++ meta kernel on meta twins.
 /// Python: the meta kernel of an operator that a user registered; no operator of torch's own is answered so.
 enum class Tier : uint8_t { Own, Composite, CppMeta, Python, Refused };
-/// Answers by tier since the last reset, in the whole process.
-struct TierCounts {
-  uint64_t own = 0, composite = 0, cpp_meta = 0, python = 0, refused = 0;
-};
+/// Counts an answer, in the group `tiers` of the counters.
 void count_tier(Tier tier);
-STATOR_API TierCounts tier_counts();
-STATOR_API void reset_tier_counts();
 /// The tier that answers an operator, without running it, and for Refused the reason.
 struct TierOf {
   Tier tier = Tier::Refused;

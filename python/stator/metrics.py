@@ -1,0 +1,483 @@
+"""`stator.metrics`: the records of compilations, and what programs and backends add to them.
+
+    stator.metrics.records()                    # the newest 64, as dicts; docs/observability.md has the schema
+    stator.metrics.context().set("loss_scale", 8)       # inside a compilation: a field of its record
+
+A record is made by the extension for each compilation, also for one that fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import heapq
+import json
+import logging
+import platform
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from . import _C, places
+
+_log = logging.getLogger("stator")
+
+# How many entries of `add_top_n` are kept.
+TOP_N = 25
+# The most characters of a text that a user-context hook returns.
+_MAX_CONTEXT = 256
+
+OnExit = Callable[[int, int, dict[str, Any], type[BaseException] | None, BaseException | None], None]
+
+
+# ---- records
+
+
+def records() -> list[dict[str, Any]]:
+    """The records of the newest compilations, the oldest first."""
+    return [complete(record) for record in _C.records()] + list(_runtime_records)
+
+
+def set_limit(limit: int) -> None:
+    """Keeps this many records (64 at first). The oldest are dropped."""
+    _C.set_record_limit(limit)
+
+
+def clear() -> None:
+    """Drops all records."""
+    _C.clear_records()
+    _runtime_records.clear()
+
+
+def frame_count() -> int:
+    """How many compilations began since the last `reset_frame_count`."""
+    return _C.frame_count()
+
+
+def reset_frame_count() -> None:
+    """Numbers compilations from 1 again, and drops the times of phases. Counters stay."""
+    _C.reset_frame_count()
+
+
+def complete(record: dict[str, Any]) -> dict[str, Any]:
+    """The record of the extension with the versions of this process, and what was added in Python."""
+    extra = {name: _decoded(text) for name, text in record.pop("extra").items()}
+    return {**record, **_versions(), "feature_usage": extra.pop("feature_usage", {}), **extra}
+
+
+def _own_version() -> str:
+    from . import __version__
+
+    return __version__
+
+
+@functools.cache
+def _versions() -> dict[str, Any]:
+    return {
+        "python_version": sys.version,
+        "pytorch_version": torch.__version__,
+        "stator_version": _own_version(),
+        "cuda_version": torch.version.cuda,
+        "platform": platform.platform(),
+    }
+
+
+_runtime_records: list[dict[str, Any]] = []
+
+
+def error_place(error: BaseException) -> tuple[str, int, str]:
+    """For the extension: the innermost line of the program in the error's traceback, and the traceback as text."""
+    lines = [(frame.filename, frame.lineno or 0, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+    stack = getattr(error, "stack", None) or []
+    lines += [tuple(line) for line in stack if len(line) == 3]
+    text = "".join(traceback.format_exception(error))
+    if not lines:
+        return "", 0, text
+    file, line, _ = lines[places.user_index(lines)]
+    return file, line, text
+
+
+# Fields that older readers know in seconds or milliseconds: name -> (field, divisor, kind).
+_DERIVED: dict[str, tuple[str, int, type]] = {
+    "start_time": ("start_time_us", 1_000_000, float),
+    "entire_frame_compile_time_s": ("duration_us", 1_000_000, float),
+    "backend_compile_time_s": ("backend_us", 1_000_000, float),
+    "time_before_restart_s": ("before_restart_us", 1_000_000, float),
+    "structured_logging_overhead_s": ("logging_us", 1_000_000, float),
+    "guard_build_time_ms": ("guards_us", 1_000, int),
+}
+
+
+def fields() -> list[str]:
+    """The names of all fields of a record."""
+    return [*_FIELDS, *_versions(), "feature_usage"]
+
+
+def create(values: dict[str, Any]) -> dict[str, Any]:
+    """A record from values by name: fields that are missing are None, and those in other units are derived from the
+    ones in microseconds unless they are given. Sets of texts become one sorted text with commas. TypeError for a name
+    that is no field."""
+    known = {*fields(), *_DERIVED}
+    if unknown := sorted(set(values) - known):
+        raise TypeError(f"a record has no field {', '.join(map(repr, unknown))}")
+    made: dict[str, Any] = {name: values.get(name) for name in fields()}
+    made["compile_id"] = None if values.get("compile_id") is None else str(values["compile_id"])
+    for name in ("restart_reasons", "recompile_user_contexts", "compliant_custom_ops", "non_compliant_ops"):
+        made[name] = _joined(made[name])
+    for name, (field, divisor, kind) in _DERIVED.items():
+        from_us = made[field]
+        made[name] = values.get(name)
+        if made[name] is None and from_us is not None:
+            made[name] = from_us / divisor if kind is float else from_us // divisor
+    return made
+
+
+def _joined(value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        return ",".join(sorted(value)) if isinstance(value, (set, frozenset, list, tuple)) else "<unknown>"
+    except TypeError:
+        return "<unknown>"
+
+
+_FIELDS = [
+    "compile_id",
+    "frame_key",
+    "co_name",
+    "co_qualname",
+    "co_filename",
+    "co_firstlineno",
+    "backend",
+    "stack_trace",
+    "cache_size",
+    "accumulated_cache_size",
+    "guard_count",
+    "shape_guard_count",
+    "guard_latency_us",
+    "recompile_reason",
+    "recompile_user_contexts",
+    "graph_op_count",
+    "graph_node_count",
+    "graph_input_count",
+    "graph_node_shapes",
+    "num_graph_breaks",
+    "break_id",
+    "break_reason",
+    "break_filename",
+    "break_lineno",
+    "ir_count",
+    "has_guarded_code",
+    "is_forward",
+    "param_count",
+    "param_numel",
+    "param_bytes",
+    "compliant_custom_ops",
+    "non_compliant_ops",
+    "float_inputs",
+    "symbolic_sizes",
+    "fixed_numbers",
+    "start_time_us",
+    "end_time_us",
+    "duration_us",
+    "capture_us",
+    "guards_us",
+    "plan_us",
+    "backend_us",
+    "before_restart_us",
+    "logging_us",
+    "spans",
+    "spans_dropped",
+    "fail_type",
+    "fail_reason",
+    "fail_user_frame_filename",
+    "fail_user_frame_lineno",
+    "exception_stack_trace",
+    "attempts",
+    "restart_reasons",
+    "is_runtime",
+    "log_format_version",
+    "stator_config",
+]
+
+
+# ---- what is added to a record
+
+
+class TopN:
+    """The largest entries by value, at most `TOP_N`. Iterating gives (key, value), the largest first."""
+
+    def __init__(self, entries: dict[str, float] | None = None):
+        self._entries = dict(entries or {})
+
+    def add(self, key: str, value: float) -> None:
+        self._entries[key] = value
+        if len(self._entries) > TOP_N:
+            del self._entries[min(self._entries, key=lambda name: self._entries[name])]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(heapq.nlargest(TOP_N, self._entries.items(), key=lambda entry: entry[1]))
+
+
+def _encoded(value: Any) -> str:
+    return json.dumps(value, default=_as_json)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, (set, frozenset)):
+        return {"$set": sorted(value, key=str)}
+    if isinstance(value, TopN):
+        return {"$top": dict(value)}
+    return f"<{type(value).__name__} is not JSON serializable>"
+
+
+def _decoded(text: str) -> Any:
+    value = json.loads(text)
+    if isinstance(value, dict) and list(value) == ["$set"]:
+        return set(value["$set"])
+    if isinstance(value, dict) and list(value) == ["$top"]:
+        return TopN(value["$top"])
+    return value
+
+
+class MetricsContext:
+    """Fields that are gathered while a scope is open: that of a compilation, or a `with` block of this object.
+
+    Blocks nest. The outermost one starts with no fields; when it ends, `on_exit(start_ns, end_ns, fields, error type,
+    error)` is called once, and an error that it raises is logged. One object belongs to one thread.
+    """
+
+    def __init__(self, on_exit: OnExit | None = None):
+        self._on_exit = on_exit
+        self._level = 0
+        self._start_ns = 0
+        self._fields: dict[str, Any] = {}
+        self._places: dict[str, str] = {}
+
+    def __enter__(self) -> MetricsContext:
+        if self._level == 0:
+            self._fields, self._places = {}, {}
+            self._start_ns = time.time_ns()
+        self._level += 1
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._level -= 1
+        if self._level or self._on_exit is None:
+            return
+        try:
+            self._on_exit(self._start_ns, time.time_ns(), dict(self._fields), kind, error)
+        except Exception:
+            _log.exception("the fields of a metrics context could not be recorded")
+
+    def in_progress(self) -> bool:
+        """Whether a scope is open on this thread."""
+        return self._level > 0 or _C.open_record() is not None
+
+    def _read(self, name: str) -> Any:
+        """The value of a field; `_NONE` if it has none. RuntimeError outside of a scope."""
+        if self._level:
+            return self._fields.get(name, _NONE)
+        record = _C.open_record()
+        if record is None:
+            raise RuntimeError(f"cannot write {name!r} outside of a metrics context")
+        return _decoded(record[1][name]) if name in record[1] else _NONE
+
+    def _write(self, name: str, value: Any) -> None:
+        if self._level:
+            self._fields[name] = value
+        else:
+            _C.extend_record(name, _encoded(value))
+
+    def set(self, name: str, value: Any, overwrite: bool = False) -> None:
+        """Sets a field once. RuntimeError if it has a value, unless `overwrite` is set."""
+        before = self._read(name)
+        if before is not _NONE and not overwrite:
+            where = self._places.get(name, "  unknown")
+            raise RuntimeError(f"the metric {name!r} is already set; it was set here:\n{where}")
+        self._places[name] = "".join(traceback.format_stack(limit=6)[:-1])
+        self._write(name, value)
+
+    def update(self, values: dict[str, Any], overwrite: bool = False) -> None:
+        """Sets several fields, or none if one of them is set already."""
+        if not overwrite and (known := [name for name in values if self._read(name) is not _NONE]):
+            raise RuntimeError(f"the metrics {', '.join(map(repr, known))} are already set")
+        for name, value in values.items():
+            self.set(name, value, overwrite=True)
+
+    def update_outer(self, values: dict[str, Any]) -> None:
+        """The same, in the outermost block only; inner ones do nothing."""
+        if self._level == 0 and _C.open_record() is None:
+            raise RuntimeError(f"cannot write {', '.join(map(repr, values))} outside of a metrics context")
+        if self._level <= 1:
+            self.update(values)
+
+    def increment(self, name: str, by: int = 1) -> None:
+        before = self._read(name)
+        self._write(name, (0 if before is _NONE else before) + by)
+
+    def add_to_set(self, name: str, value: str) -> None:
+        before = self._read(name)
+        self._write(name, (set() if before is _NONE else before) | {value})
+
+    def set_key_value(self, name: str, key: str, value: Any) -> None:
+        """Sets one key of a field that is a map."""
+        before = self._read(name)
+        self._write(name, {**({} if before is _NONE else before), key: value})
+
+    def add_top_n(self, name: str, key: str, value: float) -> None:
+        """Adds an entry to a field that keeps the largest ones. Does nothing outside of a scope."""
+        if not self.in_progress():
+            return
+        before = self._read(name)
+        top = TopN() if before is _NONE else before
+        top.add(key, value)
+        self._write(name, top)
+
+
+_NONE = object()
+
+
+class RuntimeMetricsContext:
+    """Fields of work that is no compilation. It begins with the first increment; `finish` records and empties it."""
+
+    def __init__(self, on_exit: OnExit | None = None):
+        self._on_exit = on_exit
+        self._start_ns = 0
+        self._fields: dict[str, Any] = {}
+
+    def increment(self, name: str, by: int, extra: dict[str, Any] | None = None) -> None:
+        """`extra`: fields to set, if they are not None and not set yet."""
+        if not self._fields:
+            self._start_ns = time.time_ns()
+        self._fields[name] = self._fields.get(name, 0) + by
+        for key, value in (extra or {}).items():
+            if value is not None:
+                self._fields.setdefault(key, value)
+
+    def finish(self) -> None:
+        if not self._fields:
+            return
+        fields, self._fields = self._fields, {}
+        try:
+            if self._on_exit is not None:
+                self._on_exit(self._start_ns, time.time_ns(), fields, None, None)
+        except Exception:
+            _log.exception("the fields of a run-time metrics context could not be recorded")
+
+
+def _record_runtime(start: int, end: int, fields: dict[str, Any], kind: Any, error: Any) -> None:
+    row = {"start_time_us": start // 1000, "end_time_us": end // 1000, **fields}
+    _runtime_records.append({"is_runtime": True, **row})
+    del _runtime_records[: -max(_C.record_limit(), 1)]
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.context = MetricsContext()
+        self.runtime = RuntimeMetricsContext(_record_runtime)
+        self.columns = 0  # open blocks that have a column
+
+
+_thread = _Thread()
+
+
+def context() -> MetricsContext:
+    """The metrics context of this thread: what is written to it inside a compilation is in the compilation's record."""
+    return _thread.context
+
+
+def runtime() -> RuntimeMetricsContext:
+    """The run-time metrics context of this thread."""
+    return _thread.runtime
+
+
+def column_clock(event: str, column: str, is_backward: bool | None) -> Callable[[], None]:
+    """For `stator.timed`: starts a clock; what it returns stops the clock, and adds to the column."""
+    in_compilation = _C.open_record() is not None
+    start = time.perf_counter_ns()
+    _thread.columns += 1
+
+    def stop() -> None:
+        _thread.columns -= 1
+        spent = (time.perf_counter_ns() - start) // 1000
+        columns = [column, "duration_us"] if _thread.columns == 0 and column != "duration_us" else [column]
+        if not in_compilation:
+            extra = (
+                {"compile_id": None, "is_runtime": True, "is_forward": not is_backward} if len(columns) > 1 else None
+            )
+            for name in columns:
+                runtime().increment(name, spent, extra)
+        elif context().in_progress():
+            context().increment(column, spent)
+
+    return stop
+
+
+def set_feature_use(feature: str, used: bool) -> None:
+    """Notes in the record of the running compilation that a feature was used; does nothing if none runs."""
+    if context().in_progress():
+        context().set_key_value("feature_usage", feature, used)
+
+
+def log_pass(name: str, summary: Any) -> None:
+    """Adds the summary of a graph pass to the record of the running compilation; does nothing if none runs."""
+    if context().in_progress():
+        context().set_key_value("pass_log", name, summary)
+
+
+# ---- user contexts
+
+_context_hooks: list[Callable[[], str]] = []
+
+
+def register_user_context(hook: Callable[[], str]) -> Callable[[], None]:
+    """At the start of each compilation, calls `hook` for a text about what a compiler cannot see (the epoch, say). The
+    record has it, cut to 256 characters, in `recompile_user_contexts`. Returns a function that removes the hook. An
+    error of the hook is logged."""
+    from . import observer
+
+    _context_hooks.append(hook)
+    observer.request("user contexts", _UserContexts())
+
+    def remove() -> None:
+        if hook in _context_hooks:
+            _context_hooks.remove(hook)
+        if not _context_hooks:
+            observer.withdraw("user contexts")
+
+    return remove
+
+
+def reset_user_contexts() -> None:
+    """Removes all such hooks."""
+    from . import observer
+
+    _context_hooks.clear()
+    observer.withdraw("user contexts")
+
+
+class _UserContexts:
+    def started(self, compilation: Any) -> None:
+        for hook in list(_context_hooks):
+            with _logged(hook):
+                _C.add_user_context(str(hook())[:_MAX_CONTEXT])
+
+    def ended(self, compilation: Any, record: dict[str, Any], capture: dict[str, Any] | None) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def _logged(hook: Any) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        _log.exception("the user-context hook %r failed", hook)

@@ -1,0 +1,52 @@
+// What a record says about a graph. Apart from record_view.cpp, which needs none of torch's headers.
+#include <algorithm>
+
+#include "capture/tensors/tensor_object.h"
+#include "compile/record_view.h"
+#include "core/graph/graph.h"
+#include "core/graph/names.h"
+
+namespace stator {
+using namespace capture;
+
+namespace {
+
+/// Graphs of more nodes are not listed value by value: a record that long is of no use.
+constexpr size_t kMaxShapes = 4096;
+
+std::string sizes_text(const graph::TensorMeta& meta) {
+  std::string text = "(";
+  for (const graph::Dim& size : meta.sizes) text += (text.size() > 1 ? ", " : "") + size.text();
+  return text + (meta.sizes.size() == 1 ? ",)" : ")");
+}
+
+/// Whether torch itself registers operators of this namespace.
+bool is_of_torch(std::string_view name) {
+  static constexpr std::string_view kOwn[] = {"aten", "prim",     "prims",  "stator",       "quantized",
+                                              "c10d", "profiler", "mkldnn", "higher_order", "_c10d_functional"};
+  const std::string_view space = name.substr(0, name.find(':'));
+  return std::find(std::begin(kOwn), std::end(kOwn), space) != std::end(kOwn);
+}
+
+}  // namespace
+
+void note_graph(const graph::Graph& graph, observe::CompilationRecord& record) {
+  record.input_count = static_cast<int64_t>(graph.inputs.size());
+  record.node_count = static_cast<int64_t>(graph.nodes.size() + graph.inputs.size() + 1);
+  for (const graph::Node& node : graph.nodes)
+    if (!is_of_torch(node.op.schema().name())) record.custom_ops.insert(node.op.schema().name());
+  if (graph.values.size() > kMaxShapes) return;
+  std::vector<std::string> names = graph::value_names(graph);
+  for (size_t value = 0; value < graph.values.size(); ++value)
+    if (const graph::DefinitionId id = graph.values[value].definition; id != graph::kNoDefinition)
+      record.node_shapes.emplace_back(std::move(names[value]), sizes_text(graph.definitions.meta(id)));
+}
+
+std::pair<int64_t, int64_t> tensor_size(PyObject* object) {
+  const at::Tensor& tensor = tensor_of(object);
+  if (!tensor.defined() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return {0, 0};
+  const int64_t elements = tensor.numel();
+  return {elements, elements * static_cast<int64_t>(tensor.itemsize())};
+}
+
+}  // namespace stator
