@@ -9,8 +9,9 @@ import threading
 import time
 
 import pytest
-import stator
 import torch
+
+import stator
 
 
 @pytest.fixture(autouse=True)
@@ -230,7 +231,10 @@ if {forks}:
 class TestAtExit:
     def run(self, setup: str, forks: bool = False) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM.format(setup=setup, forks=forks)], capture_output=True, text=True, timeout=100
+            [sys.executable, "-c", PROGRAM.format(setup=setup, forks=forks)],
+            capture_output=True,
+            text=True,
+            timeout=100,
         )
         assert done.returncode == 0, done.stderr
         return done.stderr

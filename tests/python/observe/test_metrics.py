@@ -8,8 +8,9 @@ import sys
 import threading
 
 import pytest
-import stator
 import torch
+
+import stator
 from stator import metrics
 
 
