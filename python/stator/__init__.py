@@ -9,6 +9,7 @@
 `counters` counts captures, hits and breaks, `errors` defines the exceptions. docs/architecture.md explains the design.
 """
 
+import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import torch as _torch  # first: the extension needs torch's libraries loaded
@@ -66,7 +67,8 @@ from .user import graph_break, is_compiling
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
-    from . import callbacks, events, testing
+    from . import callbacks, events, once, testing, trace
+    from .profiler import profile
     from .records import record_failures, replay
     from .report import ExplainOutput, explain
 
@@ -75,7 +77,10 @@ _LATER = {
     "ExplainOutput": "report",
     "callbacks": "callbacks",
     "events": "events",
+    "once": "once",
+    "trace": "trace",
     "explain": "report",
+    "profile": "profiler",
     "record_failures": "records",
     "replay": "records",
     "testing": "testing",
@@ -90,6 +95,11 @@ def __getattr__(name: str) -> object:
         return module if _LATER[name] == name else getattr(module, name)
     raise AttributeError(f"module 'stator' has no attribute {name!r}")
 
+
+if _os.environ.get("STATOR_TRACE"):
+    from .trace import _start_from_environment
+
+    _start_from_environment()
 
 _C.set_skipped_files(default_skipped_files())
 _C.set_error_types(
@@ -145,6 +155,8 @@ __all__ = [
     "maybe_mark_dynamic",
     "metrics",
     "nonstrict_trace",
+    "once",
+    "profile",
     "record_failures",
     "register_backend",
     "replay",
@@ -155,4 +167,5 @@ __all__ = [
     "substitute_in_graph",
     "testing",
     "timed",
+    "trace",
 ]

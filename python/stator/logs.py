@@ -1,10 +1,19 @@
 """Messages about captures: which graphs, guards, breaks and recompilations there were.
 
-    STATOR_LOGS=breaks,recompiles python train.py     # prints them to stderr
-    stator.set_logs("breaks,recompiles")              # the same from a program
+    STATOR_LOGS=graph_breaks,recompiles python train.py     # prints them to stderr
+    stator.set_logs("graph_breaks,recompiles")              # the same from a program
 
-breaks: each graph break, once per place. recompiles: each recompilation, and the guard that failed. graphs: each graph.
-guards: the guards of each capture. all: these four.
+    graph_breaks (breaks)   each graph break, once per place
+    recompiles              each recompilation, and the guard that failed
+    graph                   each graph as a table
+    graph_code              each graph as Python code with sizes and the program's lines
+    graphs                  each graph in its text form, which `stator._C.Graph.parse` reads
+    guards                  the guards of each capture as a tree, and what checking them costs
+    bytecode                the bytecode of the function, and the plan that replaces it
+    plans                   what a call does, as Python
+    dynamic                 sizes that are symbols, and numbers that are inputs
+    perf                    the phases of each capture, in milliseconds
+    all                     all of these
 
 They are loggers of Python's logging ("stator.breaks" and so on), at level INFO; a program may configure them itself.
 Torch's names for them, in TORCH_LOGS or torch._logging.set_logs, have the same effect. A message is made only if it is
@@ -17,23 +26,41 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch._logging._internal as torch_logging
 
-from . import _C, places
+from . import _C, places, show
 from .errors import InvalidOption
+from .once import Once
 
-_LOGGERS = {name: logging.getLogger(f"stator.{name}") for name in ("breaks", "recompiles", "graphs", "guards")}
+_NAMES = (
+    "breaks",
+    "recompiles",
+    "graph",
+    "graph_code",
+    "graphs",
+    "guards",
+    "bytecode",
+    "plans",
+    "dynamic",
+    "perf",
+)
+_LOGGERS = {name: logging.getLogger(f"stator.{name}") for name in _NAMES}
+# Other names for them.
+_ALIASES = {"graph_breaks": "breaks"}
 
 # Torch's artifacts and logs, and what they show here.
 TORCH_NAMES = {
     "graph_breaks": ("breaks",),
     "recompiles": ("recompiles",),
     "recompiles_verbose": ("recompiles",),
-    "graph": ("graphs",),
-    "graph_code": ("graphs",),
+    "graph": ("graph",),
+    "graph_code": ("graph_code",),
     "guards": ("guards",),
+    "bytecode": ("bytecode",),
+    "dynamic": ("dynamic",),
     "dynamo": ("breaks", "recompiles"),
 }
 
@@ -54,19 +81,19 @@ _handler = _Stderr()
 
 
 def set_logs(names: str = "") -> None:
-    """Prints these messages to stderr: a list with commas of breaks, recompiles, graphs, guards, or all. The logs that
-    are not named are off."""
+    """Prints these messages to stderr: a list with commas of graph_breaks, recompiles, graph, graph_code, graphs,
+    guards, bytecode, plans, dynamic, perf, or all. The logs that are not named are off."""
     _set_logs(_parsed(names, "set_logs"))
 
 
 def _parsed(names: str, where: str) -> set[str]:
-    wanted = {name.strip() for name in names.split(",")} - {""}
+    wanted = {_ALIASES.get(name.strip(), name.strip()) for name in names.split(",")} - {""}
     if "all" in wanted:
         return set(_LOGGERS)
     if unknown := wanted - set(_LOGGERS):
         raise InvalidOption(
             f"{where}: there is no log {', '.join(map(repr, sorted(unknown)))}",
-            hint=f"one of {', '.join(_LOGGERS)}, all",
+            hint=f"one of {', '.join((*_LOGGERS, *_ALIASES))}, all",
         )
     return wanted
 
@@ -101,11 +128,52 @@ def _asked_of_torch() -> set[str]:
     return asked
 
 
+def _guards_text(record: dict[str, Any]) -> str:
+    return show.guard_tree(record["guards"]) if record["guards"] else ""
+
+
+def _graph_text(record: dict[str, Any]) -> str:
+    return "" if record["graph"] is None else show.graph_table(record["graph"])
+
+
+def _code_text(record: dict[str, Any]) -> str:
+    return "" if record["graph"] is None else show.graph_code(record["graph"], show.header(record))
+
+
+def _bytecode_text(record: dict[str, Any]) -> str:
+    original = show.bytecode(record["code"], "ORIGINAL BYTECODE")
+    return f"{original}\n\nPLAN IN ITS PLACE\n{show.plan_code(record)}"
+
+
+def _dynamic_text(record: dict[str, Any]) -> str:
+    if record["graph"] is None:
+        return ""
+    shapes = ", ".join(f"{name}: {sizes}" for name, sizes in show.symbolic_inputs(record["graph"]).items())
+    return f"symbolic: {shapes}" if shapes else "all sizes are fixed"
+
+
+def _perf_text(record: dict[str, Any]) -> str:
+    times = ", ".join(f"{phase} {ms:.2f} ms" for phase, ms in record["phases"].items())
+    return f"{record['ops']} operators, {len(record['guards'])} guards; {times}"
+
+
+# The text of each log that shows a part of a capture.
+_ARTIFACTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "graph": _graph_text,
+    "graph_code": _code_text,
+    "guards": _guards_text,
+    "bytecode": _bytecode_text,
+    "plans": show.plan_code,
+    "dynamic": _dynamic_text,
+    "perf": _perf_text,
+}
+
+
 class _Log:
     """Logs captures. A break is logged once per place, until the next `compile` or `reset`."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, int, str]] = set()
+        self._told = Once()
 
     def wanted(self) -> bool:
         for logger in _LOGGERS.values():
@@ -141,9 +209,9 @@ class _Log:
             )
         if "graphs" in wanted and record["graph"] is not None:
             self._say("graphs", "%s (%s) [%s]:\n%s", function, place, record["compile_id"], record["graph"])
-        if "guards" in wanted and record["guards"]:
-            lines = "".join(f"\n  {guard}" for guard in record["guards"])
-            self._say("guards", "%s (%s) [%s]:%s", function, place, record["compile_id"], lines)
+        for name in wanted & _ARTIFACTS.keys():
+            if text := _ARTIFACTS[name](record):
+                self._say(name, "%s (%s) [%s]:\n%s", function, place, record["compile_id"], text)
         if "breaks" in wanted and (reason := record["break_reason"]):
             self._tell_break(record, reason)
 
@@ -151,9 +219,8 @@ class _Log:
         stack = reason["stack"] or [(record["file"], record["line"], record["function"])]
         inner = stack[-1]
         told = (inner[0], inner[1], reason["id"])
-        if told in self._told:
+        if not self._told.first(told):
             return
-        self._told.add(told)
         how = "" if record["resumes"] else "; the rest of the frame runs as plain Python"
         index = places.user_index(stack)
         file, line, function = stack[index]

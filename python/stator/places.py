@@ -6,7 +6,9 @@ import functools
 import linecache
 import os
 import site
+import sys
 import sysconfig
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +39,11 @@ def _distance(file: str) -> int:
     return 2 if file.startswith(sysconfig.get_paths()["stdlib"] + os.sep) else 0
 
 
+def is_of_user(file: str) -> bool:
+    """Whether a file is the user's own."""
+    return _distance(file) == 0
+
+
 def user_index(stack: Sequence[Sequence[Any]]) -> int:
     """The index of the user's own line in a stack (outermost first): the innermost line of the user's files; if there
     is none, of an installed package; if there is none, the innermost line."""
@@ -63,3 +70,15 @@ def source_of(file: str, line: int) -> str:
 
 def show(line: Sequence[Any]) -> str:
     return f"{short_path(line[0])}:{line[1]}, in {line[2]}"
+
+
+def running(skip: int) -> list[Line]:
+    """The lines of the program that run on this thread, outermost first, without the `skip` innermost frames, and
+    without those of torch, the standard library and Stator."""
+    lines: list[Line] = []
+    frame: types.FrameType | None = sys._getframe(skip)
+    while frame is not None:
+        if _distance(frame.f_code.co_filename) < 2:
+            lines.insert(0, (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname))
+        frame = frame.f_back
+    return lines

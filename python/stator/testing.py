@@ -2,17 +2,22 @@
 
 `clone_input` and `clone_inputs` copy all that a program may read of arguments: strides, alignment, gradients, marks.
 `checkpoint_params` saves the state that a training step changes, and returns a function that restores it.
+`same` tells whether two results are the same, up to rounding.
 """
 
 from __future__ import annotations
 
 import copy
+import gc
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-__all__ = ["checkpoint_params", "clone_input", "clone_inputs"]
+from .same import bitwise_same, rmse, same
+
+__all__ = ["bitwise_same", "checkpoint_params", "clone_input", "clone_inputs", "rmse", "same", "timed_run"]
 
 # Copies have the same address modulo this many bytes, because kernels are selected by alignment.
 _ALIGNMENT = 32
@@ -65,6 +70,22 @@ def checkpoint_params(module: torch.nn.Module) -> Callable[[], None]:
                     tensor.copy_(value)
 
     return restore
+
+
+def timed_run(function: Callable[..., Any], inputs: Sequence[Any], times: int = 1) -> tuple[Any, float]:
+    """Calls `function(*inputs)` some times, with the same random numbers. The last result, and the seconds it took; an
+    accelerator has finished its work before and after."""
+    torch.manual_seed(1337)
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    result = None
+    for _ in range(times):
+        result = function(*inputs)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    return result, time.perf_counter() - start
 
 
 def _clone_value(value: Any) -> Any:

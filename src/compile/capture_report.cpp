@@ -130,7 +130,7 @@ void CaptureReport::captured(std::shared_ptr<Entry> entry, bool is_refusal) {
   record.has_code = !is_refusal;
   if (entry->graph) {
     record.op_count = static_cast<int64_t>(entry->ops);
-    note_graph(*entry->graph, record);
+    note_graph(entry->graph, record);
   }
   if (entry->broke) {
     record.breaks = 1;

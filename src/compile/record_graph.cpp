@@ -11,9 +11,6 @@ using namespace capture;
 
 namespace {
 
-/// Graphs of more nodes are not listed value by value: a record that long is of no use.
-constexpr size_t kMaxShapes = 4096;
-
 std::string sizes_text(const graph::TensorMeta& meta) {
   std::string text = "(";
   for (const graph::Dim& size : meta.sizes) text += (text.size() > 1 ? ", " : "") + size.text();
@@ -30,16 +27,21 @@ bool is_of_torch(std::string_view name) {
 
 }  // namespace
 
-void note_graph(const graph::Graph& graph, observe::CompilationRecord& record) {
-  record.input_count = static_cast<int64_t>(graph.inputs.size());
-  record.node_count = static_cast<int64_t>(graph.nodes.size() + graph.inputs.size() + 1);
-  for (const graph::Node& node : graph.nodes)
+void note_graph(const std::shared_ptr<graph::Graph>& graph, observe::CompilationRecord& record) {
+  record.graph = graph;
+  record.input_count = static_cast<int64_t>(graph->inputs.size());
+  record.node_count = static_cast<int64_t>(graph->nodes.size() + graph->inputs.size() + 1);
+  for (const graph::Node& node : graph->nodes)
     if (!is_of_torch(node.op.schema().name())) record.custom_ops.insert(node.op.schema().name());
-  if (graph.values.size() > kMaxShapes) return;
+}
+
+std::vector<std::pair<std::string, std::string>> shapes_of(const graph::Graph& graph) {
+  std::vector<std::pair<std::string, std::string>> shapes;
   std::vector<std::string> names = graph::value_names(graph);
   for (size_t value = 0; value < graph.values.size(); ++value)
     if (const graph::DefinitionId id = graph.values[value].definition; id != graph::kNoDefinition)
-      record.node_shapes.emplace_back(std::move(names[value]), sizes_text(graph.definitions.meta(id)));
+      shapes.emplace_back(std::move(names[value]), sizes_text(graph.definitions.meta(id)));
+  return shapes;
 }
 
 std::pair<int64_t, int64_t> tensor_size(PyObject* object) {

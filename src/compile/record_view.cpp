@@ -47,9 +47,13 @@ class DictMaker {
   Ref dict_;
 };
 
+/// None if the graph is gone with its entry.
 Ref view_shapes(const observe::CompilationRecord& record) {
+  const std::shared_ptr<const void> graph = record.graph.lock();
+  if (!graph) return Ref::borrow(Py_None);
   DictMaker shapes;
-  for (auto& [name, text] : record.node_shapes) shapes.put(name.c_str(), view(text));
+  for (auto& [name, text] : shapes_of(*static_cast<const graph::Graph*>(graph.get())))
+    shapes.put(name.c_str(), view(text));
   return shapes.take();
 }
 

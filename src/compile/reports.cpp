@@ -86,9 +86,12 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   put(record.get(), "function", text(text_of(code->co_qualname)));
   put(record.get(), "file", text(text_of(code->co_filename)));
   put(record.get(), "line", integer(code->co_firstlineno));
+  put(record.get(), "code", Ref::borrow(reinterpret_cast<PyObject*>(code)));
+  put(record.get(), "offset", integer(entry.offset));
   put(record.get(), "graph", entry.graph && graph_wrapper ? graph_wrapper(entry.graph) : Ref());
   put(record.get(), "ops", integer(entry.ops));
   put(record.get(), "guards", texts(entry.guards->describe()));
+  put(record.get(), "slots", texts(entry.guards->slot_names()));
   put(record.get(), "plan", entry.plan ? texts(describe(*entry.plan)) : Ref());
   put(record.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
   put(record.get(), "phases", describe_phases(entry.record.get()));

@@ -37,7 +37,7 @@ struct STATOR_API CompilationRecord {
 
   // Graph. Empty where none was made.
   std::optional<int64_t> op_count, node_count, input_count;
-  std::vector<std::pair<std::string, std::string>> node_shapes;  // in the order of the graph
+  std::weak_ptr<const void> graph;  // a graph::Graph, as long as its entry lives
   int64_t breaks = 0;
   std::string break_id, break_reason, break_file;
   int64_t break_line = 0;

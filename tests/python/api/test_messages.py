@@ -223,6 +223,7 @@ class TestLogs:
         "[stator.breaks] graph break in step",
         "[stator.recompiles] step",
         "[stator.graphs] step",
+        "[stator.graph_code] step",
         "[stator.guards] step",
     )
 
@@ -230,7 +231,7 @@ class TestLogs:
         return [name for name in self.ALL if name in text]
 
     @pytest.mark.parametrize(
-        ("names", "shown"), [("breaks", ALL[:1]), ("recompiles,graphs", ALL[1:3]), ("guards", ALL[3:]), ("all", ALL)]
+        ("names", "shown"), [("breaks", ALL[:1]), ("recompiles,graphs", ALL[1:3]), ("guards", ALL[4:]), ("all", ALL)]
     )
     def test_environment(self, names, shown):
         assert self.shown(self.output(STATOR_LOGS=names)) == list(shown)
@@ -242,11 +243,11 @@ class TestLogs:
 
     def test_an_unknown_name_in_the_environment_warns(self):
         text = self.output(STATOR_LOGS="break")
-        assert "there is no log 'break'" in text and "breaks, recompiles, graphs, guards, all" in text
+        assert "there is no log 'break'" in text and "breaks, recompiles, graph, graph_code" in text
 
     @pytest.mark.parametrize(
         ("names", "shown"),
-        [("graph_breaks", ALL[:1]), ("recompiles,graph_code", ALL[1:3]), ("dynamo", ALL[:2]), ("+dynamo", ALL)],
+        [("graph_breaks", ALL[:1]), ("recompiles,graph_code", (ALL[1], ALL[3])), ("dynamo", ALL[:2]), ("+dynamo", ALL)],
     )
     def test_names_of_torch(self, names, shown):
         assert self.shown(self.output(TORCH_LOGS=names)) == list(shown)

@@ -1,0 +1,259 @@
+"""The structured trace, and messages about captures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+
+import stator
+from stator import show, trace
+
+
+def model(x):
+    y = (x + 1).relu()
+    print("hi")
+    return y * 2
+
+
+def traced(tmp_path, action):
+    path = trace.start(tmp_path)
+    try:
+        action()
+    finally:
+        trace.stop()
+    return path, list(trace.read(tmp_path))
+
+
+class TestTrace:
+    def test_records_of_two_sizes(self, tmp_path):
+        f = stator.compile(lambda x: (x + 1).relu(), dynamic=False)
+        path, records = traced(tmp_path, lambda: (f(torch.ones(3)), f(torch.ones(4))))
+        kinds = [record["kind"] for record in records]
+        assert kinds[0] == "header" and kinds[-1] == "end_of_process"
+        assert kinds.count("start") == 2 and kinds.count("graph") == 2 and kinds.count("metrics") == 2
+        (again,) = [record for record in records if record["kind"] == "recompile"]
+        assert again["compile_id"] == "0/1" and "3" in again["reason"]
+        start = next(record for record in records if record["kind"] == "start")
+        assert start["file"] == __file__
+
+    def test_payloads_and_overhead(self, tmp_path):
+        f = stator.compile(model)
+        path, records = traced(tmp_path, lambda: f(torch.ones(3)))
+        for record in records:
+            if "payload" in record:
+                assert hashlib.md5(record["payload"].encode()).hexdigest() == record["md5"]
+        graph = next(record for record in records if record["kind"] == "graph")
+        assert "aten.relu" in graph["payload"] and "float32[3]" in graph["payload"]
+        assert [node["op"] for node in graph["nodes"]] == ["input", "aten::add.Tensor", "aten::relu", "output"]
+        stop = next(record for record in records if record["kind"] == "break")
+        assert stop["file"] == __file__ and stop["source"] == 'print("hi")' and "print" in stop["reason"]
+        metrics = next(record for record in records if record["kind"] == "metrics")
+        assert metrics["structured_logging_overhead_us"] > 0 and metrics["log_format_version"] == 1
+        # Names of files stand there once.
+        text = path.read_text()
+        assert text.count(json.dumps(__file__)) == 1
+        assert all(json.loads(line)["v"] == 1 for line in text.splitlines())
+
+    def test_nothing_is_made_while_there_is_no_trace(self):
+        trace.artifact("mine", lambda: pytest.fail("called"))
+
+    def test_records_of_the_program(self, tmp_path):
+        _, records = traced(tmp_path, lambda: trace.artifact("mine", lambda: ["a", "b"], epoch=3))
+        (mine,) = [record for record in records if record["kind"] == "artifact"]
+        assert mine["payload"] == "a\nb" and mine["epoch"] == 3 and mine["name"] == "mine"
+        assert mine["stack"][-1][2].endswith("<lambda>")
+        with pytest.raises(ValueError, match="'md5'"):
+            trace.artifact("mine", "x", md5="1")
+
+    def test_a_failure_is_recorded(self, tmp_path):
+        def backend(gm, inputs):
+            raise ValueError("no kernel")
+
+        def action():
+            with pytest.raises(stator.BackendCompilerFailed):
+                stator.compile(lambda x: x + 1, backend=backend)(torch.ones(3))
+
+        _, records = traced(tmp_path, action)
+        (metrics,) = [record for record in records if record["kind"] == "metrics"]
+        assert "no kernel" in metrics["fail_reason"] and not metrics["has_guarded_code"]
+
+    def test_environment_and_two_processes(self, tmp_path):
+        code = "import stator, torch; stator.compile(lambda x: x + 1)(torch.ones(3))"
+        env = {**os.environ, "STATOR_TRACE": str(tmp_path)}
+        running = [subprocess.Popen([sys.executable, "-c", code], env=env) for _ in range(2)]
+        assert [process.wait(100) for process in running] == [0, 0]
+        assert len(trace.files_of(tmp_path)) == 2
+        assert [record["kind"] for record in trace.read(tmp_path)].count("graph") == 2
+
+    def test_a_child_does_not_write_to_its_parents_file(self, tmp_path):
+        def action():
+            child = os.fork()
+            if child == 0:
+                stator.compile(lambda x: x - 1)(torch.ones(3))
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+
+        _, records = traced(tmp_path, action)
+        assert "graph" not in [record["kind"] for record in records]
+
+    def test_unwritable_directory(self, tmp_path):
+        file = tmp_path / "file"
+        file.write_text("")
+        with pytest.warns(RuntimeWarning, match="no trace is written"):
+            assert trace.start(file / "below") is None
+        assert torch.equal(stator.compile(lambda x: x + 1)(torch.ones(1)), torch.full((1,), 2.0))
+
+    def test_full_disk(self, tmp_path):
+        path = trace.start(tmp_path)
+        writer = trace._writer
+
+        class Full:
+            def write(self, text):
+                raise OSError(28, "No space left on device")
+
+            def close(self):
+                pass
+
+        writer._file = Full()
+        with pytest.warns(RuntimeWarning, match="No space left") as told:
+            assert torch.equal(stator.compile(lambda x: x + 1)(torch.ones(1)), torch.full((1,), 2.0))
+            stator.compile(lambda x: x + 2)(torch.ones(1))
+        assert len(told) == 1
+        trace.stop()
+        assert [record["kind"] for record in trace.read(path)] == ["header"]
+
+    def test_broken_file(self, tmp_path):
+        path, records = traced(tmp_path, lambda: stator.compile(lambda x: x + 1)(torch.ones(3)))
+        text = path.read_text()
+        path.write_text("{broken\n" + text[: len(text) - 20])
+        with pytest.warns(RuntimeWarning, match="no whole record"):
+            assert len(list(trace.read(path))) == len(records) - 1
+        path.write_text('{"v": 99, "kind": "header"}\n')
+        with pytest.raises(ValueError, match="99"):
+            list(trace.read(path))
+
+    def test_form_of_torch(self, tmp_path):
+        f = stator.compile(model)
+        traced(tmp_path, lambda: f(torch.ones(3)))
+        file = tmp_path / "torch.log"
+        assert trace.to_torch(tmp_path, file) > 4
+        heads = [json.loads(line.split("] ", 1)[1]) for line in file.read_text().splitlines() if line[0] != "\t"]
+        names = {next(iter(head)) for head in heads}
+        assert names == {"str", "dynamo_start", "dynamo_output_graph", "dynamo_guards", "compilation_metrics"}
+        assert all("has_payload" in head for head in heads if "dynamo_output_graph" in head)
+
+
+class TestLogs:
+    def told(self, capsys, names, f=model, *args):
+        stator.set_logs(names)
+        try:
+            capsys.readouterr()
+            stator.compile(f)(*(args or (torch.ones(3),)))
+            return capsys.readouterr().err
+        finally:
+            stator.set_logs("")
+
+    def test_graph_as_table(self, capsys):
+        text = self.told(capsys, "graph", lambda x: x.relu() + 1)
+        rows = text.splitlines()
+        assert "[0/0]" in rows[0] and rows[1].split() == ["kind", "name", "target", "args", "kwargs"]
+        assert [row.split()[0] for row in rows[3:7]] == ["input", "call", "call", "output"]
+
+    def test_graph_as_code(self, capsys):
+        text = self.told(capsys, "graph_code", lambda x: x.relu() + 1)
+        assert "relu = aten.relu(x)  # float32[3]" in text and "add = aten.add.Tensor(relu, 1)" in text
+        compile(text.split("\n", 1)[1], "graph", "exec")
+
+    def test_guards_as_tree(self, capsys):
+        text = self.told(capsys, "guards", torch.nn.Linear(3, 3))
+        assert "+- self" in text and "|  +- .weight" in text
+
+    def test_bytecode_and_plan(self, capsys):
+        text = self.told(capsys, "bytecode,plans")
+        assert "ORIGINAL BYTECODE model" in text and f"line {model.__code__.co_firstlineno}" in text
+        assert "outputs = graph(x)  # 2 operators" in text and "resume(offset=" in text
+        assert "return v" in text
+
+    def test_dynamic_and_perf(self, capsys):
+        stator.set_logs("dynamic,perf")
+        try:
+            f = stator.compile(lambda x: x + 1, dynamic=True)
+            f(torch.ones(5))
+        finally:
+            stator.set_logs("")
+        text = capsys.readouterr().err
+        assert "symbolic: x: [s0]" in text and "interpret" in text and "ms" in text
+
+    def test_texts_are_made_only_if_wanted(self, capsys, monkeypatch):
+        made = []
+        monkeypatch.setattr(show, "graph_table", lambda graph: made.append(graph) or "")
+        stator.compile(lambda x: x + 1)(torch.ones(3))
+        assert made == []
+        self.told(capsys, "graph", lambda x: x + 2)
+        assert len(made) == 1
+
+    def test_unknown_name(self, capsys):
+        with pytest.raises(stator.InvalidOption, match="'grph'"):
+            stator.set_logs("graph,grph")
+
+    def test_a_break_is_told_once(self, capsys):
+        def loop(x):
+            for _ in range(3):
+                x = x + 1
+                print("")
+            return x
+
+        assert self.told(capsys, "graph_breaks", loop).count("graph break in") == 1
+
+
+class TestShow:
+    def test_count_of_calls(self):
+        f = stator.compile(lambda x: x.relu() + 1)
+        f(torch.ones(3))
+        assert show.count_calls(stator.cache_entries(f)[0]["graph"]) == 2
+
+    def test_source_range(self, tmp_path):
+        file = tmp_path / "program.py"
+        file.write_text("z = a  +  b[1]\nz = é + b\ny = f(\n  1)\nz = 1 if a else b\n")
+        assert show.source_range(str(file), 1, 4, 1, 14) == "z = a  +  b[1]\n    ~~~^~~~~~~\n"
+        assert show.source_range(str(file), 2, 4, 2, 10) == "z = é + b\n    ~~^~~\n"
+        assert show.source_range(str(file), 1, 10, 1, 14) == "z = a  +  b[1]\n          ~^^^\n"
+        assert show.source_range(str(file), 3, 4, 4, 4) == "y = f(\n    ~^\n  1)\n  ^^\n"
+        assert show.source_range(str(file), 5, 4, 5, 17) == "z = 1 if a else b\n    ^^^^^^^^^^^^^\n"
+        assert show.source_range(str(tmp_path / "none.py"), 1, 0, 1, 4) == ""
+
+    def test_function_tag(self):
+        assert (
+            show.function_tag(model.__code__)
+            == f"'model' ({os.path.relpath(__file__)}:{model.__code__.co_firstlineno})"
+        )
+
+
+class TestOnce:
+    def test_memory_is_bounded(self):
+        once = stator.once.Once(2)
+        assert [once.first(key) for key in "aabcab"] == [True, False, True, True, True, True]
+
+    def test_warnings(self):
+        stator.once.reset()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            stator.once.warn_once("careful")
+            stator.once.warn_once("careful")
+        assert len(told) == 1 and told[0].filename == __file__
+
+    def test_printing(self, capsys):
+        stator.once.reset()
+        stator.once.print_once("a", 1)
+        stator.once.print_once("a", 1)
+        assert capsys.readouterr().out == "a 1\n"
+
+    def test_colour(self):
+        assert stator.once.strip_color("\x1b[31mred\x1b[0m") == "red"
