@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,7 +19,6 @@ import torch
 from . import _C, debug
 from .ambient import Ambient
 from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
-from .fx_numbers import depends_on_data
 
 CompilerFn = Callable[..., Callable[..., Any]]
 
@@ -27,6 +27,7 @@ _ENTRY_POINT_GROUPS = ("stator_backends", "torch_dynamo_backends")
 
 # Cache keys are compared by identity, so that equal ones of native backends are one object.
 _native_keys: dict[tuple[str, bool | None], tuple[str, bool | None]] = {}
+_python_keys: weakref.WeakValueDictionary[tuple[int, bool], _Key] = weakref.WeakValueDictionary()
 _registry: dict[str, tuple[CompilerFn, frozenset[str]]] = {}
 # Backends that were used since the last reset: reset() calls their `reset()`.
 _used: list[Any] = []
@@ -53,7 +54,7 @@ class Backend:
             self.cache_key = _native_keys.setdefault(key, key)
         else:
             self.compiler = _BackendCall(name, target, keywords)
-            self.cache_key = target if not keywords else self.compiler
+            self.cache_key = _python_key(target, dynamic) if not keywords else self.compiler
 
     @property
     def context(self) -> Callable[[], Any] | None:
@@ -63,6 +64,24 @@ class Backend:
     def compiler_config(self) -> Any:
         getter = getattr(self.target, "get_compiler_config", None)
         return getter() if getter is not None else None
+
+
+class _Key:
+    """A backend with a wish about symbolic sizes."""
+
+    __slots__ = ("__weakref__", "target")
+
+    def __init__(self, target: CompilerFn):
+        self.target = target
+
+
+def _python_key(target: CompilerFn, dynamic: bool | None) -> object:
+    if dynamic is None:
+        return target
+    key = _python_keys.get((id(target), dynamic))
+    if key is None:
+        key = _python_keys[id(target), dynamic] = _Key(target)  # while it lives, no other object has that id
+    return key
 
 
 class _BackendCall:
@@ -104,17 +123,11 @@ class _BackendCall:
 
 
 def _symbols(gm: Any) -> Any:
-    """For a graph with numbers or sizes that depend on data: a context in which torch's compilers make symbols of
-    them."""
+    """For a graph with symbolic sizes or numbers: a context in which torch's compilers find the symbols."""
     native = gm.__dict__.get("_native")
-    if native is None or "torch._functorch.aot_autograd" not in sys.modules or not depends_on_data(native):
+    if native is None or native.symbols is None:
         return contextlib.nullcontext()
-    from torch._guards import TracingContext, tracing
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    sizes = ShapeEnv(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True, assume_static_by_default=True)
-    return tracing(TracingContext(FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)))
+    return native.symbols.context()
 
 
 def _native_names() -> frozenset[str]:
@@ -176,8 +189,8 @@ def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None, dyna
             return Backend(backend, None, keywords, dynamic)
         found = _lookup(backend)
         if found is None:
-            return Backend(backend, _torch_target(backend, mode, options, dynamic), {})
-        return Backend(backend, found, keywords)
+            return Backend(backend, _torch_target(backend, mode, options, dynamic), {}, dynamic)
+        return Backend(backend, found, keywords, dynamic)
     if not callable(backend):
         raise InvalidBackend(
             f"backend must be a name or a callable (gm, example_inputs), not {type(backend).__name__}",
@@ -188,7 +201,7 @@ def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None, dyna
         name = getattr(backend, "__name__", None) or type(backend).__name__
     if not isinstance(name, str):
         raise InvalidBackend(f"compiler_name of a backend must be a str, not {type(name).__name__}")
-    return Backend(name, backend, keywords)
+    return Backend(name, backend, keywords, dynamic)
 
 
 def default_backend() -> Any:

@@ -96,6 +96,7 @@ class _Exporter:
         self.single_output = single_output
         self.graph = torch.fx.Graph()
         self.names = graph.names()
+        self.types = graph.types()
         self.shared = GraphMeta(graph, outer)
         self.index: int | None = None  # of the native node that is exported
         self.location = 0
@@ -113,6 +114,8 @@ class _Exporter:
             name = name if name.isidentifier() else f"_{name}"
             node = self.graph.placeholder(self.graph._graph_namespace.create_name(name, None))
             self.define(value, node)
+            if self.types[value] == "int":
+                self.numbers.add(node)
         nodes = native.nodes()
         states = native.states()
         used = _used_values(nodes, native.outputs)
@@ -131,7 +134,7 @@ class _Exporter:
                 self.define_results(self.call_control(name, args), results, used)
                 continue
             if name in (ITEM, SIZE, NUMBER, CHOOSE):
-                self.env[results[0]] = self.call_number(name, args)
+                self.env[results[0]] = self.call_number(name, args, results[0])
                 continue
             target = find_operator(name, overload)
             declared = target._schema.arguments
@@ -156,7 +159,7 @@ class _Exporter:
         module.meta[NAME_KEY] = native.name
         return module
 
-    def call_number(self, name: str, args: Any) -> torch.fx.Node:
+    def call_number(self, name: str, args: Any, result: int) -> torch.fx.Node:
         """A number that depends on data: a Python number in the module."""
         if name == ITEM:
             node = self.graph.call_function(torch.ops.aten.item.default, (self.tensor(args[0]),))
@@ -168,7 +171,7 @@ class _Exporter:
             # The node omits a last argument that equals the schema's default, 0.
             operands = args[1:2] if args[0] in UNARY else (args[1], args[2] if len(args) > 2 else 0)
             node = self.graph.call_function(FUNCTIONS[args[0]], tuple(self.operand(arg, True) for arg in operands))
-        self.describe(None, node)
+        self.describe(result, node)
         self.numbers.add(node)
         return node
 
@@ -248,7 +251,9 @@ class _Exporter:
         definition = None
         if value is not None:
             definition = (value,) if self.index is None else (value, self.index)
-        node.meta = NodeMeta(self.shared, self.location, definition)
+        is_number = value is not None and self.types[value] in ("int", "float", "bool")
+        number = self.native.number(value) if is_number else None
+        node.meta = NodeMeta(self.shared, self.location, definition, number)
 
     def operands(self, args: Any) -> tuple[Any, ...]:
         return tuple(self.operand(arg) for arg in args)

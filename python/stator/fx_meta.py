@@ -15,6 +15,7 @@ import torch
 from torch.fx.passes.shape_prop import TensorMetadata
 
 from . import _C
+from .fx_symbols import GraphSymbols
 
 _TENSOR_KEYS = ("val", "example_value", "tensor_meta")
 _MISSING = object()
@@ -30,11 +31,26 @@ class GraphMeta:
         self.traces: dict[int, str] = {}
         self.modules: dict[int, dict[str, tuple[str, str]]] = {}
         self._fake_mode: Any = None
+        self._symbols: GraphSymbols | None = native.symbols
+        self._has_symbols: bool | None = None
+
+    @property
+    def symbols(self) -> GraphSymbols | None:
+        """What makes torch's symbols for the graph; None if it has no symbolic size."""
+        if self.outer is not None:
+            return self.outer.symbols
+        if self._has_symbols is None:
+            self._has_symbols = self._symbols is not None or bool(self.native.symbol_table())
+            if self._has_symbols and self._symbols is None:
+                self._symbols = GraphSymbols(self.native)
+        return self._symbols
 
     @property
     def fake_mode(self) -> Any:
         if self.outer is not None:
             return self.outer.fake_mode
+        if self.symbols is not None:
+            return self.symbols.fake_mode
         if self._fake_mode is None:
             # Import late: it is a large part of torch that nothing else needs.
             from torch._subclasses.fake_tensor import FakeTensorMode
@@ -64,25 +80,43 @@ class GraphMeta:
             self.modules[location] = stack
         return stack
 
-    def fake(self, meta: tuple[Any, ...]) -> torch.Tensor:
+    def fake(self, meta: tuple[Any, ...], definition: tuple[int, ...]) -> torch.Tensor:
+        symbols = self.symbols
+        if symbols is not None:
+            is_input = len(definition) == 1 and self.outer is None
+            return symbols.fake_input(self.native.inputs.index(definition[0]), meta) if is_input else symbols.fake(meta)
         dtype, sizes, strides, device, requires_grad = meta
         with torch.inference_mode(False), torch.no_grad(), self.fake_mode:
             made = torch.empty_strided(sizes, strides, dtype=dtype, device=device)
         return made.requires_grad_(requires_grad)
 
 
+    def evaluated(self, meta: tuple[Any, ...]) -> tuple[Any, ...]:
+        """With torch's symbols for texts."""
+        symbols = self.symbols
+        if symbols is None:
+            return meta
+        rows = [tuple(symbols.number(n) if isinstance(n, str) else n for n in row) for row in meta[1:3]]
+        return (meta[0], *rows, *meta[3:])
+
+
 class NodeMeta(dict[str, Any]):
     """A node's `meta`. `pending` lists the entries that were not made yet."""
 
-    __slots__ = ("definition", "location", "pending", "shared")
+    __slots__ = ("definition", "location", "number", "pending", "shared")
 
-    def __init__(self, shared: GraphMeta, location: int, definition: tuple[int, ...] | None) -> None:
+    def __init__(
+        self, shared: GraphMeta, location: int, definition: tuple[int, ...] | None, number: str | int | None = None
+    ) -> None:
         super().__init__()
         self.shared = shared
         self.location = location
         self.definition = definition  # a value and the node that defines it; the value alone for inputs
+        self.number = number  # of a node that computes a number: its text, see `_C.Graph.number`
         self.pending: set[str] = set()
-        if definition is not None and shared.native.has_meta(*definition):
+        if number is not None:
+            self.pending.update(("val", "example_value"))
+        elif definition is not None and shared.native.has_meta(*definition):
             self.pending.update(_TENSOR_KEYS)
         if location:
             self.pending.add("stack_trace")
@@ -95,17 +129,21 @@ class NodeMeta(dict[str, Any]):
             value: Any = self.shared.stack_trace(self.location)
         elif key == "nn_module_stack":
             value = dict(self.shared.module_stack(self.location))
+        elif self.number is not None:
+            symbols = self.shared.symbols
+            assert symbols is not None
+            value = symbols.number(self.number) if isinstance(self.number, str) else self.number
         else:
             assert self.definition is not None
             meta = self.shared.native.meta(*self.definition)
             assert meta is not None
             if key == "tensor_meta":
-                value = _tensor_metadata(meta)
+                value = _tensor_metadata(self.shared.evaluated(meta))
             else:
                 # Both names share one object.
                 other = "example_value" if key == "val" else "val"
                 known = dict.get(self, other)
-                value = known if known is not None else self.shared.fake(meta)
+                value = known if known is not None else self.shared.fake(meta, self.definition)
         dict.__setitem__(self, key, value)
         return value
 
@@ -187,6 +225,7 @@ class NodeMeta(dict[str, Any]):
     def copy(self) -> NodeMeta:
         made = NodeMeta(self.shared, 0, None)
         made.location, made.definition, made.pending = self.location, self.definition, set(self.pending)
+        made.number = self.number
         for key, value in dict.items(self):
             dict.__setitem__(made, key, value)
         return made
@@ -210,6 +249,8 @@ def _tensor_metadata(meta: tuple[Any, ...]) -> TensorMetadata:
 
 
 def _is_row_major(sizes: Any, strides: Any) -> bool:
+    if any(isinstance(number, torch.SymInt) for number in (*sizes, *strides)):
+        return False  # the answer may need a guard
     expected = 1
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
         if size != 1 and stride != expected:

@@ -10,23 +10,12 @@ from typing import Any
 import torch
 
 from . import _C
-from .fx_module import find_operator
 
 ITEM, SIZE, NUMBER = "stator::item", "stator::size", "stator::number"
 CHOOSE = "stator::choose"
 
 # Operators that take a Python number in a tensor's place, as Python's arithmetic does.
 TAKES_NUMBERS = frozenset({"add", "sub", "mul", "div", "true_divide", "floor_divide"})
-
-
-def depends_on_data(graph: _C.Graph) -> bool:
-    """Whether the graph reads a number off a tensor, or has an operator that may give a size which depends on data."""
-    for name, overload, *_ in graph.nodes():
-        if name in (ITEM, SIZE):
-            return True
-        if name.startswith("aten::") and torch.Tag.dynamic_output_shape in find_operator(name, overload).tags:
-            return True
-    return False
 
 
 def _is_symbolic(number: Any) -> bool:

@@ -135,14 +135,6 @@ def warn_once(text: str) -> None:
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def warn_of_marks() -> None:
-    """The extension calls it where a mark has no effect."""
-    warn_once(
-        "a dimension of a tensor is marked as dynamic, which has no effect yet for Python backends: sizes are static, "
-        "and each new size is captured once"
-    )
-
-
 class DimRange(NamedTuple):
     """The sizes that a marked dimension may have, as torch.compile reads them."""
 

@@ -1,5 +1,7 @@
 #include "bindings/backend_call.h"
 
+#include <algorithm>
+
 #include "bindings/graph_bindings.h"
 #include "capture/call/runners.h"
 #include "capture/interpreter/state/known_types.h"
@@ -62,11 +64,48 @@ class RandomKeeper {
   Ref python_, torch_;
 };
 
+bool has_symbols(const graph::Graph& graph) {
+  bool found = false;
+  graph.definitions.for_each_symbolic([&](const shapes::Expr&) { found = true; });
+  return found || std::any_of(graph.values.begin(), graph.values.end(),
+                              [](const graph::ValueInfo& value) { return static_cast<bool>(value.number); });
+}
+
+/// The object that makes torch's symbols for the graph. Puts examples of the inputs that are sizes before the others.
+/// Null with a Python error set.
+Ref make_symbols(PyObject* graph, Ref& examples) {
+  Ref module = Ref::steal(PyImport_ImportModule("stator.fx_symbols"));
+  Ref symbols =
+      module ? Ref::steal(PyObject_CallMethod(module.get(), "GraphSymbols", "OO", graph, examples.get())) : Ref();
+  if (!symbols || PyObject_SetAttrString(graph, "symbols", symbols.get()) < 0) return {};
+  examples = Ref::steal(PyObject_CallMethod(symbols.get(), "examples", nullptr));
+  return examples ? symbols : Ref();
+}
+
+/// What the backend relied on while it compiled. False with a Python error set.
+bool take_guards(PyObject* symbols, std::vector<BackendGuard>& guards) {
+  Ref rows = Ref::steal(PyObject_CallMethod(symbols, "take_guards", nullptr));
+  if (!rows || !PyList_Check(rows.get())) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows.get()); ++i) {
+    const char* truth = nullptr;
+    PyObject* names = nullptr;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(rows.get(), i), "zO!", &truth, &PyList_Type, &names)) return false;
+    BackendGuard guard{truth ? truth : "", {}};
+    for (Py_ssize_t n = 0; n < PyList_GET_SIZE(names); ++n) {
+      const char* name = PyUnicode_AsUTF8(PyList_GET_ITEM(names, n));
+      if (!name) return false;
+      guard.symbols.emplace_back(name);
+    }
+    guards.push_back(std::move(guard));
+  }
+  return true;
+}
+
 }  // namespace
 
 std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph> graph,
-                                                   const std::vector<PyObject*>& inputs,
-                                                   const CompileRequest& request) {
+                                                   const std::vector<PyObject*>& inputs, const CompileRequest& request,
+                                                   std::vector<BackendGuard>& guards) {
   Ref fx = Ref::steal(PyImport_ImportModule("stator.fx"));
   Ref wrapped = Ref::steal(wrap_graph(graph));
   Ref module =
@@ -74,6 +113,8 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
   if (!module) return nullptr;
   Ref examples = Ref::steal(PyList_New(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) PyList_SET_ITEM(examples.get(), i, Ref::borrow(inputs[i]).release());
+  Ref symbols = has_symbols(*graph) ? make_symbols(wrapped.get(), examples) : Ref::borrow(Py_None);
+  if (!symbols) return nullptr;
   Ref callable;
   {
     RandomKeeper keeper;
@@ -99,6 +140,7 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
     raise_failed(request, *graph, text.get());
     return nullptr;
   }
+  if (!Py_IsNone(symbols.get()) && !take_guards(symbols.get(), guards)) return nullptr;
   Ref lazy_type = Ref::steal(PyObject_GetAttrString(fx.get(), "LazyGraphModule"));
   bool untouched =
       callable.get() == module.get() && reinterpret_cast<PyObject*>(Py_TYPE(module.get())) == lazy_type.get();

@@ -10,6 +10,7 @@ namespace stator::bindings {
 /// result. If the backend returns the unchanged module, or its `forward`, the graph runs natively. Null with a Python
 /// error set if the backend raised, or returned something that cannot be called.
 std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph> graph,
-                                                   const std::vector<PyObject*>& inputs, const CompileRequest& request);
+                                                   const std::vector<PyObject*>& inputs, const CompileRequest& request,
+                                                   std::vector<BackendGuard>& guards);
 
 }  // namespace stator::bindings

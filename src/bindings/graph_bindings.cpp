@@ -13,6 +13,7 @@
 #include "core/backend/reference/reentrant_checkpoint.h"
 #include "core/graph/control_ops.h"
 #include "core/graph/text.h"
+#include "core/shapes/number_ops.h"
 
 #define STATOR_BEGIN \
   return handle_errors([&]() -> PyObject* { \
@@ -35,6 +36,7 @@ namespace {
 struct GraphObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* weakrefs;
+  PyObject* symbols;  // see the property; null: None
   std::shared_ptr<graph::Graph> graph;
   std::shared_ptr<const backend::Executable> executable;  // created by the first run
 };
@@ -56,6 +58,25 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+bool takes_number(const graph::Graph& graph, Py_ssize_t place) {
+  const auto index = static_cast<size_t>(place);
+  return index < graph.inputs.size() && graph::holds_number(graph.values[graph.inputs[index]].type);
+}
+
+/// What a graph gets for a Python number, or for the value at capture of a symbolic one.
+at::Tensor number_input(PyObject* number) {
+  if (PyFloat_Check(number)) return shapes::number_tensor(PyFloat_AS_DOUBLE(number));
+  if (PyBool_Check(number)) return shapes::number_tensor(number == Py_True);
+  Ref plain = Ref::borrow(number);
+  if (!PyLong_Check(number)) {
+    auto module = owned(PyImport_ImportModule("stator.fx_symbols"));
+    plain = owned(PyObject_CallMethod(module.get(), "plain_number", "O", number));
+  }
+  const int64_t value = PyLong_AsLongLong(plain.get());
+  if (value == -1 && PyErr_Occurred()) throw PythonError();
+  return shapes::number_tensor(value);
+}
+
 PyObject* graph_vectorcall(PyObject* object, PyObject* const* args, size_t flags, PyObject* keywords) {
   STATOR_BEGIN
   auto* self = self_of(object);
@@ -67,10 +88,10 @@ PyObject* graph_vectorcall(PyObject* object, PyObject* const* args, size_t flags
   std::vector<at::Tensor> inputs;
   inputs.reserve(static_cast<size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (!is_tensor_object(args[i])) {
+    if (!is_tensor_object(args[i]) && !takes_number(*self->graph, i)) {
       return PyErr_Format(PyExc_TypeError, "a graph takes tensors; argument %zd is %s", i, Py_TYPE(args[i])->tp_name);
     }
-    inputs.push_back(tensor_of(args[i]));
+    inputs.push_back(is_tensor_object(args[i]) ? tensor_of(args[i]) : number_input(args[i]));
   }
   if (!self->executable) self->executable = backend::compile_reference(self->graph);
   std::vector<at::Tensor> outputs;
@@ -95,6 +116,7 @@ void graph_dealloc(PyObject* object) {
   auto* self = self_of(object);
   auto* type = Py_TYPE(object);
   if (self->weakrefs) PyObject_ClearWeakRefs(object);
+  Py_XDECREF(self->symbols);
   self->executable.~shared_ptr();
   self->graph.~shared_ptr();
   type->tp_free(object);
@@ -187,10 +209,29 @@ PyObject* graph_meta(PyObject* object, PyObject* args) {
 
 PyObject* graph_has_meta(PyObject* object, PyObject* args) {
   STATOR_BEGIN
-  const auto definition = named_definition(graph_of(object), args);
-  if (definition == graph::kNoDefinition) Py_RETURN_FALSE;
-  return PyBool_FromLong(!graph_of(object).definitions.has_symbols(definition));
+  return PyBool_FromLong(named_definition(graph_of(object), args) != graph::kNoDefinition);
   STATOR_END
+}
+
+PyObject* graph_number(PyObject* object, PyObject* value) {
+  STATOR_BEGIN
+  const size_t id = PyLong_AsSize_t(value);
+  if (PyErr_Occurred()) return nullptr;
+  const shapes::Expr& number = graph_of(object).values.at(id).number;
+  if (!number) Py_RETURN_NONE;
+  return number_object(number).release();
+  STATOR_END
+}
+
+PyObject* graph_symbols(PyObject* object, void*) {
+  PyObject* symbols = self_of(object)->symbols;
+  return Ref::borrow(symbols ? symbols : Py_None).release();
+}
+
+int set_graph_symbols(PyObject* object, PyObject* symbols, void*) {
+  Py_XINCREF(symbols);
+  Py_XSETREF(self_of(object)->symbols, symbols);
+  return 0;
 }
 
 PyObject* ids_object(const std::vector<graph::ValueId>& ids) {
@@ -235,7 +276,10 @@ PyMethodDef graph_methods[] = {
     {"meta", graph_meta, METH_VARARGS,
      "meta(value, node=...): (dtype, sizes, strides, device, requires_grad) of its first definition, or of the one "
      "that "
-     "the node makes. None where there is none, or sizes are symbolic."},
+     "the node makes; symbolic sizes and strides as text. None where there is none."},
+    {"number", graph_number, METH_O, "What a value that is a number is in terms of the graph's symbols, as text; or None."},
+    {"symbol_table", graph_list<list_symbols>, METH_NOARGS,
+     "[(name, type, value at capture or None, least or None, greatest or None)] of the symbols in its metadata."},
     {"has_meta", graph_has_meta, METH_VARARGS, "Whether `meta`, called with the same arguments, gives something."},
     {"types", graph_list<list_types>, METH_NOARGS, "The type of each value: tensor, int, float, bool, list or object."},
     {"failed_op", graph_failed_op, METH_NOARGS,
@@ -247,6 +291,8 @@ PyMethodDef graph_methods[] = {
 PyGetSetDef graph_properties[] = {
     {"inputs", graph_inputs, nullptr, "Values, in order.", nullptr},
     {"outputs", graph_outputs, nullptr, "Values, in order.", nullptr},
+    {"symbols", graph_symbols, set_graph_symbols, "The stator.fx_symbols.GraphSymbols that makes torch's symbols, or None.",
+     nullptr},
     {"num_nodes", graph_num_nodes, nullptr, nullptr, nullptr},
     {"name", graph_name, nullptr, nullptr, nullptr},
     {"aten", graph_aten, nullptr, "The same trace below autograd, or None where it was not recorded.", nullptr},
@@ -282,6 +328,7 @@ PyObject* wrap_graph(std::shared_ptr<graph::Graph> graph) {
   if (self == nullptr) return nullptr;
   self->vectorcall = graph_vectorcall;
   self->weakrefs = nullptr;
+  self->symbols = nullptr;
   new (&self->graph) std::shared_ptr<graph::Graph>(std::move(graph));
   new (&self->executable) std::shared_ptr<const backend::Executable>();
   return reinterpret_cast<PyObject*>(self);

@@ -8,6 +8,7 @@
 
 #include "bindings/graph_bindings.h"
 #include "capture/tensors/tensor_object.h"
+#include "core/shapes/env.h"
 
 namespace stator::bindings {
 using namespace capture;
@@ -26,7 +27,7 @@ Ref tuple_of(const Items& items, const Each& each) {
   return tuple;
 }
 
-Ref number_object(const at::Scalar& number) {
+Ref scalar_object(const at::Scalar& number) {
   if (number.isBoolean()) return owned(PyBool_FromLong(number.toBool()));
   if (number.isIntegral(false)) return owned(PyLong_FromLongLong(number.toLong()));
   if (number.isFloatingPoint()) return owned(PyFloat_FromDouble(number.toDouble()));
@@ -59,18 +60,24 @@ Ref dtype_object(c10::ScalarType dtype) { return Ref::borrow(reinterpret_cast<Py
 Ref constant_object(const c10::IValue& value, const c10::Type& real_type) {
   if (value.isNone()) return Ref::borrow(Py_None);
   if (value.isInt()) return integer_object(value.toInt(), without_optional(real_type).str());
-  if (value.isScalar()) return number_object(value.toScalar());
+  if (value.isScalar()) return scalar_object(value.toScalar());
   if (value.isString()) return text_object(value.toStringRef());
   if (value.isDevice()) return owned(THPDevice_New(value.toDevice()));
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
     if (!tensor.defined()) return Ref::borrow(Py_None);
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return number_object(tensor.item());
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return scalar_object(tensor.item());
     return owned(wrap_tensor(tensor));
   }
   if (value.isPyObject()) return Ref::borrow(value.toPyObjectHolder()->getPyObject());
   TORCH_CHECK(value.isList(), "no Python form of a constant of kind ", value.tagKind());
   return list_of(value.toListRef(), [&](const c10::IValue& item) { return constant_object(item, real_type); });
+}
+
+Ref number_object(const shapes::Expr& number) {
+  shapes::Ex simple = number->env->simplify(number);
+  if (auto whole = simple->int_constant()) return owned(PyLong_FromLongLong(*whole));
+  return text_object(shapes::to_python(simple));
 }
 
 Ref value_object(graph::ValueId id, PyObject* value_type) {
@@ -93,8 +100,9 @@ Ref argument_object(const graph::Argument& argument, const c10::Type& real_type,
 }
 
 Ref meta_object(const graph::TensorMeta& meta) {
-  if (meta.has_symbols()) return Ref::borrow(Py_None);
-  auto number = [](const graph::Dim& dim) { return owned(PyLong_FromLongLong(dim.number)); };
+  auto number = [](const graph::Dim& dim) {
+    return dim.symbol ? number_object(dim.symbol) : owned(PyLong_FromLongLong(dim.number));
+  };
   auto dtype = dtype_object(meta.dtype);
   auto sizes = tuple_of(meta.sizes, number);
   auto strides = tuple_of(meta.strides, number);

@@ -20,7 +20,9 @@ Ref constant_object(const c10::IValue& value, const c10::Type& real_type);
 /// A value becomes an instance of `value_type` (a subclass of int), a list of operands a list, a sub-graph a Graph.
 Ref argument_object(const graph::Argument& argument, const c10::Type& real_type, PyObject* value_type);
 Ref value_object(graph::ValueId id, PyObject* value_type);  // None for kNoValue
-/// (dtype, sizes, strides, device, requires_grad); None where sizes are symbolic.
+/// An int if facts of the capture say so; else the text of the expression, as Python.
+Ref number_object(const shapes::Expr& number);
+/// (dtype, sizes, strides, device, requires_grad). Symbolic sizes and strides are as `number_object` makes them.
 Ref meta_object(const graph::TensorMeta& meta);
 Ref dtype_object(c10::ScalarType dtype);
 Ref text_object(std::string_view text);

@@ -1,7 +1,11 @@
 #include "bindings/graph_listing.h"
 
+#include <unordered_set>
+
 #include "core/graph/defaults.h"
 #include "core/graph/names.h"
+#include "core/shapes/env.h"
+#include "core/shapes/traversal.h"
 
 namespace stator::bindings {
 namespace {
@@ -62,6 +66,41 @@ Ref list_names(const graph::Graph& graph) {
 
 Ref list_types(const graph::Graph& graph) {
   return list_of(graph.values, [](const graph::ValueInfo& value) { return text_object(graph::type_name(value.type)); });
+}
+
+namespace {
+
+Ref bound_object(shapes::WideInt bound) {
+  if (bound <= INT64_MIN || bound >= INT64_MAX) return Ref::borrow(Py_None);
+  return owned(PyLong_FromLongLong(static_cast<int64_t>(bound)));
+}
+
+Ref symbol_object(shapes::Ex symbol) {
+  constexpr const char* kTypes[] = {"int", "float", "bool"};
+  const shapes::Range range = symbol->env->derived(symbol).range;
+  auto hint = symbol->hint.int64() ? owned(PyLong_FromLongLong(*symbol->hint.int64())) : Ref::borrow(Py_None);
+  auto least = bound_object(range.low), greatest = bound_object(range.high);
+  return owned(Py_BuildValue("(ssOOO)", symbol->symbol->name.c_str(), kTypes[static_cast<size_t>(symbol->type)],
+                             hint.get(), least.get(), greatest.get()));
+}
+
+}  // namespace
+
+Ref list_symbols(const graph::Graph& graph) {
+  std::vector<shapes::Ex> symbols;
+  std::unordered_set<shapes::Ex> seen;
+  auto visit = [&](const shapes::Expr& number) {
+    shapes::post_order(
+        number->env->simplify(number), [&](shapes::Ex part) { return seen.contains(part); },
+        [&](shapes::Ex part) {
+          seen.insert(part);
+          if (part->op == shapes::Op::Symbol) symbols.push_back(part);
+        });
+  };
+  graph.definitions.for_each_symbolic(visit);
+  for (const graph::ValueInfo& value : graph.values)
+    if (value.number) visit(value.number);
+  return list_of(symbols, symbol_object);
 }
 
 Ref list_values(const std::vector<graph::ValueId>& ids, PyObject* value_type) {

@@ -11,6 +11,8 @@ namespace stator::bindings {
 Ref list_nodes(const graph::Graph& graph, PyObject* value_type);
 /// [(grad mode, inference mode, [(device type, dtype)] of autocast, autocast cache, autocast region)]
 Ref list_states(const graph::Graph& graph);
+/// [(name, type, value at capture, least, greatest)] of the symbols in metadata and numbers; None where not known.
+Ref list_symbols(const graph::Graph& graph);
 /// [(file, function, line, caller, module path, module class)]
 Ref list_locations(const graph::Graph& graph);
 /// A distinct name for each value.

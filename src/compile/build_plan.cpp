@@ -14,6 +14,8 @@ bool is_subclass_tensor(PyObject* input) {
 }
 
 void add_inputs(Plan& plan, const AttemptResult& result) {
+  for (const SizeInput& size : result.size_inputs)
+    plan.size_inputs.push_back({result.interpreter->torch.inputs[size.tensor]->source->slot, size.dim});
   for (uint32_t index : result.kept_inputs) {
     const TensorValue* input = result.interpreter->torch.inputs[index];
     if (is_number_input(*input)) plan.number_inputs.push_back(plan.inputs.size());

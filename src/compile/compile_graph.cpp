@@ -2,10 +2,11 @@
 
 #include "capture/call/runners.h"
 #include "capture/interpreter/state/known_types.h"
-#include "capture/pycompat/facts.h"
+#include "capture/interpreter/torch/input_sizes.h"
 #include "compile/errors.h"
 #include "compile/graph_facts.h"
 #include "core/backend/registry.h"
+#include "core/tracer/size_inputs.h"
 
 namespace stator {
 using namespace capture;
@@ -33,29 +34,30 @@ std::optional<std::vector<Ref>> example_inputs(const AttemptResult& result) {
   return inputs;
 }
 
-/// Warns, once per process, if a dimension of an input is marked as dynamic. False with a Python error set if the
-/// program's filters make the warning an error.
-bool warn_of_marks(const AttemptResult& result) {
-  static PyObject* const mark = PyUnicode_InternFromString("_has_dynamo_dim_marking");
-  for (const TensorValue* input : result.interpreter->torch.inputs) {
-    PyObject* dict = nullptr;
-    if (stator_instance_dict(input->real.get(), &dict) != kStatorDictObject || !stator_dict_get_str(dict, mark))
-      continue;
-    PyObject* warn = known_object("stator.marks.warn_of_marks");
-    return !warn || Ref::steal(PyObject_CallNoArgs(warn));
-  }
-  return true;
+/// Makes what a backend relied on guards of the entry. A size in something else has to be captured as a constant.
+void guard_for_backend(const std::vector<BackendGuard>& guards, Interpreter& in, Entry& entry) {
+  if (guards.empty()) return;
+  TorchTracer& tracer = in.torch.tracer;
+  const Dimensions before = sizes_in(tracer.constant_sizes());
+  for (const BackendGuard& guard : guards)
+    if (guard.truth.empty() || !tracer.add_guard(guard.truth))
+      entry.refused_sizes.add(sizes_in(tracer.sizes_named(guard.symbols)));
+  entry.specialised_sizes = sizes_in(tracer.constant_sizes());
+  entry.specialised_sizes.remove(before);
+  renew_size_guards(in);
 }
 
 /// Null with a Python error set when the backend failed. `programs_error`: an operator of the program raises on these
 /// inputs, so that no backend can compile the graph.
 std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, const AttemptResult& result,
-                                                 bool& programs_error) {
+                                                 Entry& entry, bool& programs_error) {
   std::optional<std::vector<Ref>> inputs = example_inputs(result);
   if (!inputs) return nullptr;
   std::vector<PyObject*> borrowed;
   for (const Ref& input : *inputs) borrowed.push_back(input.get());
-  std::unique_ptr<GraphRunner> runner = backend_call(result.graph, borrowed, context.request);
+  std::vector<BackendGuard> guards;
+  std::unique_ptr<GraphRunner> runner = backend_call(result.graph, borrowed, context.request, guards);
+  if (runner) guard_for_backend(guards, *result.interpreter, entry);
   if (runner || !PyErr_ExceptionMatches(error_types().backend_failed.get())) return runner;
   LaterError failure;
   failure.take();
@@ -79,6 +81,17 @@ std::unique_ptr<GraphRunner> call_native_backend(const CaptureContext& context, 
 
 }  // namespace
 
+void give_size_inputs(AttemptResult& result) {
+  if (!result.graph) return;
+  const tracer::SizeInputs made = tracer::add_size_inputs(*result.graph);
+  for (const tracer::SizeTag& size : made.sizes)
+    result.size_inputs.push_back(
+        {static_cast<int32_t>(result.kept_inputs[size.input]), static_cast<int32_t>(size.dim)});
+  std::vector<uint32_t> kept;
+  for (uint32_t position : made.kept) kept.push_back(result.kept_inputs[position]);
+  result.kept_inputs = std::move(kept);
+}
+
 bool compile_graph(const CaptureContext& context, const Exploration& explored, const Ref& exported, Entry& entry,
                    Plan& plan, std::optional<NoCollection>& no_collection) {
   const AttemptResult& result = explored.result;
@@ -90,10 +103,9 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
     // elements that share memory. The reference executor runs these graphs.
     const bool is_python =
         context.request.compiler && !result.interpreter->torch.has_hidden_aliases && !writes_to_overlaps(*result.graph);
-    if (is_python && !warn_of_marks(result)) return false;
     if (is_python) no_collection.reset();
     bool programs_error = false;
-    if (is_python) plan.graph = call_python_backend(context, result, programs_error);
+    if (is_python) plan.graph = call_python_backend(context, result, entry, programs_error);
     if (programs_error) PyErr_Clear();
     const backend::Choice reference;
     if (!is_python || programs_error)

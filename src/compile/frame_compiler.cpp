@@ -236,19 +236,27 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   Varying &known = cache.varying[place.offset], &fixed = cache.fixed[place.offset];
   CodeCache::Changed changed;
   varying.values = known.values;
-  // The compiler of a Python backend may not know a float or a symbolic size as an input.
-  if (!request_.compiler) {
-    changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function});
-    if (request_.dynamic == false) changed.sources.sizes = {};
-    varying.all_sizes = request_.dynamic == true;
-    varying.add_numbers(known);
-    varying.add_numbers(changed.sources);
-  }
+  Dimensions& refused = cache.fixed_by_backend[{place.offset, request_.cache_key.get()}];
+  changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function});
+  if (request_.dynamic == false) changed.sources.sizes = {};
+  changed.sources.sizes.remove(refused);
+  varying.all_sizes = request_.dynamic == true;
+  varying.add_numbers(known);
+  varying.add_numbers(changed.sources);
+  // The compiler of a Python backend may not know a float as an input.
+  if (request_.compiler) varying.floats = changed.sources.floats = {};
   while (true) {
     varying.fixed_sizes = fixed.sizes;
+    varying.fixed_sizes.add(refused);
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;
+    refused.add(entry->specialised_sizes);
+    if (!entry->refused_sizes.empty()) {
+      refused.add(entry->refused_sizes);
+      changed.sources.sizes.remove(entry->refused_sizes);
+      continue;
+    }
     const Varying needed = numbers_that_ended(*entry, varying, changed);
     if (!needed.has_numbers()) {
       observe::count("recompiles.float_inputs", changed.sources.floats.size());

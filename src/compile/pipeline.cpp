@@ -39,6 +39,7 @@ static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileReq
 
   std::optional<Exploration> explored = explore(context);
   if (!explored) return fail();
+  if (request.compiler) give_size_inputs(explored->result);
   entry->broke = explored->broke;
   entry->raises = explored->raises;
   entry->runs_plain = explored->runs_plain || (entry->broke && entry->broke->id == BreakId::skip_rest);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,8 @@ class CodeCache {
   /// By offset, the floats and sizes that are specialised on although they change. A capture that did not specialise on
   /// one broke where captures that did so went on.
   std::unordered_map<int32_t, Varying> fixed;
+  /// The same for sizes that one backend specialised on, by its cache key.
+  std::map<std::pair<int32_t, PyObject*>, Dimensions> fixed_by_backend;
   /// `refused` counts the calls that a recompile limit refused. When it reaches `patience`, one entry is evicted and
   /// the call is captured; the count starts again, and `patience` doubles.
   size_t refused = 0, patience = 32;

@@ -4,6 +4,7 @@
 
 #include "capture/call/make_steps.h"
 #include "capture/call/signals.h"
+#include "capture/guards/tensor_expectation.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/shapes/number_ops.h"
 
@@ -65,6 +66,11 @@ bool Plan::run_steps(const CheckArray& guards, Ref* made, PlanResult& given) con
 bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std::span<Ref> outputs,
                      bool& undone) const {
   std::vector<Ref> made;
+  // Read first: another thread may use the slots as soon as Python code runs.
+  for (const SizeInput& size : size_inputs) {
+    made.push_back(Ref::steal(PyLong_FromLongLong(size_of(guards.slot(size.tensor), size.dim))));
+    if (!made.back()) return false;
+  }
   for (size_t i : array_inputs) {
     made.push_back(Ref::steal(PyObject_CallOneArg(from_array.get(), tensors[i])));
     if (!(tensors[i] = made.back().get())) return false;
@@ -74,14 +80,21 @@ bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std
     made.push_back(Ref::steal(handle_errors([&] { return wrap_tensor(shapes::number_tensor(number)); })));
     if (!(tensors[i] = made.back().get())) return false;
   }
+  std::vector<PyObject*> row;
+  std::span<PyObject* const> given = tensors;
+  if (!size_inputs.empty()) {
+    for (size_t i = 0; i < size_inputs.size(); ++i) row.push_back(made[i].get());
+    row.insert(row.end(), tensors.begin(), tensors.end());
+    given = row;
+  }
   if (has_subclasses) set_overriding(Overriding::SubclassesDisabled);
-  bool done = graph->run(tensors, outputs, undone);
+  bool done = graph->run(given, outputs, undone);
   if (has_subclasses) set_overriding(Overriding::Enabled);
   // The graph failed because a signal handler raised. Running the program again would lose that exception.
   if (undone && is_raised_by_signal()) undone = false;
   // Nodes of the graph change torch's state and put it back; a failure came in between.
   if (!done) guards.globals().restore();
-  if (!done && undone) undone = graph->is_programs_error(tensors);
+  if (!done && undone) undone = graph->is_programs_error(given);
   return done;
 }
 

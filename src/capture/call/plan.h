@@ -15,7 +15,7 @@ class GraphRunner {
  public:
   explicit GraphRunner(size_t outputs) : outputs_(outputs) {}
   virtual ~GraphRunner() = default;
-  /// `tensors`: borrowed Python tensors, one per graph input. Fills all of `outputs`, one per graph output. No
+  /// `tensors`: borrowed Python tensors, one per graph input; ints for inputs that are sizes. Fills all of `outputs`, one per graph output. No
   /// torch-function mode and no torch-dispatch mode may be active.
   /// False with a Python error set if an operator raised; `undone` then says whether all its writes were undone.
   virtual bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const = 0;
@@ -114,10 +114,17 @@ struct PlanResult {
   bool operator_failed = false;  // the graph raised, and the program could not observe any effect yet
 };
 
+/// A graph input that is a size of a tensor.
+struct SizeInput {
+  int32_t tensor;  // the slot of the check array that holds it
+  int32_t dim;
+};
+
 /// What a hit executes: gather inputs, run the graph, make the results, replay the side effects.
 class Plan {
  public:
   std::vector<int32_t> inputs;         // slots of the check array that hold the graph's inputs
+  std::vector<SizeInput> size_inputs;  // the graph's inputs before these: integers
   std::vector<size_t> array_inputs;    // indices of inputs that are NumPy arrays
   std::vector<size_t> number_inputs;   // indices of inputs that are floats, which the graph gets as number tensors
   Ref from_array;                      // makes a tensor over the memory of such an array

@@ -7,6 +7,7 @@
 #include "capture/tensors/tensor_object.h"
 #include "core/backend/registry.h"
 #include "core/backend/undo_log.h"
+#include "core/shapes/number_ops.h"
 
 namespace stator::capture {
 namespace {
@@ -24,6 +25,12 @@ class KeptWarnings final : public c10::WarningHandler {
   std::vector<c10::Warning> kept_;
 };
 
+/// What the reference executor gets for an input: a size becomes a number tensor.
+at::Tensor graph_input(PyObject* input) {
+  if (PyLong_CheckExact(input)) return shapes::number_tensor(static_cast<int64_t>(PyLong_AsLongLong(input)));
+  return tensor_of(input);
+}
+
 class NativeRunner final : public GraphRunner {
  public:
   NativeRunner(std::shared_ptr<const graph::Graph> graph, const backend::Choice& backend)
@@ -37,7 +44,7 @@ class NativeRunner final : public GraphRunner {
   bool run_graph(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const {
     std::vector<at::Tensor> inputs;
     inputs.reserve(tensors.size());
-    for (PyObject* tensor : tensors) inputs.push_back(tensor_of(tensor));
+    for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
     std::vector<at::Tensor> results;
     {
       WithoutGil released;
@@ -102,7 +109,7 @@ bool raises_natively(const std::shared_ptr<const graph::Graph>& graph, const bac
   bool raised = false;
   handle_errors([&]() -> PyObject* {
     std::vector<at::Tensor> inputs;
-    for (PyObject* tensor : tensors) inputs.push_back(tensor_of(tensor));
+    for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
     WithoutGil released;
     KeptWarnings kept;
     c10::WarningUtils::WarningHandlerGuard silent(&kept);
@@ -169,7 +176,7 @@ class PythonRunner final : public GraphRunner {
   bool save(std::span<PyObject* const> tensors, backend::UndoLog::Saved& saved) const {
     return handle_errors([&]() -> PyObject* {
       std::vector<at::Tensor> inputs;
-      for (PyObject* tensor : tensors) inputs.push_back(tensor_of(tensor));
+      for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
       saved = undo_log_.save(inputs);
       return Py_None;
     });

@@ -163,6 +163,8 @@ UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) {
   hazard_ = early_hazard_ = {count, count};
   fails_inside_.assign(count, false);
   const graph::Aliasing aliasing(graph);
+  for (graph::ValueId id : graph.inputs)
+    if (const shapes::Expr& number = graph.values[id].number; number && !number->has_unbacked) from_sizes_.insert(id);
   for (uint32_t i = 0; i < count; ++i) look_at(graph, aliasing, i);
   // Nothing has to be saved if the graph has no effect. The same holds if nodes run in order and the first effect is in
   // the last node: no node fails after it. But if that node itself may fail after a partial write, its write is saved.

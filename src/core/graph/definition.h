@@ -61,6 +61,11 @@ class STATOR_API Definitions {
   uint32_t value_of(DefinitionId definition) const { return rows_.at(definition).value; }
   TensorMeta meta(DefinitionId definition) const;
   bool has_symbols(DefinitionId definition) const;
+  /// Calls `visit(expression)` for each symbolic size and stride of all definitions.
+  template <class Visit>
+  void for_each_symbolic(const Visit& visit) const {
+    for (const auto& [place, expr] : symbols_) visit(expr);
+  }
   /// Whether two definitions have equal metadata.
   bool same(DefinitionId a, DefinitionId b) const { return meta(a) == meta(b); }
 

@@ -100,6 +100,7 @@ struct ValueInfo {
   uint32_t producer = UINT32_MAX;           // node index, or UINT32_MAX for graph inputs
   DefinitionId definition = kNoDefinition;  // the first one
   ValueType type = ValueType::Tensor;
+  shapes::Expr number;  // of a number: what it is in terms of the graph's symbols; null: not known
 };
 
 class STATOR_API Graph {

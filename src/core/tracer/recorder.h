@@ -28,6 +28,9 @@ struct Place {
 /// The reason to refuse an operator that gets a data-dependent number where it expects a tensor.
 inline constexpr char kNumberAsTensor[] = "a number that depends on data in the place of a tensor";
 
+/// The fake of a number tensor.
+at::Tensor number_fake(shapes::Type type);
+
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& why);
 
 /// Records operator calls into one graph, and maps tensors to values. The two lists of a trace differ in how
@@ -102,6 +105,8 @@ class Recorder {
   graph::Argument compute_comparison(shapes::Ex comparison);
   graph::Argument add_term(graph::Argument sum, shapes::Ex term, int64_t times);
   graph::Argument add_step(shapes::Op op, shapes::Type type, graph::Argument a, graph::Argument b);
+  /// From now on `value` is the number tensor of `expr`.
+  void learn_number(shapes::Ex expr, graph::ValueId value);
   graph::ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
   void learn_sizes(graph::ValueId id, const at::Tensor& fake);
   /// Sizes are read off tensors where they are needed. Before an operator that changes the sizes of an operand, those

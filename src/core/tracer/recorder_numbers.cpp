@@ -17,15 +17,6 @@ using shapes::Type;
 
 namespace {
 
-/// The fake of a number tensor.
-at::Tensor number_fake(shapes::Type type) {
-  constexpr at::ScalarType kDtypes[] = {at::kLong, at::kDouble, at::kBool};
-  at::Tensor fake =
-      fake::make_contiguous(c10::IntArrayRef(), kDtypes[static_cast<size_t>(type)], c10::Device(at::kCPU));
-  fake.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return fake;
-}
-
 graph::ValueType number_type(shapes::Type type) {
   constexpr graph::ValueType kTypes[] = {graph::ValueType::Integer, graph::ValueType::Float, graph::ValueType::Truth};
   return kTypes[static_cast<size_t>(type)];
@@ -79,6 +70,19 @@ Rest difference(Ex sum, Ex less) {
 
 }  // namespace
 
+at::Tensor number_fake(shapes::Type type) {
+  constexpr at::ScalarType kDtypes[] = {at::kLong, at::kDouble, at::kBool};
+  at::Tensor fake =
+      fake::make_contiguous(c10::IntArrayRef(), kDtypes[static_cast<size_t>(type)], c10::Device(at::kCPU));
+  fake.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return fake;
+}
+
+void Recorder::learn_number(Ex expr, ValueId value) {
+  graph_->values[value].number = expr;
+  symbols_.learn_number(expr, value);
+}
+
 Argument Recorder::number_argument(const c10::OperatorHandle& op, Ex expr) {
   if (expr->env != env_) refuse(op, "a number of another capture");
   Ex simple = env_->simplify(expr);
@@ -108,7 +112,7 @@ ValueId Recorder::number_value(const c10::OperatorHandle& op, Ex expr) {
   if (expr->is_constant()) {
     if (ValueId known = symbols_.find_number(expr); known != kNoValue) return known;
     const ValueId made = add_step(Op::Max, expr->type, number_operand(expr), number_operand(expr)).value;
-    symbols_.learn_number(expr, made);
+    learn_number(expr, made);
     return made;
   }
   std::vector<Ex> open = {expr};
@@ -121,7 +125,7 @@ ValueId Recorder::number_value(const c10::OperatorHandle& op, Ex expr) {
         if (!has_number(operand)) open.push_back(operand);
       });
       if (open.size() != before) continue;
-      symbols_.learn_number(part, compute_number(part).value);
+      learn_number(part, compute_number(part).value);
     }
     open.pop_back();
   }
@@ -234,7 +238,7 @@ ValueId Recorder::add_number(const c10::OperatorHandle& op, std::vector<Argument
   add_node(op, std::move(args));
   const auto id = add_value(index, number_fake(expr->type), number_type(expr->type));
   graph_->nodes[index].results.push_back({false, {id}});
-  symbols_.learn_number(expr, id);
+  learn_number(expr, id);
   return id;
 }
 
@@ -246,7 +250,7 @@ ValueId Recorder::add_number_input(std::string name, Ex symbol) {
   graph_->values.back().type = number_type(symbol->type);
   graph_->inputs.push_back(id);
   know(fake, id);
-  symbols_.learn_number(symbol, id);
+  learn_number(symbol, id);
   return id;
 }
 

@@ -27,6 +27,7 @@ class TorchSession {
 
   TorchTracer tracer;
   std::vector<TensorValue*> inputs;  // by graph input number
+  std::shared_ptr<ShapeGuards> size_guards;  // those that were added, for what a backend adds; null: none
   std::vector<Value*> modes;         // torch-function modes that are active, outermost first
   std::vector<Value*> modes_at_start;
   /// While the part of a reentrant checkpoint is captured as its backward pass runs it: on detached arguments.

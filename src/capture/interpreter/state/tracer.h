@@ -53,6 +53,16 @@ class TorchTracer {
   std::optional<bool> truth_of(PyObject* number);
   /// The guards on symbolic sizes; the inputs refer to those of the graph. Null if no size is symbolic.
   std::shared_ptr<ShapeGuards> shape_guards();
+  /// Guards that a number computed from sizes, and all that it is computed from, fits 64 bits and does not raise. False if
+  /// it depends on data.
+  bool guard_number(PyObject* number);
+  /// Adds a guard that a backend took, over symbols of the captured sizes. False if it is no truth about them, or does
+  /// not hold for the sizes at capture.
+  bool add_guard(const std::string& truth);
+  /// The sizes whose symbols have these names, as `size_text` writes them.
+  std::string sizes_named(const std::vector<std::string>& symbols) const;
+  /// The symbolic sizes that guards made constants.
+  std::string constant_sizes();
   /// Who asks the questions that guards answer.
   void set_locator(std::function<UserLine()> locator);
   /// A fake for constant data; each run of the graph gets a new copy.

@@ -2,6 +2,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "capture/interpreter/state/tracer.h"
@@ -65,6 +66,56 @@ std::optional<bool> TorchTracer::truth_of(PyObject* number) {
   shapes::ShapeEnv& env = impl_->tracer.symbols();
   const shapes::Ex truth = !expr || expr->type == shapes::Type::Bool ? expr.get() : env.apply(shapes::Op::ToBool, expr);
   return truth ? env.decide(truth) : std::nullopt;
+}
+
+bool TorchTracer::guard_number(PyObject* number) {
+  using shapes::Op;
+  const shapes::Expr expr = shapes::expression_of(node_of(number).get());
+  if (!expr || expr->has_unbacked) return false;
+  shapes::ShapeEnv& env = impl_->tracer.symbols();
+  bool holds = true;
+  auto require = [&](Op op, shapes::Ex a, shapes::Ex b) {
+    shapes::Ex truth = env.apply(op, a, b);
+    holds = holds && truth != nullptr && env.decide(truth).value_or(false);
+  };
+  std::unordered_set<shapes::Ex> seen;
+  shapes::post_order(
+      expr, [&](shapes::Ex part) { return seen.contains(part); },
+      [&](shapes::Ex part) {
+        seen.insert(part);
+        if (part->op == Op::FloorDiv || part->op == Op::Mod || part->op == Op::TrueDiv)
+          require(Op::Ne, part->operands[1], env.constant(int64_t{0}));
+        const shapes::Range range = env.derived(part).range;
+        if (part->type != shapes::Type::Int || range.fits_int64()) return;
+        require(Op::Le, part, env.constant(INT64_MAX));
+        if (range.low < INT64_MIN) require(Op::Ge, part, env.constant(INT64_MIN));
+      });
+  return holds && !env.derived(expr).may_fail;
+}
+
+bool TorchTracer::add_guard(const std::string& truth) {
+  shapes::ShapeEnv& env = impl_->tracer.symbols();
+  const size_t symbols = env.symbols().size();
+  shapes::Ex expr = env.parse(truth);
+  // A name that the capture does not have became a symbol.
+  if (expr == nullptr || expr->type != shapes::Type::Bool || env.symbols().size() != symbols) return false;
+  return env.decide(expr).value_or(false);
+}
+
+std::string TorchTracer::sizes_named(const std::vector<std::string>& symbols) const {
+  std::string text;
+  for (const shapes::InputInfo& input : impl_->tracer.symbols().inputs())
+    if (std::find(symbols.begin(), symbols.end(), input.symbol->symbol->name) != symbols.end())
+      text += (text.empty() ? "" : ", ") + input.source;
+  return text;
+}
+
+std::string TorchTracer::constant_sizes() {
+  shapes::ShapeEnv& env = impl_->tracer.symbols();
+  std::string text;
+  for (const shapes::InputInfo& input : env.inputs())
+    if (env.simplify(input.symbol)->is_constant()) text += (text.empty() ? "" : ", ") + input.source;
+  return text;
 }
 
 std::shared_ptr<ShapeGuards> TorchTracer::shape_guards() {

@@ -36,13 +36,29 @@ Marked marks_of(PyObject* tensor) {
           marked(attributes, "_dynamo_static_indices")};
 }
 
+/// The guards, with inputs that refer to `tensors`, which is filled. Null if no size is symbolic.
+std::shared_ptr<ShapeGuards> guards_of(Interpreter& in, std::vector<Source*>& tensors) {
+  std::shared_ptr<ShapeGuards> guards = in.torch.tracer.shape_guards();
+  if (!guards) return nullptr;
+  std::vector<int32_t> places(in.torch.inputs.size(), -1);
+  for (ShapeGuards::Input& input : guards->inputs) {
+    int32_t& place = places[input.tensor];
+    if (place < 0) {
+      place = static_cast<int32_t>(tensors.size());
+      tensors.push_back(in.torch.inputs[input.tensor]->source);
+    }
+    input.tensor = static_cast<uint32_t>(place);
+  }
+  return guards;
+}
+
 }  // namespace
 
 shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor) {
   PyObject* real = tensor->real.get();
   // The shape of a parameter is part of the model.
   const bool is_constant = tensor->layout || tensor->type != TorchTracer::tensor_type();
-  if (is_constant || in.options.for_python_backend || !in.torch.tracer.takes_symbols()) return {};
+  if (is_constant || !in.torch.tracer.takes_symbols()) return {};
   const Marked marks = marks_of(real);
   uint64_t dims = in.start.varying_sizes(tensor->source->describe(), marks.dynamic) & ~marks.constant;
   for (int64_t dim = 0; dim < 64; ++dim)
@@ -52,23 +68,20 @@ shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor) 
 }
 
 void guard_sizes(Interpreter& in) {
-  std::shared_ptr<ShapeGuards> guards = in.torch.tracer.shape_guards();
+  std::vector<Source*> tensors;
+  std::shared_ptr<ShapeGuards> guards = guards_of(in, tensors);
   if (!guards) return;
-  auto group = std::make_shared<std::vector<Source*>>();
-  std::vector<int32_t> places(in.torch.inputs.size(), -1);
-  for (ShapeGuards::Input& input : guards->inputs) {
-    int32_t& place = places[input.tensor];
-    if (place < 0) {
-      place = static_cast<int32_t>(group->size());
-      group->push_back(in.torch.inputs[input.tensor]->source);
-    }
-    input.tensor = static_cast<uint32_t>(place);
-  }
   Fact fact{FactKind::Shapes, Ref(), Ref(), 0, in.frames.user_line()};
-  Source* first = group->front();
-  fact.group = std::move(group);
+  Source* first = tensors.front();
+  fact.group = std::make_shared<const std::vector<Source*>>(std::move(tensors));
+  in.torch.size_guards = guards;
   fact.shapes = std::move(guards);
   in.guards.sources().add_fact(first, std::move(fact));
+}
+
+void renew_size_guards(Interpreter& in) {
+  std::vector<Source*> tensors;
+  if (in.torch.size_guards) *in.torch.size_guards = *guards_of(in, tensors);
 }
 
 }  // namespace stator::capture

@@ -13,4 +13,7 @@ shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor);
 /// Adds the guards on symbolic sizes that the attempt relied on. To be called once, at its end.
 void guard_sizes(Interpreter& in);
 
+/// Adds what was asked since to these guards, also if checks were built from them: a backend asked while it compiled.
+void renew_size_guards(Interpreter& in);
+
 }  // namespace stator::capture

@@ -119,7 +119,10 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
   Ref result = in.torch.tracer.number_result(op, x, y, &can_fail);
   if (!result) need(": " + in.torch.tracer.failure());
   // If the graph fails the program itself runs, so the graph must not have written anything before.
-  if (can_fail && !in.options.may_assume) need(", which may fail after a write");
+  if (can_fail && !in.options.may_assume) {
+    if (!in.torch.tracer.guard_number(result.get())) need(", which may fail after a write");
+    can_fail = false;
+  }
   Value* number = symbolic_number(in, result.get());
   if (!number) return in.constant(std::move(result));
   // Recorded here even if it is not used, so that the graph fails where Python would raise.

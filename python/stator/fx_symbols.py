@@ -1,0 +1,314 @@
+"""Symbolic sizes of a graph as torch's symbols, for Python backends and for the metadata of `torch.fx` nodes.
+
+Torch's symbols need sympy, which takes long to import. So they are made when a backend asks for them: when it computes
+with an example of a size, reads a node's `val`, or asks for the tracing context's fake mode, as AOTAutograd does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._guards import GuardSource, Source, TracingContext, tracing
+
+from . import _C
+from .fx_module import find_operator
+from .fx_texts import NumberText, truth_text
+
+_SYMBOLS_MODULE = "torch.fx.experimental.symbolic_shapes"
+_NAME = re.compile(r"[a-z]+\d+")
+
+# (dtype, sizes, strides, device, requires_grad): see `_C.Graph.meta`
+Meta = tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _SizeSource(Source):
+    """Where torch's compilers are told that a symbol comes from."""
+
+    symbol: str
+
+    @property
+    def guard_source(self) -> GuardSource:  # type: ignore[override]
+        return GuardSource.LOCAL
+
+    @property
+    def _name_template(self) -> str:
+        return self.symbol
+
+
+class ExampleSize(torch.SymInt):  # type: ignore[misc]
+    """An example of an input that is a size. It becomes torch's own symbol when something is asked of it."""
+
+    def __init__(self, symbols: GraphSymbols, name: str, hint: int) -> None:
+        self.symbols = symbols
+        self.name = name
+        self.hint = hint
+
+    @property
+    def node(self) -> Any:
+        return self.symbols.number(self.name).node
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _asking(name: str) -> Any:
+    def method(self: ExampleSize, *args: Any) -> Any:
+        # The methods of torch.SymInt work when this module is there.
+        return getattr(self.symbols.number(self.name), name)(*args)
+
+    method.__name__ = name
+    return method
+
+
+for _method in vars(torch.SymInt):
+    if _method.startswith("__") and _method not in vars(ExampleSize) and _method not in vars(object):
+        if callable(getattr(torch.SymInt, _method)):
+            setattr(ExampleSize, _method, _asking(_method))
+for _method in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"):
+    setattr(ExampleSize, _method, _asking(_method))
+
+
+def plain_number(number: Any) -> int:
+    """The value at capture of a symbolic number; nothing is guarded."""
+    if isinstance(number, ExampleSize):
+        return number.hint
+    if isinstance(number, torch.SymInt):
+        return int(number.node.hint)
+    raise TypeError(f"a graph takes a number here, not {type(number).__name__}")
+
+
+class GraphSymbols:
+    """Torch's symbols, and the fake mode that they belong to, for one graph. Does not refer to the graph."""
+
+    def __init__(self, graph: _C.Graph, examples: list[Any] | None = None) -> None:
+        self.table = {name: row for name, *row in graph.symbol_table()}
+        types = graph.types()
+        numbers = [graph.number(value) if types[value] == "int" else None for value in graph.inputs]
+        self.leading = [number for number in numbers if number is not None]
+        self.metas: list[Meta | None] = [graph.meta(value) for value in graph.inputs[len(self.leading) :]]
+        self.texts = NumberText(self)
+        # Only while the backend compiles: the program's tensors are not kept alive.
+        self.inputs = examples
+        self.writes = examples is not None and _writes(graph)
+        self.fakes: list[Any] = []
+        self._known: dict[str, Any] = {}
+        self._ranges: dict[Any, Any] = {}
+        self._refused: list[str] = []
+        self._fake_mode: Any = None
+
+    # ---- what a backend gets
+
+    def examples(self) -> list[Any]:
+        """Examples of the graph's inputs. Sizes are torch's symbols; those of tensors are the program's tensors."""
+        assert self.inputs is not None
+        return [*map(self.example, self.leading), *self.inputs]
+
+    def example(self, name: Any) -> Any:
+        if isinstance(name, int):
+            return name
+        if _SYMBOLS_MODULE in sys.modules:
+            return self.number(name)
+        return ExampleSize(self, name, self.table[name][1])
+
+    @contextlib.contextmanager
+    def context(self) -> Iterator[None]:
+        """In it, torch's compilers find the fake mode, with fakes of the example inputs."""
+        context = _Context(self)
+        with tracing(context):
+            try:
+                yield
+            finally:
+                context.is_over = True
+
+    @property
+    def is_made(self) -> bool:
+        return self._fake_mode is not None
+
+    # ---- torch's objects
+
+    @property
+    def fake_mode(self) -> Any:
+        if self._fake_mode is None:
+            self._make_mode()
+            self._make_inputs()
+        return self._fake_mode
+
+    @property
+    def shape_env(self) -> Any:
+        return self.fake_mode.shape_env
+
+    def number(self, text: str) -> Any:
+        """The number that a text of `_C.Graph.meta` or `number` names."""
+        found = self._known.get(text)
+        if found is None:
+            assert self.fake_mode is not None  # makes the symbols
+            found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self.texts.value(text)
+        return found
+
+    def fake(self, meta: Meta) -> torch.Tensor:
+        dtype, sizes, strides, device, requires_grad = meta
+        mode = self.fake_mode
+        numbers = [[self.number(n) if isinstance(n, str) else n for n in row] for row in (sizes, strides)]
+        with torch.inference_mode(False), torch.no_grad(), mode:
+            made = torch.empty_strided(*numbers, dtype=dtype, device=device)
+        return made.requires_grad_(requires_grad)
+
+    def fake_input(self, position: int, meta: Meta) -> torch.Tensor:
+        """The fake that torch's compilers get for an input of the graph."""
+        mode = self.fake_mode
+        index = position - len(self.leading)
+        if index >= len(self.fakes):
+            return self.fake(meta)
+        if self.fakes[index] is None:
+            self.fakes[index] = self.fake(meta)
+        assert self.fakes[index].fake_mode is mode
+        return self.fakes[index]
+
+    def _make_mode(self) -> None:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        # Tensors that are no inputs of the graph have constant sizes.
+        env = ShapeEnv(assume_static_by_default=True)
+        self._fake_mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+        for name, (kind, hint, least, greatest) in self.table.items():
+            if kind != "int":
+                self._known[name] = env.create_unbacked_symfloat() if kind == "float" else env.create_unbacked_symbool()
+                continue
+            bounds = ValueRanges(-int_oo if least is None else least, int_oo if greatest is None else greatest)
+            if hint is None:
+                number = env.create_unbacked_symint()
+                symbol = number.node.expr
+            else:
+                source = _SizeSource(name)
+                positive = True if least is not None and least > 0 else None
+                symbol = env.create_symbol(
+                    hint, source, DimDynamic.DYNAMIC, positive=positive, do_not_specialize_zero_one=True
+                )
+                number = env.create_symintnode(symbol, hint=hint, source=source)
+            env._update_var_to_range(symbol, bounds)
+            self._known[name] = number
+            self._ranges[symbol] = (name, env.var_to_range[symbol])
+
+    def _make_inputs(self) -> None:
+        """Fakes of the example inputs, which the mode gives for them from now on."""
+        inputs = self.inputs
+        if inputs is None:
+            return
+        shared = _shared_storages(inputs) if self.writes else set()
+        converter = self._fake_mode.fake_tensor_converter
+        for real, meta in zip(inputs, self.metas, strict=True):
+            if not isinstance(real, torch.Tensor) or meta is None:
+                self.fakes.append(None)
+                continue
+            names = self.names_in(meta)
+            if names and _storage(real) in shared:
+                # No fake of ours says how the tensors overlap.
+                self._refused += names
+            if names:
+                fake = _fake_non_leaf(self, meta) if real.requires_grad and not real.is_leaf else self.fake(meta)
+                converter.set_tensor_memo(real, fake)
+            else:
+                fake = self._fake_mode.from_tensor(real, static_shapes=True)
+            self.fakes.append(fake)
+
+    def names_in(self, meta: Meta) -> list[str]:
+        """The symbols in sizes and strides."""
+        texts = [number for row in meta[1:3] for number in row if isinstance(number, str)]
+        return [name for text in texts for name in _NAME.findall(text) if name in self.table]
+
+    # ---- what the backend relied on
+
+    def take_guards(self) -> list[tuple[str | None, list[str]]]:
+        """What torch's compilers asked of the sizes, as texts over the graph's symbols, with the symbols in each. A text
+        is None where it has no such form. To be called once, when the backend has compiled the graph."""
+        self.inputs = None
+        if self._fake_mode is None:
+            return []
+        env = self._fake_mode.shape_env
+        rows: list[tuple[str | None, list[str]]] = [(None, [name]) for name in self._refused]
+        truths = [guard.expr for guard in env.guards]
+        truths += [check.expr for checks in env.deferred_runtime_asserts.values() for check in checks]
+        names = {symbol: name for symbol, (name, _) in self._ranges.items()}
+        hints = {name for name, row in self.table.items() if row[1] is not None}
+        for truth in truths:
+            used = [names[symbol] for symbol in truth.free_symbols if symbol in names]
+            if len(used) == len(truth.free_symbols) and not hints.issuperset(used):
+                continue  # the compiled graph asserts what depends on data
+            is_known = len(used) == len(truth.free_symbols)
+            rows.append((truth_text(truth, names) if is_known else None, used or sorted(hints)))
+        for symbol, (name, before) in self._ranges.items():
+            now = env.var_to_range.get(symbol, before)
+            if name in hints and now.lower != before.lower:
+                rows.append((f"{name} >= {now.lower}", [name]))
+            if name in hints and now.upper != before.upper:
+                rows.append((f"{name} <= {now.upper}", [name]))
+        env.freeze()
+        return rows
+
+
+class _Context(TracingContext):
+    def __init__(self, symbols: GraphSymbols) -> None:
+        self.symbols = symbols
+        self.is_over = False
+        super().__init__(None)
+
+    @property
+    def fake_mode(self) -> Any:  # type: ignore[override]
+        # What leaves the context asks, too: nothing is made for it.
+        return self.symbols.fake_mode if self.symbols.is_made or not self.is_over else None
+
+    @fake_mode.setter
+    def fake_mode(self, mode: Any) -> None:
+        pass
+
+
+class _Made(torch.autograd.Function):  # type: ignore[misc]
+    """A fake that requires gradients and is no leaf."""
+
+    @staticmethod
+    def forward(ctx: Any, symbols: GraphSymbols, meta: Meta, leaf: torch.Tensor) -> torch.Tensor:
+        return symbols.fake((*meta[:4], False))
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        raise AssertionError("a fake has no gradient")
+
+
+def _fake_non_leaf(symbols: GraphSymbols, meta: Meta) -> Any:
+    with torch.enable_grad(), symbols.fake_mode:
+        leaf = torch.empty((), dtype=meta[0], device=meta[3]).requires_grad_()
+        return _Made.apply(symbols, meta, leaf)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _shared_storages(inputs: list[Any]) -> set[int]:
+    seen: set[int] = set()
+    shared: set[int] = set()
+    for real in inputs:
+        if isinstance(real, torch.Tensor):
+            storage = _storage(real)
+            (shared if storage in seen else seen).add(storage)
+    return shared
+
+
+def _writes(graph: _C.Graph) -> bool:
+    """Whether an operator of the graph may write to an input."""
+    for name, overload, *_ in graph.nodes():
+        if not name.startswith("stator::") and find_operator(name, overload)._schema.is_mutable:
+            return True
+    return False

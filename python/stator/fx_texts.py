@@ -1,0 +1,143 @@
+"""Expressions over symbolic sizes as text: evaluated on torch's symbols, and made of torch's (sympy's) expressions.
+
+The text is what the extension writes and parses: Python's operators, `min`, `max`, `math.*`, and names of symbols.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+from typing import Any
+
+import torch
+
+from .fx_numbers import FUNCTIONS, chosen, greater, lesser
+
+_BINARY: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_CALLS = {"min": lesser, "max": greater, "round": round}
+
+
+class NumberText:
+    """Evaluates texts; `symbols.number` gives the value of a name."""
+
+    def __init__(self, symbols: Any) -> None:
+        self.symbols = symbols
+
+    def value(self, text: str) -> Any:
+        return self.visit(ast.parse(text, mode="eval").body, {})
+
+    def visit(self, node: ast.expr, named: dict[str, Any]) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return named[node.id] if node.id in named else self.symbols.number(node.id)
+        if isinstance(node, ast.BinOp):
+            return _BINARY[type(node.op)](self.visit(node.left, named), self.visit(node.right, named))
+        if isinstance(node, ast.Compare):
+            return _BINARY[type(node.ops[0])](self.visit(node.left, named), self.visit(node.comparators[0], named))
+        if isinstance(node, ast.BoolOp):
+            joined = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+            return functools.reduce(joined, (self.visit(part, named) for part in node.values))
+        if isinstance(node, ast.UnaryOp):
+            operand = self.visit(node.operand, named)
+            return torch.sym_not(operand) if isinstance(node.op, ast.Not) else -operand
+        if isinstance(node, ast.IfExp):
+            return chosen(*(self.visit(part, named) for part in (node.test, node.body, node.orelse)))
+        if isinstance(node, ast.NamedExpr):
+            named[node.target.id] = self.visit(node.value, named)
+            return named[node.target.id]
+        if isinstance(node, ast.Subscript):  # [name := ..., ..., expression][-1]
+            assert isinstance(node.value, ast.List)
+            return [self.visit(part, named) for part in node.value.elts][-1]
+        assert isinstance(node, ast.Call)
+        return self.call(node.func, [self.visit(arg, named) for arg in node.args])
+
+    def call(self, function: ast.expr, args: list[Any]) -> Any:
+        name = function.attr if isinstance(function, ast.Attribute) else function.id  # type: ignore[attr-defined]
+        if name in ("min", "max"):
+            return functools.reduce(_CALLS[name], args)
+        if name == "float" and isinstance(args[0], str):
+            return float(args[0])
+        called = FUNCTIONS.get(name) or _CALLS.get(name) or getattr(math, name)
+        return called(*args)
+
+
+# Text of sympy's classes, and of those of torch.utils._sympy.functions, by name.
+_FORMS = {
+    "FloorDiv": "({} // {})",
+    "CleanDiv": "({} // {})",
+    "Mod": "({} % {})",
+    "PythonMod": "({} % {})",
+    "ModularIndexing": "({} // {} % {})",
+    "IntTrueDiv": "({} / {})",
+    "PowByNatural": "({} ** {})",
+    "Identity": "{}",
+    "ToFloat": "float({})",
+    "FloorToInt": "math.floor({})",
+    "CeilToInt": "math.ceil({})",
+    "TruncToInt": "math.trunc({})",
+    "Not": "(not {})",
+    "Equality": "({} == {})",
+    "Unequality": "({} != {})",
+    "StrictLessThan": "({} < {})",
+    "LessThan": "({} <= {})",
+    "StrictGreaterThan": "({} > {})",
+    "GreaterThan": "({} >= {})",
+}
+_JOINED = {"Add": " + ", "Mul": "*", "And": " and ", "Or": " or "}
+
+
+def truth_text(truth: Any, names: dict[Any, str]) -> str | None:
+    """The text of one of sympy's expressions; None if it has no such form."""
+    try:
+        return _text(truth, names)
+    except _NoText:
+        return None
+
+
+class _NoText(Exception):
+    pass
+
+
+def _text(expr: Any, names: dict[Any, str]) -> str:
+    if expr.is_Symbol:
+        return names[expr]
+    if expr.is_Integer:
+        return f"({expr})" if expr < 0 else str(expr)
+    kind = type(expr).__name__
+    if kind in ("BooleanTrue", "BooleanFalse"):
+        return "True" if expr else "False"
+    parts = [_text(arg, names) for arg in expr.args] if expr.args else None
+    if parts is None:
+        raise _NoText
+    if kind in _JOINED:
+        return "(" + _JOINED[kind].join(parts) + ")"
+    if kind in ("Max", "Min"):
+        return f"{kind.lower()}({', '.join(parts)})"
+    if kind == "Pow" and expr.exp.is_Integer and expr.exp > 0:
+        return f"({parts[0]} ** {parts[1]})"
+    form = _FORMS.get(kind)
+    if form is None or form.count("{}") != len(parts):
+        raise _NoText
+    return form.format(*parts)
