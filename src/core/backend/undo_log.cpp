@@ -157,7 +157,7 @@ bool takes_random_numbers(const graph::Node& node) {
 
 }  // namespace
 
-UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) {
+UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) : keeps_order_(keeps_order) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
   first_effect_ = first_lasting_ = first_fallible_ = count;
   hazard_ = early_hazard_ = {count, count};
@@ -213,9 +213,11 @@ void UndoLog::writes(const graph::Graph& graph, const std::vector<uint32_t>& inp
   bool undone = !graph.nodes[index].op.hasTag(at::Tag::inplace_view);
   for (uint32_t i : inputs) {
     const at::Tensor& input = graph.values[graph.inputs[i]].fake;
-    // The autograd state of a tensor cannot be restored. A tensor of symbolic size may be large in a later run.
-    undone &=
-        !input.requires_grad() && input.device().is_cpu() && !input.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+    // The autograd state of a tensor cannot be restored. A tensor of symbolic size may be large in a later run: if the
+    // nodes run in order, the plan does not rely on it. If not, each run saves what is small.
+    const bool is_symbolic = input.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+    undone &= !input.requires_grad() && input.device().is_cpu() && !(is_symbolic && keeps_order_);
+    may_be_large_ |= is_symbolic;
     auto is_it = [&](const auto& known) { return known.first == i; };
     if (std::none_of(written_.begin(), written_.end(), is_it)) {
       written_.emplace_back(i, index);

@@ -36,7 +36,7 @@ class STATOR_API UndoLog {
   /// Whether `save` saves anything.
   bool saves() const { return saves_; }
   /// Whether the graph has no unrecoverable write.
-  bool undoes_everything() const { return first_lasting_ >= fails_inside_.size(); }
+  bool undoes_everything() const { return first_lasting_ >= fails_inside_.size() && !may_be_large_; }
   /// Undoes what a failed run wrote. False if a write remains that the program would do a second time.
   bool restore(const Saved& saved, const Failure& failure) const;
 
@@ -63,6 +63,8 @@ class STATOR_API UndoLog {
   std::vector<std::pair<uint32_t, uint32_t>> written_;  // inputs, and the nodes that write to them first
   Fitting fitting_;
   Numbers from_sizes_;  // computed from backed sizes alone
+  bool keeps_order_;
+  bool may_be_large_ = false;  // a written tensor has a symbolic size
   bool checks_late_ = false;
   bool random_ = false;
   // Node indices of the first effect, and of the first one that cannot be undone; past the last node if there is none.
