@@ -41,5 +41,14 @@ TEST(PointerMap, BehavesAsAMap) {
   }
 }
 
+TEST(PointerMap, HoldsMoreThanWasReserved) {
+  PointerMap<int> map;
+  map.reserve(20);
+  auto key = [](int i) { return reinterpret_cast<const void*>(uintptr_t{16} * static_cast<uintptr_t>(1 + i)); };
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(map.insert(key(i), i).second);
+  EXPECT_EQ(map.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(*map.find(key(i)), i);
+}
+
 }  // namespace
 }  // namespace stator

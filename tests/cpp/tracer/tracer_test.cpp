@@ -225,6 +225,26 @@ TEST_F(TracerTest, RollbackKeepsOlderValuesAndLaterInputs) {
   EXPECT_EQ(graph::to_text(*graph::from_text(text)), text);
 }
 
+TEST_F(TracerTest, KnowsWhichStoragesWereWrittenTo) {
+  auto x = tracer_.add_input(at::ones({4}), "x"), y = tracer_.add_input(at::ones({4}), "y");
+  at::Tensor view, sum;
+  {
+    TraceScope scope(tracer_);
+    view = x.narrow(0, 1, 2);
+    sum = x.add(y);
+  }
+  EXPECT_FALSE(tracer_.is_written(x));
+  {
+    TraceScope scope(tracer_);
+    view.add_(1);
+  }
+  // The view lies in the storage of x.
+  EXPECT_TRUE(tracer_.is_written(x));
+  EXPECT_TRUE(tracer_.is_written(view));
+  EXPECT_FALSE(tracer_.is_written(y));
+  EXPECT_FALSE(tracer_.is_written(sum));
+}
+
 TEST_F(TracerTest, ConstantsAreFreshInEachRun) {
   auto fake = tracer_.add_constant(at::ones({3}));
   {
