@@ -175,13 +175,20 @@ class GraphSymbols:
 
     def _make_mode(self) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
-        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
-        from torch.utils._sympy.numbers import int_oo
-        from torch.utils._sympy.value_ranges import ValueRanges
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         # Tensors that are no inputs of the graph have constant sizes.
         env = ShapeEnv(assume_static_by_default=True)
         self._fake_mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+        # Compilers that trace the graph make symbols of their own for what depends on data. Ours are for metadata.
+        with env.ignore_fresh_unbacked_symbols():
+            self._make_symbols(env)
+
+    def _make_symbols(self, env: Any) -> None:
+        from torch.fx.experimental.symbolic_shapes import DimDynamic
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import ValueRanges
+
         for name, (kind, hint, least, greatest) in self.table.items():
             if kind != "int":
                 self._known[name] = env.create_unbacked_symfloat() if kind == "float" else env.create_unbacked_symbool()
