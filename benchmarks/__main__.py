@@ -16,7 +16,19 @@ import torch
 from .measure import Table
 
 # startup runs first: it starts processes, and the later topics warm up the machine.
-TOPICS = ["startup", "capture", "calls", "instances", "breaks", "misses", "steady", "phases", "memory", "inductor"]
+TOPICS = [
+    "startup",
+    "capture",
+    "calls",
+    "instances",
+    "breaks",
+    "misses",
+    "steady",
+    "shapes",
+    "phases",
+    "memory",
+    "inductor",
+]
 # Run only if named: they take minutes.
 ON_DEMAND = ["graphs", "endurance"]
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,7 +8,8 @@ compared. Each category runs in its own process; a program that crashes the proc
 
 The programs of the category `backends` run with torch's backends aot_eager and inductor, by name, on both sides; there
 Stator may differ by rounding too. The programs of the category `operators` are the entries of PyTorch's operator
-database (tests/python/parity/op_database.py), each with a few of its samples.
+database (tests/python/parity/op_database.py), each with a few of its samples. Those of the category `sizes` are called
+with twenty sizes (tests/python/parity/size_programs.py): there, Stator must not make more graphs than torch.compile.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ NEAR = {"numpy_interop"}  # torch rounds differently from NumPy, so Stator may d
 PATIENCE = 120  # seconds for one program
 BACKENDS = ("aot_eager", "inductor")  # of the category `backends`
 OPERATORS = "operators"  # the category of the operator database
+SIZES = "sizes"  # the category of programs whose inputs change in size
 
 Row = dict[str, Any]
 
@@ -59,6 +61,10 @@ def work(system: str, category: str, skipped: set[str]) -> None:
         from tests.python.parity import op_database
 
         judge, names = functools.partial(_judge_operator, system), op_database.names()
+    elif category == SIZES:
+        from tests.python.parity import size_programs
+
+        judge, names = functools.partial(_judge_sizes, system), [program.name for program in size_programs.PROGRAMS]
     else:
         names = run.names(category)
     for name in names:
@@ -226,6 +232,38 @@ def _judge_operator(system: str, category: str, name: str) -> Row:
     return _twice(attempt)
 
 
+def _judge_sizes(system: str, category: str, name: str) -> Row:
+    """A program of the category `sizes`. Its graphs are the captures that all calls need together."""
+    import logging
+
+    import torch
+    import torch._dynamo
+
+    import stator
+    from tests.python.parity import size_programs
+    from tests.python.parity.corpus.observe import Walk, difference
+
+    logging.disable(logging.CRITICAL)
+    program = next(program for program in size_programs.PROGRAMS if program.name == name)
+    compiler = functools.partial(stator.compile if system == "stator" else torch.compile, backend="eager")
+    exact = system == "stator"
+
+    def attempt(fullgraph: bool) -> Row:
+        _reset_both()
+        target = program.make()
+        compiled = compiler(target, fullgraph=fullgraph)
+        found = None
+        try:
+            for n in program.sizes:
+                seen, expected = (Walk().describe(fn(*program.args(n))) for fn in (compiled, target))
+                found = found or difference(seen, expected, exact)
+        except Exception as error:  # of the compiler itself
+            found = f"{type(error).__name__}: {error}"
+        return {"correct": found is None, "difference": found, **_counted(system)}
+
+    return _twice(attempt)
+
+
 # ---- the parent: processes, table, lists
 
 
@@ -347,14 +385,17 @@ def _one_line(text: str | None) -> str:
 
 
 def behind(found: dict[str, dict[str, list[Row]]]) -> list[str]:
-    """Programs that are correct, or in one graph, under the peer and not under Stator."""
+    """Programs that are correct, or in one graph, under the peer and not under Stator; of the category `sizes`, also
+    those that need more captures."""
     peer = {(row["category"], row["name"]): row for rows in found.get("peer", {}).values() for row in rows}
     mine = [row for rows in found["stator"].values() for row in rows]
     return [
         f"{row['category']}.{row['name']}"
         for row in mine
         for other in [peer.get((row["category"], row["name"]), {"correct": False, "one_graph": False})]
-        if (other["correct"] and not row["correct"]) or (other["one_graph"] and not row["one_graph"])
+        if (other["correct"] and not row["correct"])
+        or (other["one_graph"] and not row["one_graph"])
+        or (row["category"] == SIZES and other["one_graph"] and row["graphs"] > other["graphs"])
     ]
 
 
@@ -375,7 +416,7 @@ def main() -> int:
     sys.path[:0] = [str(ROOT / "python"), str(ROOT)]
     from tests.python.parity.corpus import run
 
-    categories = options.only.split(",") if options.only else [*run.categories(), OPERATORS]
+    categories = options.only.split(",") if options.only else [*run.categories(), OPERATORS, SIZES]
     found = judge(categories, SYSTEMS[:1] if options.no_peer else SYSTEMS, options.jobs)
     late = behind(found)
     report = "\n".join([*table(found), "", f"behind torch.compile: {len(late)} programs", *lists(found)])

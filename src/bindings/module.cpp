@@ -4,6 +4,7 @@
 #include "bindings/fake_bindings.h"
 #include "bindings/graph_bindings.h"
 #include "bindings/observe_bindings.h"
+#include "bindings/symbol_bindings.h"
 #include "capture/pycompat/ref.h"
 
 static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_C", "Stator's native part.", -1, nullptr};
@@ -13,7 +14,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   if (!module) return nullptr;
   using namespace stator::bindings;
   if (!add_fake_bindings(module) || !add_graph_bindings(module) || !add_backend_bindings(module) ||
-      !add_capture_bindings(module) || !add_observe_bindings(module))
+      !add_capture_bindings(module) || !add_observe_bindings(module) || !add_symbol_bindings(module))
     Py_CLEAR(module);
   return module;
 }

@@ -148,7 +148,12 @@ void refuse(const c10::OperatorHandle& op, const char* reason) {
 /// An empty text, or why the key cannot be used.
 static std::string register_fallback() {
   try {
-    shapes::set_undecided([](const std::string& question) { refuse("a size or number depends on data: " + question); });
+    shapes::set_undecided([](const std::string& question) {
+      const std::string reason = "a size or number depends on data: " + question;
+      // Outside of a trace no code takes the poison, so the next trace would find it.
+      if (!c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) throw Unsupported(reason);
+      refuse(reason);
+    });
     register_families();
     register_meta_tier();
     shapes::install_number_ops();

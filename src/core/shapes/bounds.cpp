@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
+#include <vector>
 
 namespace stator::shapes {
 namespace {
@@ -113,6 +114,41 @@ Congruence made_congruence(WideInt modulus, WideInt remainder) {
   return {static_cast<int64_t>(modulus), static_cast<int64_t>(floor_remainder(remainder, modulus))};
 }
 
+/// `k * (x % c)` is `k * x` plus a multiple of `k * c`. So `s + -s % 4` is a multiple of 4.
+Congruence congruence_without_remainders(Ex expr) {
+  constexpr size_t kMost = 64;
+  WideInt modulus = 0, remainder = expr->addend;
+  std::vector<std::pair<Ex, WideInt>> terms;
+  auto add = [&](Ex term, WideInt times) {
+    auto found = std::find_if(terms.begin(), terms.end(), [&](const auto& other) { return other.first == term; });
+    if (found == terms.end()) found = terms.insert(found, {term, 0});
+    found->second += times;
+  };
+  for (uint32_t i = 0; i < expr->count && terms.size() < kMost; ++i) {
+    Ex part = expr->operands[i];
+    const WideInt times = expr->numbers[i];
+    const auto by = part->op == Op::Mod ? part->operands[1]->int_constant() : std::nullopt;
+    if (by) modulus = gcd_wide(modulus, times * *by);
+    if (by) part = part->operands[0];
+    if (part->op != Op::Add) {
+      add(part, times);
+      continue;
+    }
+    for (uint32_t k = 0; k < part->count; ++k) add(part->operands[k], times * part->numbers[k]);
+    remainder += times * part->addend;
+  }
+  if (terms.size() >= kMost) return {};
+  for (const auto& [term, times] : terms) {
+    // All coefficients count modulo the modulus, so that the products fit.
+    const WideInt factor = modulus != 0 ? floor_remainder(times, modulus) : times;
+    const Congruence& one = term->derived.congruence;
+    if (!fits_int64(factor)) return {};
+    modulus = gcd_wide(modulus, factor * one.modulus);
+    remainder = floor_remainder(remainder, modulus != 0 ? modulus : 1) + factor * one.remainder;
+  }
+  return made_congruence(modulus, remainder);
+}
+
 Congruence congruence_of_sum(Ex expr) {
   WideInt modulus = 0, remainder = expr->addend;
   for (uint32_t i = 0; i < expr->count; ++i) {
@@ -208,8 +244,13 @@ Range range_of_operation(Ex expr) {
 Congruence congruence_of_operation(Ex expr) {
   auto known = [&](uint32_t i) -> const Congruence& { return expr->operands[i]->derived.congruence; };
   switch (expr->op) {
-    case Op::Add:
-      return congruence_of_sum(expr);
+    case Op::Add: {
+      const Congruence usual = congruence_of_sum(expr);
+      const bool has_remainder = std::any_of(expr->begin(), expr->end(), [](Ex term) { return term->op == Op::Mod; });
+      if (!has_remainder || usual.modulus == 0) return usual;
+      const Congruence other = congruence_without_remainders(expr);
+      return other.modulus == 0 || other.modulus > usual.modulus ? other : usual;
+    }
     case Op::Mul: {
       Congruence result{0, 1};
       for (uint32_t i = 0; i < expr->count; ++i)

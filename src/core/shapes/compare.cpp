@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/shapes/bounds.h"
 #include "core/shapes/env.h"
@@ -159,6 +160,19 @@ Ex ShapeEnv::compare_to_zero(Op op, Sum difference) {
   return form == nullptr ? nullptr : compare_form(op, form, bound);
 }
 
+/// The least number by which `x // c` must be multiplied for the quotients of the sum to expand; 1 if it is large.
+static WideInt common_divisor(const Sum& sum) {
+  constexpr WideInt kLarge = 1 << 20;
+  WideInt scale = 1;
+  for (const auto& [expr, times] : sum.terms()) {
+    const auto by = expr->op == Op::FloorDiv ? expr->operands[1]->int_constant() : std::nullopt;
+    if (!by || *by <= 0 || *by > kLarge || scale > kLarge) continue;
+    const WideInt needed = *by / gcd_wide(*by, times * scale);
+    scale *= needed;
+  }
+  return scale <= kLarge ? scale : 1;
+}
+
 Ex ShapeEnv::compare_ints(Op op, Ex a, Ex b) {
   Sum difference(this);
   difference.add(a, 1);
@@ -168,25 +182,35 @@ Ex ShapeEnv::compare_ints(Op op, Ex a, Ex b) {
     return expr->op == Op::FloorDiv ||
            (expr->op == Op::Mul && std::any_of(expr->begin(), expr->end(), [](Ex f) { return f->op == Op::Add; }));
   };
-  auto strict = [&](Sum sum) {
-    if (op == Op::Lt) sum.add(1);
-    if (op == Op::Gt) sum.add(-1);
+  auto strict = [&](Sum sum, WideInt scale) {
+    if (op == Op::Lt) sum.add(scale);
+    if (op == Op::Gt) sum.add(-scale);
     return compare_to_zero(op == Op::Lt ? Op::Le : op == Op::Gt ? Op::Ge : op, std::move(sum));
   };
-  Ex plain = strict(difference);
+  Ex plain = strict(difference, 1);
   const bool is_open = plain == nullptr || !plain->is_constant();
-  if (is_open && std::any_of(difference.terms().begin(), difference.terms().end(), is_compound)) {
+  if (!is_open || !std::any_of(difference.terms().begin(), difference.terms().end(), is_compound)) return plain;
+  auto expanded_by = [&](WideInt scale) -> std::optional<Sum> {
     constexpr int kBudget = 64;
     int budget = kBudget;
     Sum expanded(this);
-    bool fits = true;
-    for (const auto& [expr, times] : difference.terms()) fits = fits && expand(expr, times, &budget, &expanded);
-    expanded.add(difference.constant());
-    if (fits && expanded.fits()) {
-      Ex result = strict(expanded);
-      const bool is_shorter = expanded.terms().size() < difference.terms().size();
-      if (result != nullptr && (plain == nullptr || result->is_constant() || is_shorter)) return result;
-    }
+    WideInt factor = 0;
+    for (const auto& [expr, times] : difference.terms())
+      if (!multiply_wide(times, scale, &factor) || !expand(expr, factor, &budget, &expanded)) return std::nullopt;
+    if (!multiply_wide(difference.constant(), scale, &factor)) return std::nullopt;
+    expanded.add(factor);
+    return expanded.fits() ? std::optional(std::move(expanded)) : std::nullopt;
+  };
+  if (const auto expanded = expanded_by(1)) {
+    Ex result = strict(*expanded, 1);
+    const bool is_shorter = expanded->terms().size() < difference.terms().size();
+    if (result != nullptr && (plain == nullptr || result->is_constant() || is_shorter)) return result;
+  }
+  // s - s // 2 has the sign of 2*s - (s - s % 2).
+  if (const WideInt scale = common_divisor(difference); scale > 1) {
+    const auto expanded = expanded_by(scale);
+    Ex result = expanded ? strict(*expanded, scale) : nullptr;
+    if (result != nullptr && result->is_constant()) return result;
   }
   return plain;
 }

@@ -103,22 +103,10 @@ Ex ShapeEnv::floor_quotient(Ex a, Ex b) {
   if (!recent(b).range.contains(0) && !recent(b).may_fail) {
     if (Ex exact = exact_quotient(a, b)) return settled(exact);
     // Common factors that are not zero cancel.
-    Product x(this), y(this);
+    Product x(this), y(this), common(this);
     x.multiply(a);
     y.multiply(b);
-    bool cancels = false;
-    const auto factors = y.factors();
-    for (const auto& [factor, power] : factors) {
-      auto other =
-          std::find_if(x.factors().begin(), x.factors().end(), [&](const auto& f) { return f.expr == factor; });
-      if (other == x.factors().end() || recent(factor).range.contains(0) || recent(factor).may_fail) continue;
-      const int64_t both = std::min(power, other->power);
-      cancels = x.cancel(factor, both) && y.cancel(factor, both);
-    }
-    const WideInt common = gcd_wide(x.coefficient(), y.coefficient());
-    if (x.fits() && y.fits() && common != 0 && (cancels || common > 1)) {
-      x.set_coefficient(x.coefficient() / common);
-      y.set_coefficient(y.coefficient() / common);
+    if (x.fits() && y.fits() && x.cancel_common(y, &common)) {
       Ex numerator = x.build(), divisor = y.build();
       if (numerator != nullptr && divisor != nullptr) return floor_quotient(numerator, divisor);
     }
@@ -173,6 +161,15 @@ Ex ShapeEnv::remainder(Ex a, Ex b) {
     if (divisor.range.low > 0 && number.range.low >= 0) {
       Ex less = compare_ints(Op::Lt, a, b);
       if (less != nullptr && known(less) == true) return a;
+    }
+    // (f*x) % (f*y) is f * (x % y).
+    Product x(this), y(this), common(this);
+    x.multiply(a);
+    y.multiply(b);
+    if (x.fits() && y.fits() && x.cancel_common(y, &common)) {
+      Ex left = x.build(), right = y.build(), factor = common.build();
+      Ex rest = left != nullptr && right != nullptr && factor != nullptr ? remainder(left, right) : nullptr;
+      if (rest != nullptr) return settled(multiply(factor, rest));
     }
   }
   return settled(make_node(Op::Mod, Type::Int, {{a, b}}));

@@ -166,6 +166,28 @@ bool Product::cancel(Ex expr, int64_t power) {
   return true;
 }
 
+bool Product::cancel_common(Product& other, Product* common) {
+  bool cancels = false;
+  const std::vector<Factor> factors = other.factors_;
+  for (const auto& [factor, power] : factors) {
+    auto own = std::find_if(factors_.begin(), factors_.end(), [&](const Factor& f) { return f.expr == factor; });
+    if (own == factors_.end()) continue;
+    const Derived& known = env_->recent(factor);
+    if (known.range.contains(0) || known.may_fail) continue;
+    const int64_t both = std::min(power, own->power);
+    cancel(factor, both);
+    other.cancel(factor, both);
+    common->add_factor(factor, both);
+    cancels = true;
+  }
+  const WideInt divisor = gcd_wide(coefficient_, other.coefficient_);
+  if (divisor <= 1) return cancels;
+  coefficient_ /= divisor;
+  other.coefficient_ /= divisor;
+  common->coefficient_ *= divisor;
+  return true;
+}
+
 Ex Product::term() const {
   if (factors_.empty()) return nullptr;
   if (factors_.size() == 1 && factors_[0].power == 1) return factors_[0].expr;

@@ -60,6 +60,9 @@ class Product {
   void multiply(Ex expr, int64_t power = 1);
   /// Divides by `expr ** power`; false, with nothing changed, if the product does not have it as a factor.
   bool cancel(Ex expr, int64_t power);
+  /// Takes the factors that both products have, and that are known not to be zero, out of both, and multiplies `common`
+  /// by them. Returns whether there were any. All must fit.
+  bool cancel_common(Product& other, Product* common);
 
   std::vector<Factor>& factors() { return factors_; }
   WideInt coefficient() const { return coefficient_; }

@@ -6,156 +6,13 @@
 
 #include "core/base/check.h"
 #include "core/shapes/current.h"
-#include "core/shapes/float_markers.h"
-#include "core/shapes/layout.h"
+#include "core/shapes/node.h"
 
 namespace stator::shapes {
 namespace {
 
 Undecided undecided = nullptr;
 Unwrap unwrap_node = nullptr;
-
-[[noreturn]] void raise_undecided(const std::string& question) {
-  if (undecided != nullptr) undecided(question);
-  throw std::runtime_error("a number depends on data: " + question);
-}
-
-/// Questions about long expressions are cut.
-std::string question_text(Ex expr) {
-  constexpr uint32_t kLarge = 60;
-  return expr->tree_size <= kLarge ? to_python(expr) : "a long expression";
-}
-
-class Node final : public c10::SymNodeImpl {
- public:
-  explicit Node(Ex e) : expr(e) {}
-  const Expr expr;
-
-  bool is_int() override { return expr->type == Type::Int; }
-  bool is_float() override { return expr->type == Type::Float; }
-  bool is_bool() override { return expr->type == Type::Bool; }
-  bool has_hint() override { return static_cast<bool>(expr->hint); }
-  std::string str() override { return to_python(expr); }
-  c10::SymNode clone() override { return to_node(expr); }
-  c10::SymNode wrap_int(int64_t number) override { return to_node(env().constant(number)); }
-  c10::SymNode wrap_float(double number) override { return to_node(env().constant(number)); }
-  c10::SymNode wrap_bool(bool truth) override { return to_node(env().constant(truth)); }
-
-  c10::SymNode add(const c10::SymNode& other) override { return binary(Op::Add, other); }
-  c10::SymNode sub(const c10::SymNode& other) override { return binary(Op::Sub, other); }
-  c10::SymNode mul(const c10::SymNode& other) override { return binary(Op::Mul, other); }
-  c10::SymNode truediv(const c10::SymNode& other) override { return binary(Op::TrueDiv, other); }
-  c10::SymNode float_truediv(const c10::SymNode& other) override { return binary(Op::TrueDiv, other); }
-  c10::SymNode int_truediv(const c10::SymNode& other) override { return binary(Op::TrueDiv, other); }
-  c10::SymNode floordiv(const c10::SymNode& other) override { return binary(Op::FloorDiv, other); }
-  c10::SymNode int_floordiv(const c10::SymNode& other) override { return binary(Op::FloorDiv, other); }
-  c10::SymNode mod(const c10::SymNode& other) override { return binary(Op::Mod, other); }
-  c10::SymNode pow(const c10::SymNode& other) override { return binary(Op::Pow, other); }
-  c10::SymNode float_pow(const c10::SymNode& other) override { return binary(Op::Pow, other); }
-  c10::SymNode pow_by_natural(const c10::SymNode& other) override { return binary(Op::Pow, other); }
-  c10::SymNode eq(const c10::SymNode& other) override { return binary(Op::Eq, other); }
-  c10::SymNode ne(const c10::SymNode& other) override { return binary(Op::Ne, other); }
-  c10::SymNode gt(const c10::SymNode& other) override { return binary(Op::Gt, other); }
-  c10::SymNode lt(const c10::SymNode& other) override { return binary(Op::Lt, other); }
-  c10::SymNode le(const c10::SymNode& other) override { return binary(Op::Le, other); }
-  c10::SymNode ge(const c10::SymNode& other) override { return binary(Op::Ge, other); }
-  c10::SymNode sym_min(const c10::SymNode& other) override { return binary(Op::Min, other); }
-  c10::SymNode sym_max(const c10::SymNode& other) override { return binary(Op::Max, other); }
-  c10::SymNode sym_and(const c10::SymNode& other) override { return binary(Op::And, other); }
-  c10::SymNode sym_or(const c10::SymNode& other) override { return binary(Op::Or, other); }
-  c10::SymNode sym_not() override { return unary(Op::Not); }
-  c10::SymNode neg() override { return unary(Op::Neg); }
-  c10::SymNode ceil() override { return unary(Op::Ceil); }
-  c10::SymNode floor() override { return unary(Op::Floor); }
-  c10::SymNode sym_float() override { return unary(Op::ToFloat); }
-  c10::SymNode sym_ite(const c10::SymNode& then_value, const c10::SymNode& else_value) override {
-    return made(Op::Ite, env().apply(Op::Ite, expr, operand(then_value), operand(else_value)));
-  }
-
-  using Nodes = c10::ArrayRef<c10::SymNode>;
-  c10::SymNode is_contiguous(Nodes sizes, Nodes strides) override {
-    return layout(shapes::is_contiguous(env(), operands(sizes), operands(strides)));
-  }
-  c10::SymNode is_channels_last_contiguous_2d(Nodes sizes, Nodes strides) override {
-    return layout(is_channels_last_contiguous(env(), operands(sizes), operands(strides), 2));
-  }
-  c10::SymNode is_channels_last_contiguous_3d(Nodes sizes, Nodes strides) override {
-    return layout(is_channels_last_contiguous(env(), operands(sizes), operands(strides), 3));
-  }
-  c10::SymNode is_channels_last_strides_2d(Nodes sizes, Nodes strides) override {
-    return layout(has_channels_last_strides(env(), operands(sizes), operands(strides), 2));
-  }
-  c10::SymNode is_channels_last_strides_3d(Nodes sizes, Nodes strides) override {
-    return layout(has_channels_last_strides(env(), operands(sizes), operands(strides), 3));
-  }
-  c10::SymNode is_non_overlapping_and_dense(Nodes sizes, Nodes strides) override {
-    return layout(shapes::is_non_overlapping_and_dense(env(), operands(sizes), operands(strides)));
-  }
-
-  int64_t guard_int(const char*, int64_t) override {
-    if (auto number = env().specialize(expr).int64()) return *number;
-    raise_undecided("the value of " + question_text(expr));
-  }
-  double guard_float(const char*, int64_t) override {
-    if (FloatMarkers* markers = FloatMarkers::current(); markers != nullptr && is_float() && expr->has_unbacked)
-      return markers->mark(expr);
-    if (const Value number = env().specialize(expr); number.is_float()) return number.real();
-    raise_undecided("the value of " + question_text(expr));
-  }
-  bool guard_bool(const char*, int64_t) override {
-    if (auto truth = env().decide(expr)) return *truth;
-    raise_undecided(question_text(expr));
-  }
-  bool guard_size_oblivious(const char*, int64_t) override {
-    if (auto truth = env().guard_size_oblivious(expr)) return *truth;
-    raise_undecided(question_text(expr));
-  }
-  bool guard_or_false(const char*, int64_t) override { return env().guard_or(expr, false); }
-  bool guard_or_true(const char*, int64_t) override { return env().guard_or(expr, true); }
-  bool statically_known_true(const char*, int64_t) override { return env().statically_known_true(expr); }
-  // A check that the operator makes again in the run, on real numbers.
-  bool expect_true(const char*, int64_t) override { return env().guard_or(expr, true); }
-  int64_t int_() override { return guard_int(nullptr, 0); }
-  bool bool_() override { return guard_bool(nullptr, 0); }
-
-  std::optional<int64_t> constant_int() override { return expr->int_constant(); }
-  std::optional<bool> constant_bool() override {
-    return is_bool() && expr->is_constant() ? std::optional(expr->constant.truth()) : std::nullopt;
-  }
-  std::optional<int64_t> maybe_as_int() override {
-    return is_int() ? env().simplify(expr)->int_constant() : std::nullopt;
-  }
-  bool is_constant() override { return expr->is_constant(); }
-  bool is_symbolic() override { return !expr->is_constant(); }
-
- private:
-  ShapeEnv& env() const { return *expr->env; }
-
-  Ex operand(const c10::SymNode& node) {
-    if (const Expr own = expression_of(node.get())) {
-      if (own->env == &env()) return own;
-      // A constant belongs to no capture.
-      if (own->is_constant()) return env().constant(own->constant);
-    }
-    if (auto number = node->constant_int()) return env().constant(*number);
-    if (auto truth = node->constant_bool()) return env().constant(*truth);
-    raise_undecided("a symbolic number that is not of this capture");
-  }
-  std::vector<Ex> operands(Nodes nodes) {
-    std::vector<Ex> exprs;
-    for (const c10::SymNode& node : nodes) exprs.push_back(operand(node));
-    return exprs;
-  }
-  /// A layout that is not known gives a truth that is not known.
-  c10::SymNode layout(Ex truth) { return to_node(truth != nullptr ? truth : env().add_unbacked(Type::Bool)); }
-
-  c10::SymNode made(Op op, Ex result) {
-    if (result == nullptr) raise_undecided(std::string(op_name(op)) + " of " + question_text(expr));
-    return to_node(result);
-  }
-  c10::SymNode unary(Op op) { return made(op, env().apply(op, expr)); }
-  c10::SymNode binary(Op op, const c10::SymNode& other) { return made(op, env().apply(op, expr, operand(other))); }
-};
 
 /// The environment of two numbers of which one is symbolic.
 ShapeEnv& env_of(const Expr& a, const Expr& b) {
@@ -170,6 +27,16 @@ Ex in_env(ShapeEnv& env, const Expr& expr, const c10::SymInt& number) {
 }
 
 }  // namespace
+
+void raise_undecided(const std::string& question) {
+  if (undecided != nullptr) undecided(question);
+  throw std::runtime_error("a number depends on data: " + question);
+}
+
+std::string question_text(Ex expr) {
+  constexpr uint32_t kLarge = 60;
+  return expr->tree_size <= kLarge ? to_python(expr) : "a long expression";
+}
 
 void set_undecided(Undecided handler) { undecided = handler; }
 void set_unwrap(Unwrap unwrap) { unwrap_node = unwrap; }

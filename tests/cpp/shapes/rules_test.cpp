@@ -181,6 +181,24 @@ TEST_F(Rules, SizesOfAtLeastTwo) {
   EXPECT_EQ(simple("x*y >= x"), "True");
   EXPECT_EQ(simple("x*y == x*z"), "y == z");
   EXPECT_EQ(simple("(x*y) % y"), "0");
+  EXPECT_EQ(simple("(x*y*(z + 1)) % (4*x*y)"), "x*y*((z + 1) % 4)");
+  EXPECT_EQ(simple("min(x, x//2)"), "x // 2");
+  EXPECT_EQ(simple("max(x + y//3, x)"), "x + y // 3");
+  EXPECT_EQ(simple("x//2 + x//3 <= x"), "True");
+}
+
+TEST_F(Rules, PaddedToAMultiple) {
+  bound("x >= 2");
+  bound("y >= 2");
+  EXPECT_EQ(simple("(x + -x % 4) % 4"), "0");
+  EXPECT_EQ(simple("(x*y + -(x*y) % 8 + 8) % 8"), "0");
+  EXPECT_EQ(simple("(x + -x % 4)//4 >= 1"), "True");
+  EXPECT_EQ(simple("(y*(x + -x % 4)) % (4*y)"), "0");
+  for (int64_t by : {1, 2, 3, 4})
+    check([&](ShapeEnv& env, Ex x, Ex y) {
+      Ex divisor = env.constant(by), minus = on(env, Op::Sub, y, x);
+      return on(env, Op::Mod, on(env, Op::Add, x, on(env, Op::Mod, minus, divisor)), divisor);
+    });
 }
 
 }  // namespace

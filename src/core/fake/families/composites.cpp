@@ -1,5 +1,6 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_cdist_forward.h>
 #include <ATen/ops/max_pool1d_with_indices.h>
 
 #include <algorithm>
@@ -24,6 +25,19 @@ void max_pool1d(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto pooled = std::get<0>(
       at::max_pool1d_with_indices(self, args.ints(1), args.ints(2), args.ints(3), args.ints(4), args.boolean(5)));
   args.returns(new_contiguous(self, pooled.sym_sizes()));
+}
+
+bool are_without_gradients(const Args& args) {
+  const bool has_gradient = args.tensor(0).requires_grad() || args.tensor(1).requires_grad();
+  return args.tensor(0).device().is_cpu() && !(has_gradient && at::GradMode::is_enabled());
+}
+
+/// `(x1, x2, p, compute_mode)`. The implementation chooses a kernel by the number of points; the results of all kernels
+/// have the same layout.
+void cdist(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const auto mode = args.is_none(3) ? std::nullopt : std::optional(args.integer(3));
+  args.returns(at::_cdist_forward(args.tensor(0), args.tensor(1), args[2].toDouble(), mode));
 }
 
 bool is_on_cpu(const Args& args) { return args.tensor(0).device().is_cpu(); }

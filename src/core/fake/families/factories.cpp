@@ -174,6 +174,15 @@ void steps_between_tensors(const c10::OperatorHandle& op, torch::jit::Stack* sta
   args.returns(make_contiguous(c10::IntArrayRef{args.integer(2)}, result, device_at(args, dtype_at)));
 }
 
+/// (n, m, dtype, ...) or (n, dtype, ...). The composite takes plain numbers.
+template <size_t kNumbers>
+Specs eye(const Args& args) {
+  const c10::SymInt rows = shapes::as_size(args.sym_int(0)), columns = shapes::as_size(args.sym_int(kNumbers - 1));
+  TORCH_CHECK(rows >= 0, "n must be greater or equal to 0, got ", rows);
+  TORCH_CHECK(columns >= 0, "m must be greater or equal to 0, got ", columns);
+  return {{{rows, columns}, dtype_or_default(args, kNumbers), device_at(args, kNumbers)}};
+}
+
 void eye_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& out = args.tensor(args.count() - 1);

@@ -6,6 +6,7 @@
 #include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
+#include "core/shapes/sym_node.h"
 
 /// Paddings, and images resampled to another size.
 namespace stator::fake {
@@ -44,6 +45,18 @@ void pad_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   gradient(op, stack);
 }
 
+/// Whether a copy of a part of the tensor with these sizes, and a new tensor, have the same strides for all values of
+/// the symbols. The copy of a part with a size of 1 may keep a stride.
+bool is_row_major_either_way(const at::Tensor& self, c10::SymIntArrayRef sizes) {
+  const auto strides = self.sym_strides();
+  const auto row_major = contiguous_strides(self.sym_sizes());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!always_equal(strides[i], row_major[i])) return false;
+    if (shapes::known(sizes[i].sym_ge(2)) != true) return false;
+  }
+  return true;
+}
+
 /// `(self, padding, value)`
 void constant_pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -57,6 +70,7 @@ void constant_pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     size = size + padding[2 * i] + padding[2 * i + 1];
     require(size >= 0, args, "the output is too small");
   }
+  if (is_row_major_either_way(self, view.sizes)) return args.returns(new_contiguous(self, view.sizes));
   // If nothing is added, the kernel copies a part of the tensor.
   const bool only_cuts = std::all_of(padding.begin(), padding.end(), [](const c10::SymInt& by) { return by <= 0; });
   args.returns(only_cuts ? new_like(view.make(self)) : new_in_format(self, view.sizes, suggested_format(self)));
