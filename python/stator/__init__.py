@@ -5,7 +5,7 @@
     @stator.compile
     def step(x): ...
 
-`compile` captures programs as graphs, `explain` reports what one call was captured as, `config` holds settings,
+`compile` captures programs as graphs, `make_fx` traces one call of a function, `explain` reports what one call was captured as, `config` holds settings,
 `counters` counts captures, hits and breaks, `errors` defines the exceptions. docs/architecture.md explains the design.
 """
 
@@ -71,6 +71,7 @@ if _TYPE_CHECKING:
     from .profiler import profile
     from .records import record_failures, replay
     from .report import ExplainOutput, explain
+    from .tracing import make_fx
 
 # Reports and test helpers are imported on first use.
 _LATER = {
@@ -80,6 +81,7 @@ _LATER = {
     "once": "once",
     "trace": "trace",
     "explain": "report",
+    "make_fx": "tracing",
     "profile": "profiler",
     "record_failures": "records",
     "replay": "records",
@@ -148,6 +150,7 @@ __all__ = [
     "is_compiling",
     "is_supported",
     "list_backends",
+    "make_fx",
     "mark_dynamic",
     "mark_static",
     "mark_static_address",

@@ -6,6 +6,7 @@
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
+#include "bindings/boxed_call.h"
 #include "bindings/graph_bindings.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/shapes/env.h"
@@ -70,7 +71,7 @@ Ref constant_object(const c10::IValue& value, const c10::Type& real_type) {
     return owned(wrap_tensor(tensor));
   }
   if (value.isPyObject()) return Ref::borrow(value.toPyObjectHolder()->getPyObject());
-  TORCH_CHECK(value.isList(), "no Python form of a constant of kind ", value.tagKind());
+  if (!value.isList()) return object_of(value);
   return list_of(value.toListRef(), [&](const c10::IValue& item) { return constant_object(item, real_type); });
 }
 

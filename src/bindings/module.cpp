@@ -2,6 +2,7 @@
 #include "bindings/backend_bindings.h"
 #include "bindings/capture_bindings.h"
 #include "bindings/fake_bindings.h"
+#include "bindings/function_tracer_bindings.h"
 #include "bindings/graph_bindings.h"
 #include "bindings/observe_bindings.h"
 #include "bindings/symbol_bindings.h"
@@ -13,8 +14,9 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* module = PyModule_Create(&module_def);
   if (!module) return nullptr;
   using namespace stator::bindings;
-  if (!add_fake_bindings(module) || !add_graph_bindings(module) || !add_backend_bindings(module) ||
-      !add_capture_bindings(module) || !add_observe_bindings(module) || !add_symbol_bindings(module))
+  if (!add_fake_bindings(module) || !add_graph_bindings(module) || !add_function_tracer_bindings(module) ||
+      !add_backend_bindings(module) || !add_capture_bindings(module) || !add_observe_bindings(module) ||
+      !add_symbol_bindings(module))
     Py_CLEAR(module);
   return module;
 }

@@ -18,10 +18,10 @@ struct TracerObject {
   PyObject_HEAD std::optional<tracer::Tracer> tracer;  // empty once finished
 };
 
-TracerObject* self_of(PyObject* object) { return reinterpret_cast<TracerObject*>(object); }
+TracerObject* tracer_object(PyObject* object) { return reinterpret_cast<TracerObject*>(object); }
 
 tracer::Tracer* tracer_of(PyObject* object) {
-  auto& tracer = self_of(object)->tracer;
+  auto& tracer = tracer_object(object)->tracer;
   if (tracer) return &*tracer;
   PyErr_SetString(PyExc_RuntimeError, "this tracer has finished");
   return nullptr;
@@ -46,15 +46,15 @@ PyObject* tracer_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     }
     PyObject* object = type->tp_alloc(type, 0);
     if (object == nullptr) return nullptr;
-    new (&self_of(object)->tracer) std::optional<tracer::Tracer>(std::in_place, name);
-    if (below) self_of(object)->tracer->record_below();
+    new (&tracer_object(object)->tracer) std::optional<tracer::Tracer>(std::in_place, name);
+    if (below) tracer_object(object)->tracer->record_below();
     return object;
   });
 }
 
 void tracer_dealloc(PyObject* object) {
   auto* type = Py_TYPE(object);
-  self_of(object)->tracer.~optional();
+  tracer_object(object)->tracer.~optional();
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -136,7 +136,7 @@ PyObject* tracer_finish(PyObject* object, PyObject* outputs) {
       tensors.push_back(tensor_of(item));
     }
     auto graph = tracer->finish(tensors);
-    self_of(object)->tracer.reset();
+    tracer_object(object)->tracer.reset();
     return wrap_graph(std::move(graph));
   });
 }

@@ -3,6 +3,8 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/TensorOptions.h>
 
+#include <utility>
+
 #include "core/fake/iterator.h"
 #include "core/fake/layout.h"
 #include "core/fake/pool.h"
@@ -49,9 +51,15 @@ c10::Storage make_storage(c10::SymInt bytes, c10::Device device) {
   return c10::Storage(std::move(impl));
 }
 
+static thread_local bool has_meta_bit = false;
+
+MetaBitScope::MetaBitScope() : previous_(std::exchange(has_meta_bit, true)) {}
+MetaBitScope::~MetaBitScope() { has_meta_bit = previous_; }
+
 c10::DispatchKeySet keys_for(c10::Device device) {
-  return c10::DispatchKeySet(c10::computeDispatchKey(std::nullopt, at::kStrided, device)) |
-         c10::DispatchKeySet(c10::DispatchKey::Fake);
+  const auto keys = c10::DispatchKeySet(c10::computeDispatchKey(std::nullopt, at::kStrided, device)) |
+                    c10::DispatchKeySet(c10::DispatchKey::Fake);
+  return has_meta_bit ? keys | c10::DispatchKeySet(c10::BackendComponent::MetaBit) : keys;
 }
 
 at::Tensor make_over(c10::Storage storage, c10::DispatchKeySet keys, at::ScalarType dtype) {

@@ -110,7 +110,9 @@ void answer(const FallbackCall& call, const c10::OperatorHandle& op, torch::jit:
   refuse(op, call.reason.c_str());
 }
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (observer != nullptr && observer->intercept(op, keys, stack)) [[unlikely]]
+    return;
   const FallbackCall& call = fallback_call(op);
   if (takes(call, *stack, is_unknown_real)) [[unlikely]] {
     if (answer_on_meta(op, stack)) return;
@@ -135,6 +137,17 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
 
 ObserverScope::ObserverScope(Observer* next) : previous_(observer) { observer = next; }
 ObserverScope::~ObserverScope() { observer = previous_; }
+
+bool is_decomposed_by_autograd(const c10::OperatorHandle& op) { return fallback_call(op).is_decomposed_by_autograd; }
+
+void run_shape_function(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const FallbackCall& call = fallback_call(op);
+  if (call.takes_plain_sizes) check_symbols(op, *stack);
+  count_tier(call.tier);
+  if (call.is_decomposed_by_autograd) return answer(call, op, stack);
+  ObserverScope inside(nullptr);
+  answer(call, op, stack);
+}
 
 void refuse(std::string reason) {
   poison(reason);

@@ -12,6 +12,10 @@ namespace stator::fake {
 class STATOR_API Observer {
  public:
   virtual ~Observer() = default;
+  /// Called first, for every operator. True if it did all that is to be done: the results are on top of the stack.
+  virtual bool intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    return false;
+  }
   /// The arguments are on top of the stack.
   virtual void before(const c10::OperatorHandle& op, const torch::jit::Stack& stack) = 0;
   /// The results are on top of the stack. Not called if the operator was refused or raised.
@@ -28,5 +32,11 @@ class STATOR_API ObserverScope {
  private:
   Observer* previous_;
 };
+
+/// Runs the shape function of the operator: results replace the arguments on top of the stack. The observer sees nothing
+/// but the parts of a composite operator that autograd decomposes.
+STATOR_API void run_shape_function(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+/// Whether autograd decomposes the operator into others.
+STATOR_API bool is_decomposed_by_autograd(const c10::OperatorHandle& op);
 
 }  // namespace stator::fake

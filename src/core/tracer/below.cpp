@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/fake/fake_tensor.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::tracer {
 
@@ -21,7 +22,10 @@ c10::DispatchKeySet lazy_bits(const at::Tensor& tensor) {
 }  // namespace
 
 BelowRecorder::BelowRecorder(std::string graph_name, shapes::ShapeEnv* symbols)
-    : Recorder(std::move(graph_name), symbols) {
+    : BelowRecorder(std::move(graph_name), symbols, alias_op) {}
+
+BelowRecorder::BelowRecorder(std::string graph_name, shapes::ShapeEnv* symbols, c10::OperatorHandle copied_by)
+    : Recorder(std::move(graph_name), symbols), copied_by_(std::move(copied_by)) {
   graph::ExecState plain;
   plain.grad_mode = false;
   graph().states.push_back(plain);
@@ -42,7 +46,7 @@ void BelowRecorder::adopt(const at::Tensor& fake, ValueId id) {
 
 ValueId BelowRecorder::output(const at::Tensor& fake) {
   if (auto id = find(fake); id != kNoValue) return id;
-  return resolve(alias_op, fake);
+  return resolve(copied_by_, fake);
 }
 
 ValueId BelowRecorder::number_value(const c10::OperatorHandle& op, shapes::Ex) {
@@ -53,22 +57,35 @@ ValueId BelowRecorder::resolve(const c10::OperatorHandle&, const at::Tensor& ten
   auto id = same_head(tensor);
   if (id == kNoValue) return kNoValue;
   auto index = static_cast<uint32_t>(graph().nodes.size());
-  add_node(alias_op, {Argument::of_value(id)});
+  add_node(copied_by_, {Argument::of_value(id)});
   auto copy = add_value(index, tensor);
   graph().nodes[index].results.push_back({false, {copy}});
   return copy;
 }
 
+bool BelowRecorder::is_same(const Known& known, const at::Tensor& tensor) {
+  if (known.bits != lazy_bits(tensor) || known.dtype != tensor.dtype()) return false;
+  const bool symbolic = tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  if (symbolic != (known.symbolic != nullptr)) return false;
+  if (!symbolic) {
+    return known.offset == tensor.storage_offset() && tensor.sizes() == known.sizes &&
+           tensor.strides() == known.strides;
+  }
+  auto same = [](c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
+             return shapes::known(x.sym_eq(y)).value_or(false);
+           });
+  };
+  return same(known.symbolic->sizes, tensor.sym_sizes()) && same(known.symbolic->strides, tensor.sym_strides()) &&
+         same({known.symbolic->offset}, {tensor.sym_storage_offset()});
+}
+
 ValueId BelowRecorder::same_head(const at::Tensor& tensor) const {
-  if (!fake::is_fake(tensor) || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return kNoValue;
+  if (!fake::is_fake(tensor)) return kNoValue;
   auto found = by_storage_.find(tensor.storage().unsafeGetStorageImpl());
   if (found == by_storage_.end()) return kNoValue;
   for (auto id = found->second.rbegin(); id != found->second.rend(); ++id) {
-    const auto& known = known_[*id];
-    if (known.offset == tensor.storage_offset() && known.bits == lazy_bits(tensor) && known.dtype == tensor.dtype() &&
-        tensor.sizes() == known.sizes && tensor.strides() == known.strides) {
-      return *id;
-    }
+    if (is_same(known_[*id], tensor)) return *id;
   }
   return kNoValue;
 }
@@ -81,18 +98,26 @@ graph::ValueInfo BelowRecorder::describe(ValueId id, const at::Tensor& fake) {
 
 void BelowRecorder::remember(ValueId id, const at::Tensor& fake) {
   if (known_.size() <= id) known_.resize(id + 1);
-  bool symbolic = fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-  known_[id] = {
-      fake.unsafeGetTensorImpl(), fake.storage(), symbolic ? 0 : fake.storage_offset(), lazy_bits(fake), {}, {}, {}};
-  if (!symbolic) {
-    known_[id].dtype = fake.dtype();
-    known_[id].sizes = fake.sizes();
-    known_[id].strides = fake.strides();
+  Known& known = known_[id];
+  known = {};
+  known.impl = fake.unsafeGetTensorImpl();
+  if (!fake.has_storage() || fake.layout() != at::kStrided) return;
+  known.storage = fake.storage();
+  known.bits = lazy_bits(fake);
+  known.dtype = fake.dtype();
+  if (fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
+    known.symbolic = std::make_unique<SymbolicGeometry>(fake.sym_sizes().vec(), fake.sym_strides().vec(),
+                                                        fake.sym_storage_offset());
+  } else {
+    known.offset = fake.storage_offset();
+    known.sizes = fake.sizes();
+    known.strides = fake.strides();
   }
   by_storage_[fake.storage().unsafeGetStorageImpl()].push_back(id);
 }
 
 void BelowRecorder::leave_storage(ValueId id) {
+  if (!known_[id].storage) return;
   auto found = by_storage_.find(known_[id].storage.unsafeGetStorageImpl());
   if (found != by_storage_.end()) std::erase(found->second, id);
 }

@@ -117,7 +117,10 @@ Argument Recorder::tensor_argument(const c10::OperatorHandle& op, const at::Tens
   if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
   // A Python number in a tensor's place is passed as a new tensor that type promotion treats as a number.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
-    if (!env_->symbols().empty() && is_placeholder(tensor)) refuse(op, kNumberAsTensor);
+    if (!env_->symbols().empty() && is_placeholder(tensor)) {
+      if (auto expr = number_in_place_of(tensor)) return number_argument(op, expr);
+      refuse(op, kNumberAsTensor);
+    }
     return Argument::of_constant(numbers_.shared(tensor));
   }
   if (auto id = resolve(op, tensor); id != kNoValue) return Argument::of_value(id);
@@ -161,6 +164,7 @@ Argument Recorder::argument(const c10::OperatorHandle& op, const c10::IValue& va
     if (numbers.size() == items.size()) return Argument::of_list(std::move(numbers));
   }
   if (auto expr = expression_of(value)) return number_argument(op, expr);
+  if (accepts(value)) return Argument::of_constant(value);
   refuse(op, "an argument of kind " + value.tagKind());
 }
 
@@ -246,7 +250,7 @@ ValueId Recorder::result_value(const c10::OperatorHandle& op, uint32_t node, con
     if (graph_->values[id].type == graph::ValueType::Tensor) graph_->define(node, id, tensor);
     return id;
   }
-  if (!fake::is_fake(tensor)) refuse(op, "a result that is not a fake tensor");
+  if (!fake::is_fake(tensor) && !accepts(tensor)) refuse(op, "a result that is not a fake tensor");
   const auto id = add_value(node, tensor);
   learn_sizes(id, tensor);
   return id;

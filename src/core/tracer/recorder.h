@@ -85,6 +85,14 @@ class Recorder {
   /// Called before the value is removed.
   virtual void forget(graph::ValueId id) = 0;
 
+  /// Whether a tensor without a fake's key may be a value.
+  virtual bool accepts(const at::Tensor& real) const { return false; }
+  /// The operand of a number in the place of a tensor whose value torch's bindings did not pass; refuses by default.
+  virtual shapes::Expr number_in_place_of(const at::Tensor& placeholder) { return {}; }
+  /// An operand of a kind that graphs for execution do not have.
+  virtual bool accepts(const c10::IValue& object) const { return false; }
+
+  void learn_sizes(graph::ValueId id, const at::Tensor& fake);
   graph::Node& add_node(const c10::OperatorHandle& op, std::vector<graph::Argument> args);
   graph::ValueId add_value(uint32_t node, const at::Tensor& fake, graph::ValueType type = graph::ValueType::Tensor);
   void know(const at::Tensor& fake, graph::ValueId id) { ids_.set(fake.unsafeGetTensorImpl(), id); }
@@ -108,7 +116,6 @@ class Recorder {
   /// From now on `value` is the number tensor of `expr`.
   void learn_number(shapes::Ex expr, graph::ValueId value);
   graph::ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
-  void learn_sizes(graph::ValueId id, const at::Tensor& fake);
   /// Sizes are read off tensors where they are needed. Before an operator that changes the sizes of an operand, those
   /// of the operand get values. Returns these operands.
   std::vector<graph::ValueId> keep_sizes(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args);

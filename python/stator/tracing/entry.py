@@ -1,0 +1,152 @@
+"""`make_fx` and its options."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from .. import _C
+from ..places import show, user_index
+from .module import TracedGraphModule, build_module
+from .signature import signature_of
+
+_MODES = ("real", "fake", "symbolic")
+
+
+@dataclass
+class Options:
+    """What `make_fx` was called with; its docstring explains each."""
+
+    tracing_mode: str = "real"
+    decomposition_table: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    allow_non_fake_inputs: bool = False
+    pre_dispatch: bool = False
+    error_on_data_dependent_ops: bool = True
+
+
+def make_fx(
+    f: Callable[..., Any],
+    decomposition_table: Mapping[Any, Callable[..., Any]] | None = None,
+    tracing_mode: str = "real",
+    _allow_non_fake_inputs: bool = False,
+    *,
+    pre_dispatch: bool = False,
+    _error_on_data_dependent_ops: bool = True,
+) -> Callable[..., TracedGraphModule]:
+    """A function that calls `f` once on its arguments and returns the ATen operators that ran as a
+    `torch.fx.GraphModule`.
+
+    Arguments are positional and may be nested in lists, dicts and other pytrees. Operators are recorded below autograd:
+    gradients that `f` computes are in the graph. `tracing_mode` is one of:
+
+    - `"real"`: operators also run on the given tensors, so `f` changes them as a plain call does.
+    - `"fake"`: nothing is computed; sizes are those of the given tensors.
+    - `"symbolic"`: as fake, and sizes and integers among the arguments are symbols.
+
+    `decomposition_table` maps operators to functions that compute them by others. With `pre_dispatch=True` operators are
+    recorded above autograd and autocast, and composite operators are one node. `_allow_non_fake_inputs` allows tensors
+    from outside `f` in the fake and symbolic modes; in the real mode they are always allowed. They become attributes of
+    the module. `_error_on_data_dependent_ops=False` allows the real mode to read traced data; what was read is then a
+    constant of the graph.
+    """
+    if tracing_mode not in _MODES:
+        raise AssertionError(f'tracing_mode must be "real", "fake" or "symbolic", not {tracing_mode!r}')
+    options = Options(
+        tracing_mode,
+        dict(decomposition_table or {}),
+        _allow_non_fake_inputs,
+        pre_dispatch,
+        _error_on_data_dependent_ops,
+    )
+
+    @functools.wraps(f)
+    def traced(*args: Any) -> TracedGraphModule:
+        return trace(f, args, options)
+
+    return traced
+
+
+def name_of(f: Callable[..., Any]) -> str:
+    if isinstance(f, torch.nn.Module):
+        return type(f).__name__
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def trace(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> TracedGraphModule:
+    signature = signature_of(f, len(args))
+    tracer = _C.FunctionTracer(
+        name_of(f),
+        options.tracing_mode,
+        options.pre_dispatch,
+        options.allow_non_fake_inputs,
+        options.error_on_data_dependent_ops,
+        options.decomposition_table,
+        None,
+    )
+    leaves, in_spec = pytree.tree_flatten(args)
+    names = placeholder_names(signature.names, in_spec)
+    given = [add_input(tracer, leaf, name, options) for leaf, name in zip(leaves, names, strict=True)]
+    result = call(tracer, f, pytree.tree_unflatten(given, in_spec))
+    return build_module(tracer, signature, names, given, in_spec, result)
+
+
+def placeholder_names(parameters: list[str], in_spec: pytree.TreeSpec) -> list[str]:
+    return [
+        f"{name}_{i + 1}"
+        for name, child in zip(parameters, in_spec.children_specs, strict=True)
+        for i in range(child.num_leaves)
+    ]
+
+
+def add_input(tracer: Any, leaf: Any, name: str, options: Options) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return tracer.input(leaf, name)
+    if type(leaf) is int and options.tracing_mode == "symbolic":
+        return tracer.integer_input(leaf, name)
+    return leaf
+
+
+def call(tracer: Any, f: Callable[..., Any], args: Any) -> Any:
+    """Calls the function. What made the trace useless is raised even if the function handled it."""
+    try:
+        result = tracer.call(f, tuple(args))
+    except BaseException as error:
+        failure = tracer.failure()
+        if failure is None or not isinstance(error, Exception):
+            raise
+        raise error_of(failure, error).with_traceback(error.__traceback__) from None
+    failure = tracer.failure()
+    if failure is not None:
+        raise error_of(failure, None)
+    return result
+
+
+def error_of(failure: tuple[str, str], error: BaseException | None) -> Exception:
+    kind, message = failure
+    lines = []
+    frame = error.__traceback__ if error is not None else None
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        lines.append((code.co_filename, frame.tb_lineno, code.co_name))
+        frame = frame.tb_next
+    place = f" (at {show(lines[user_index(lines)])})" if lines else ""
+    made = AssertionError if kind == "real tensor" else RuntimeError
+    return made(f"cannot be traced: {message}{place}")
+
+
+def wrapper_and_args_for_make_fx(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[[list[Any]], Any], list[Any]]:
+    """A function of one flat list, and that list, for tracing a call that has keyword arguments."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+
+    def wrapped(flat_args: list[Any]) -> Any:
+        given, keywords = pytree.tree_unflatten(flat_args, spec)
+        return func(*given, **keywords)
+
+    return wrapped, leaves

@@ -1,0 +1,355 @@
+// The part of FunctionTracer that the dispatcher calls.
+#include <ATen/ops/clone.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "core/graph/exec_state.h"
+#include "core/ops/operator_cache.h"
+#include "core/shapes/number_ops.h"
+#include "core/shapes/sym_node.h"
+#include "core/tracer/function_impl.h"
+
+namespace stator::tracer {
+
+using graph::Argument;
+using graph::kNoValue;
+using graph::ValueId;
+
+namespace {
+
+/// As many elements may a constant have whose value is followed.
+constexpr int64_t kConstantElements = 1;
+
+const auto lift_copy_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
+const auto read_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_local_scalar_dense", "");
+
+OperatorFacts find_facts(const c10::OperatorHandle& op) {
+  using K = c10::DispatchKey;
+  OperatorFacts facts{.schema = &op.schema()};
+  const std::string_view name = op.schema().name();
+  facts.is_free = name.starts_with("profiler::") || name == "aten::sym_size" || name == "aten::sym_stride" ||
+                  name == "aten::sym_numel" || name == "aten::sym_storage_offset" || name == "prim::device";
+  facts.is_split = op.hasKernelForDispatchKey(K::CompositeImplicitAutograd) && !op.hasKernelForDispatchKey(K::CPU);
+  facts.reads_data = op.hasTag(at::Tag::data_dependent_output);
+  facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  facts.is_lift = name == "aten::lift_fresh" || name == "aten::lift";
+  const auto& arguments = op.schema().arguments();
+  for (uint32_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()) facts.written.push_back(i);
+  return facts;
+}
+
+auto& facts_cache = *new ops::OperatorCache<OperatorFacts>;
+
+bool is_outside(const at::Tensor& tensor) {
+  if (!tensor.defined() || fake::is_fake(tensor)) return false;
+  return !tensor.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
+bool is_wrapper(const at::Tensor& tensor) {
+  return tensor.defined() &&
+         tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched,
+                                                       c10::DispatchKey::FuncTorchGradWrapper,
+                                                       c10::DispatchKey::Functionalize, c10::DispatchKey::Python}));
+}
+
+template <class F>
+bool any_tensor(at::ArrayRef<c10::IValue> values, const F& is) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) {
+      if (is(value.toTensor())) return true;
+    } else if (value.isList()) {
+      for (const c10::IValue& item : value.toListRef())
+        if (item.isTensor() && is(item.toTensor())) return true;
+    }
+  }
+  return false;
+}
+
+/// The value with each tensor replaced by `map(tensor)`.
+template <class F>
+c10::IValue mapped(const c10::IValue& value, const F& map) {
+  if (value.isTensor()) return map(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> items;
+    for (const at::Tensor& item : value.toTensorVector()) items.push_back(map(item));
+    return items;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> items;
+    for (const c10::IValue& item : value.toListRef())
+      items.push_back(item.isNone() ? std::nullopt : std::optional(map(item.toTensor())));
+    return items;
+  }
+  return value;
+}
+
+/// RAII: operators run as plain kernels: no autograd, no modes, no fakes.
+class PlainScope {
+ public:
+  PlainScope()
+      : guard_(c10::default_included_set - c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView),
+               c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                   c10::DispatchKeySet({c10::DispatchKey::Fake, kAboveKey})),
+        unseen_(nullptr) {}
+
+ private:
+  c10::impl::ForceDispatchKeyGuard guard_;
+  fake::ObserverScope unseen_;
+};
+
+at::Scalar scalar_for(c10::SymNode number) {
+  if (number->is_int()) return c10::SymInt(std::move(number));
+  if (number->is_float()) return c10::SymFloat(std::move(number));
+  return c10::SymBool(std::move(number));
+}
+
+class Flag {
+ public:
+  explicit Flag(bool& flag) : flag_(flag), previous_(flag) { flag = true; }
+  ~Flag() { flag_ = previous_; }
+  Flag(const Flag&) = delete;
+
+ private:
+  bool& flag_;
+  const bool previous_;
+};
+
+}  // namespace
+
+const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
+  const OperatorFacts* facts = facts_cache.find(op);
+  return *(facts != nullptr ? facts : facts_cache.insert(find_facts(op)));
+}
+
+void FunctionTracer::Impl::refuse(TraceFailure::Kind kind, std::string message) {
+  if (!failure) failure = TraceFailure{kind, message};
+  fake::poison(message);
+  throw fake::Unsupported(message);
+}
+
+void FunctionTracer::Impl::set_place() {
+  if (options.above && !is_current(recorder.graph().states[state]))
+    state = recorder.graph().intern_state(graph::current_state());
+  recorder.set_place({state, host.locate ? host.locate(recorder.graph()) : 0, 0});
+}
+
+void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const OperatorFacts& facts = facts_of(op);
+  auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  const bool is_plain = !is_inside && !facts.is_lift && !any_tensor(arguments, is_wrapper);
+  if (is_plain && any_tensor(arguments, is_outside)) bring_in(op, stack, true);
+  if (!options.above || is_inside || facts.is_free || (!is_plain && !facts.is_lift))
+    return op.redispatchBoxed(keys, stack);
+  if (host.decompose && host.decompose(op, stack)) return;
+  if (facts.is_lift) return lift(op, stack);
+  if (facts.reads_data) return read(op, stack);
+  record(op, stack, [&] {
+    const Flag inside(is_inside);
+    op.redispatchBoxed(keys, stack);
+  });
+}
+
+bool FunctionTracer::Impl::intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                     torch::jit::Stack* stack) {
+  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python) || is_inside) {
+    if (options.mode != TraceMode::Real && !is_inside) return false;
+    run(op, stack);
+    return true;
+  }
+  if (keys.has(c10::DispatchKey::Python)) {
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake), stack);
+    return true;
+  }
+  const OperatorFacts& facts = facts_of(op);
+  if (options.above && !facts.is_lift) {
+    // Only operators that were called below autograd arrive here, from a handler of the program's.
+    run(op, stack);
+    return true;
+  }
+  if (host.decompose && host.decompose(op, stack)) return true;
+  if (facts.is_lift) {
+    lift(op, stack);
+    return true;
+  }
+  if (facts.is_split) {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    return true;
+  }
+  bring_in(op, stack, false);
+  if (facts.reads_data) {
+    read(op, stack);
+    return true;
+  }
+  record(op, stack, [&] { run(op, stack); });
+  return true;
+}
+
+template <class Run>
+void FunctionTracer::Impl::record(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Run& run_it) {
+  set_place();
+  auto args = recorder.arguments(op, *stack);
+  const OperatorFacts& facts = facts_of(op);
+  const size_t first = stack->size() - op.schema().arguments().size();
+  const bool may_know = !known.empty();
+  const bool is_constant = may_know && !facts.is_random && all_known(*stack, stack->size() - first);
+  if (may_know && !is_constant)
+    for (const uint32_t i : facts.written)
+      any_tensor(at::ArrayRef<c10::IValue>((*stack)[first + i]), [&](const at::Tensor& tensor) {
+        if (tensor.defined() && tensor.has_storage()) known.erase(tensor.storage().unsafeGetStorageImpl());
+        return false;
+      });
+  if (is_constant && options.mode != TraceMode::Real && !options.above) {
+    run_on_twins(op, stack);
+  } else {
+    run_it();
+  }
+  const auto results = torch::jit::last(*stack, op.schema().returns().size());
+  if (is_constant) {
+    const bool is_small = !any_tensor(results, [](const at::Tensor& tensor) {
+      return tensor.defined() && tensor.numel() > kConstantElements;
+    });
+    any_tensor(results, [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || !fake::twin_of(tensor).defined()) return false;
+      auto* storage = tensor.storage().unsafeGetStorageImpl();
+      if (is_small) known.insert(storage);
+      return false;
+    });
+  }
+  recorder.record(op, std::move(args), *stack);
+}
+
+void FunctionTracer::Impl::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
+  fake::run_shape_function(op, stack);
+}
+
+void FunctionTracer::Impl::run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  std::vector<std::pair<at::Tensor, at::Tensor>> given;  // (real, fake)
+  for (size_t i = stack->size() - count; i < stack->size(); ++i) {
+    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) {
+      at::Tensor real = fake::twin_of(tensor);
+      if (!real.defined()) return tensor;
+      given.emplace_back(real, tensor);
+      return real;
+    });
+  }
+  {
+    const PlainScope plain;
+    op.callBoxed(stack);
+  }
+  if (op.schema().is_mutable())
+    for (const auto& [real, fake] : given) fake::follow_twin(fake, twins);
+  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
+    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& result) {
+      if (!result.defined()) return result;
+      for (const auto& [real, fake] : given)
+        if (real.is_same(result)) return fake;
+      return fake::can_have_fake(result) && !fake::is_fake(result) ? twins.make(result) : result;
+    });
+  }
+}
+
+void FunctionTracer::Impl::lift(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const at::Tensor data = stack->back().toTensor();
+  if (!is_outside(data) && !data.unsafeGetTensorImpl()->is_wrapped_number()) {
+    record(op, stack, [&] { run(op, stack); });
+    return;
+  }
+  set_place();
+  at::Tensor copy;
+  {
+    const PlainScope plain;
+    copy = data.clone();
+  }
+  const at::Tensor source = attribute(data, false);
+  at::Tensor made = twins.make(copy);
+  if (data.unsafeGetTensorImpl()->is_wrapped_number()) made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (copy.numel() <= kConstantElements) known.insert(made.storage().unsafeGetStorageImpl());
+  torch::jit::Stack results;
+  results.emplace_back(made);
+  recorder.record(lift_copy_op, {Argument::of_value(recorder.value_of(source))}, results);
+  stack->back() = std::move(made);
+}
+
+void FunctionTracer::Impl::read(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  if (all_known(*stack, count)) return run_on_twins(op, stack);
+  const bool is_item = op == read_op;
+  if (options.mode == TraceMode::Real ? options.refuse_reads : !is_item) {
+    refuse(TraceFailure::Kind::DataRead,
+           c10::toString(op.operator_name()) +
+               ": the program asks for a value of a traced tensor. A graph cannot depend on data in this way: it is "
+               "likely that the program has data-dependent control flow. Tracing with tracing_mode=\"symbolic\" may "
+               "record the read as a node.");
+  }
+  set_place();
+  if (!is_item) return run_on_twins(op, stack);
+  const at::Tensor tensor = stack->back().toTensor();
+  const auto dtype = shapes::number_dtype(tensor.scalar_type());
+  if (!dtype) refuse(TraceFailure::Kind::Unsupported, "aten::item: a dtype whose elements are no plain numbers");
+  const auto type = *dtype == at::kLong     ? shapes::Type::Int
+                    : *dtype == at::kDouble ? shapes::Type::Float
+                                            : shapes::Type::Bool;
+  const shapes::Ex expr = env->add_unbacked(type);
+  auto args = recorder.arguments(op, *stack);
+  recorder.add_number(shapes::item_op(), std::move(args), expr);
+  if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
+  stack->back() = scalar_for(shapes::to_node(expr));
+}
+
+void FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above) {
+  const size_t count = op.schema().arguments().size();
+  if (!any_tensor(torch::jit::last(*stack, count), is_outside)) return;
+  for (size_t i = stack->size() - count; i < stack->size(); ++i)
+    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) { return bring_in(op, tensor, is_above); });
+}
+
+at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above) {
+  if (!is_outside(tensor)) return tensor;
+  if (options.mode == TraceMode::Real || options.allow_real) {
+    if (recorder.find(tensor) != kNoValue) return tensor;
+    return is_above && !fake::can_have_fake(tensor) ? tensor : attribute(tensor, is_above);
+  }
+  if (is_above && !options.above) return tensor;
+  refuse(TraceFailure::Kind::RealTensor,
+         c10::toString(op.operator_name()) +
+             ": a real tensor from outside the traced function. In this mode every tensor must be an input: convert it "
+             "to a fake one, pass it as an argument, or set _allow_non_fake_inputs=True to make it a constant.");
+}
+
+at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real, bool is_above) {
+  auto& known_as = outside[real.unsafeGetTensorImpl()];
+  if (!known_as.second.defined()) {
+    const bool has_fake = fake::can_have_fake(real);
+    at::Tensor fake = !has_fake                        ? real
+                      : options.mode == TraceMode::Real ? twins.make(real)
+                                                        : fakes.from_real(real);
+    known_as = {real, fake};
+    attributes.push_back(real);
+    recorder.add_input("", fake);
+    if (has_fake && real.requires_grad()) {
+      // Autograd's way from the fake leads to the real tensor: `autograd.grad(loss, parameter)` finds it.
+      fake.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
+      torch::autograd::impl::set_gradient_edge(fake, torch::autograd::impl::gradient_edge(real));
+    }
+  }
+  return known_as.second;
+}
+
+bool FunctionTracer::Impl::is_known(const at::Tensor& tensor) const {
+  if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return true;
+  return fake::is_fake(tensor) && known.contains(tensor.storage().unsafeGetStorageImpl());
+}
+
+bool FunctionTracer::Impl::all_known(const torch::jit::Stack& stack, size_t count) const {
+  bool has_constant = false;
+  const bool has_unknown = any_tensor(torch::jit::last(stack, count), [&](const at::Tensor& tensor) {
+    has_constant = has_constant || (tensor.defined() && fake::is_fake(tensor));
+    return !is_known(tensor);
+  });
+  return has_constant && !has_unknown;
+}
+
+}  // namespace stator::tracer

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/fake/fake_tensor.h"
+#include "core/fake/observer.h"
+#include "core/fake/twin.h"
+#include "core/tracer/function_recorder.h"
+
+namespace stator::tracer {
+
+inline constexpr auto kAboveKey = c10::DispatchKey::DeferredInit;
+
+/// What a trace asks of an operator's registration, found once per operator.
+struct OperatorFacts {
+  const c10::FunctionSchema* schema = nullptr;
+  bool is_split = false;      // implemented by other operators alone: autograd never passes it on
+  bool reads_data = false;    // returns a number that depends on data
+  bool is_random = false;     // draws from a generator
+  bool is_lift = false;       // brings a tensor that a constructor made into the program
+  bool is_free = false;       // recorded nowhere: profiler ranges, questions about metadata
+  std::vector<uint32_t> written;  // arguments that it writes to
+};
+const OperatorFacts& facts_of(const c10::OperatorHandle& op);
+
+struct FunctionTracer::Impl final : fake::Observer {
+  Impl(std::string name, FunctionTracerOptions options, FunctionTracerHost host);
+
+  // ---- dispatch
+  /// At the key above autograd. `keys` are those below it.
+  void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  /// At the `Fake` key.
+  bool intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) override;
+  void before(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
+  void after(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
+
+  // ---- recording
+  template <class Run>
+  void record(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Run& run);
+  /// Runs the operator below autograd: on twins, or by its shape function.
+  void run(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void lift(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void read(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void set_place();
+
+  // ---- tensors from outside
+  /// Replaces real tensors among the arguments by the fakes of attributes. `above`: before autograd, which must find the
+  /// way to the real tensor.
+  void bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above);
+  at::Tensor bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above);
+  at::Tensor attribute(const at::Tensor& real, bool is_above);
+
+  // ---- constants
+  bool is_known(const at::Tensor& tensor) const;
+  bool all_known(const torch::jit::Stack& stack, size_t count) const;
+
+  [[noreturn]] void refuse(TraceFailure::Kind kind, std::string message);
+
+  const FunctionTracerOptions options;
+  const FunctionTracerHost host;
+  shapes::EnvPtr env = shapes::ShapeEnv::make();
+  FunctionRecorder recorder;
+  fake::FakeMode fakes;
+  fake::Twins twins;
+  std::vector<at::Tensor> attributes;
+  std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> outside;  // real tensor -> (real, fake)
+  std::unordered_set<const c10::StorageImpl*> known;  // storages of fakes whose twins hold constants
+  std::optional<TraceFailure> failure;
+  bool is_inside = false;  // a recorded operator runs: what it calls is not recorded
+  uint32_t state = 0;
+};
+
+}  // namespace stator::tracer

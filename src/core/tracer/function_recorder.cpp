@@ -1,0 +1,28 @@
+#include "core/tracer/function_recorder.h"
+
+#include "core/shapes/sym_node.h"
+
+namespace stator::tracer {
+
+static const auto detach_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+
+FunctionRecorder::FunctionRecorder(std::string name, shapes::ShapeEnv* symbols, const FunctionTracerHost* host,
+                                   bool accepts_real)
+    : BelowRecorder(std::move(name), symbols, detach_op), host_(host), accepts_real_(accepts_real) {}
+
+void FunctionRecorder::returned(graph::ValueId id, const at::Tensor& fake) {
+  BelowRecorder::returned(id, fake);
+  learn_sizes(id, fake);
+}
+
+bool FunctionRecorder::accepts(const c10::IValue& object) const {
+  return object.isGenerator() || object.isObject() || object.isStream() || object.isCustomClass();
+}
+
+shapes::Expr FunctionRecorder::number_in_place_of(const at::Tensor& placeholder) {
+  if (!host_->number_of) return {};
+  const c10::SymNode node = host_->number_of(placeholder);
+  return node ? shapes::expression_of(node.get()) : shapes::Expr();
+}
+
+}  // namespace stator::tracer

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tracer/below.h"
+#include "core/tracer/function_tracer.h"
+
+namespace stator::tracer {
+
+/// The list of a `FunctionTracer`. Tensors from outside become inputs of the graph when an operator uses them.
+class FunctionRecorder final : public BelowRecorder {
+ public:
+  FunctionRecorder(std::string name, shapes::ShapeEnv* symbols, const FunctionTracerHost* host, bool accepts_real);
+
+  /// Results of operators are recorded by `FunctionTracer` itself.
+  void before(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
+  void after(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
+
+  graph::ValueId number_value(const c10::OperatorHandle& op, shapes::Ex expr) override {
+    return Recorder::number_value(op, expr);
+  }
+  graph::ValueId value_of(const at::Tensor& tensor) { return output(tensor); }
+
+ private:
+  void returned(graph::ValueId id, const at::Tensor& fake) override;
+  bool accepts(const at::Tensor& real) const override { return accepts_real_; }
+  bool accepts(const c10::IValue& object) const override;
+  shapes::Expr number_in_place_of(const at::Tensor& placeholder) override;
+
+  const FunctionTracerHost* host_;
+  const bool accepts_real_;
+};
+
+}  // namespace stator::tracer

@@ -1,0 +1,209 @@
+#include "core/tracer/function_tracer.h"
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <map>
+#include <numeric>
+
+#include "core/base/check.h"
+#include "core/base/fork_safe.h"
+#include "core/fake/construct.h"
+#include "core/graph/exec_state.h"
+#include "core/shapes/current.h"
+#include "core/shapes/sym_node.h"
+#include "core/tracer/function_impl.h"
+
+namespace stator::tracer {
+
+using graph::kNoValue;
+using graph::ValueId;
+
+static thread_local FunctionTracer::Impl* recording = nullptr;
+static thread_local FunctionTracer* innermost = nullptr;
+
+FunctionTracer::Impl::Impl(std::string name, FunctionTracerOptions given, FunctionTracerHost functions)
+    : options(given),
+      host(std::move(functions)),
+      recorder(std::move(name), env.get(), &host, given.mode == TraceMode::Real) {
+  if (!options.above) return;
+  recorder.graph().states.clear();
+  state = recorder.graph().intern_state(graph::current_state());
+}
+
+FunctionTracer::FunctionTracer(std::string graph_name, FunctionTracerOptions options, FunctionTracerHost host)
+    : impl_(std::make_unique<Impl>(std::move(graph_name), options, std::move(host))) {}
+
+FunctionTracer::~FunctionTracer() = default;
+
+FunctionTracer* FunctionTracer::current() { return innermost; }
+
+const FunctionTracerOptions& FunctionTracer::options() const { return impl_->options; }
+
+namespace {
+
+/// Strides as products of sizes where that holds for the hints; the innermost dimension first.
+std::vector<c10::SymInt> strides_over(const at::Tensor& real, const std::vector<c10::SymInt>& sizes) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return real.stride(a) < real.stride(b); });
+  std::vector<c10::SymInt> strides(real.sym_strides().vec());
+  std::map<int64_t, c10::SymInt> products;
+  for (const size_t dim : order) {
+    if (const auto found = products.find(real.stride(dim)); found != products.end()) strides[dim] = found->second;
+    if (real.size(dim) > 1) products[real.stride(dim) * real.size(dim)] = strides[dim] * sizes[dim];
+  }
+  return strides;
+}
+
+at::Tensor symbolic_input(shapes::ShapeEnv& env, fake::FakeMode& fakes, const at::Tensor& real,
+                          const std::string& name) {
+  std::vector<c10::SymInt> sizes;
+  for (int64_t dim = 0; dim < real.dim(); ++dim) {
+    shapes::BackedSpec spec;
+    spec.hint = real.size(dim);
+    spec.source = name + ".size(" + std::to_string(dim) + ")";
+    sizes.push_back(shapes::to_sym_int(env.add_backed(spec).expr));
+  }
+  return fakes.from_real(real, sizes, strides_over(real, sizes));
+}
+
+}  // namespace
+
+at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
+  const fake::MetaBitScope meta_bit;
+  auto& outside = impl_->outside;
+  const bool has_fake = fake::can_have_fake(real) && !fake::is_fake(real);
+  at::Tensor fake = real;
+  if (const auto known = outside.find(real.unsafeGetTensorImpl()); known != outside.end()) {
+    fake = known->second.second;
+  } else if (has_fake && impl_->options.mode == TraceMode::Real) {
+    fake = impl_->twins.make(real);
+    if (real.requires_grad()) fake.requires_grad_(true);
+  } else if (has_fake && impl_->options.mode == TraceMode::Symbolic) {
+    fake = symbolic_input(*impl_->env, impl_->fakes, real, name);
+  } else {
+    fake = has_fake || impl_->options.mode != TraceMode::Real ? impl_->fakes.from_real(real) : real;
+  }
+  outside.try_emplace(real.unsafeGetTensorImpl(), real, fake);
+  impl_->recorder.add_input(std::move(name), fake);
+  return fake;
+}
+
+c10::SymInt FunctionTracer::add_integer_input(int64_t number, std::string name) {
+  if (number == 0 || number == 1) return number;
+  shapes::BackedSpec spec;
+  spec.hint = number;
+  spec.source = name;
+  spec.is_size = false;
+  const shapes::Ex symbol = impl_->env->add_backed(spec).expr;
+  impl_->recorder.add_number_input(std::move(name), symbol);
+  return shapes::to_sym_int(symbol);
+}
+
+ValueId FunctionTracer::output(const at::Tensor& result) {
+  if (const auto known = impl_->outside.find(result.unsafeGetTensorImpl()); known != impl_->outside.end())
+    return impl_->recorder.value_of(known->second.second);
+  if (const ValueId id = impl_->recorder.value_of(result); id != kNoValue) return id;
+  TORCH_CHECK_VALUE(!fake::is_fake(result), "a result of the traced function was made by no traced operator");
+  const fake::MetaBitScope meta_bit;
+  return impl_->recorder.value_of(impl_->attribute(result, false));
+}
+
+ValueId FunctionTracer::output(const c10::SymNodeImpl* number) {
+  const auto expr = shapes::expression_of(number);
+  TORCH_CHECK_VALUE(expr, "a symbolic number of another trace is a result of the traced function");
+  return impl_->recorder.number_value(shapes::number_op(), expr.get());
+}
+
+const std::vector<at::Tensor>& FunctionTracer::attributes() const { return impl_->attributes; }
+
+at::Tensor FunctionTracer::real_of(const at::Tensor& fake) const { return fake::twin_of(fake); }
+
+shapes::ShapeEnv& FunctionTracer::symbols() { return *impl_->env; }
+
+const std::optional<TraceFailure>& FunctionTracer::failure() const { return impl_->failure; }
+
+void FunctionTracer::fail(TraceFailure failure) {
+  if (!impl_->failure) impl_->failure = std::move(failure);
+}
+
+std::shared_ptr<graph::Graph> FunctionTracer::share_graph() { return impl_->recorder.share_graph(); }
+
+std::shared_ptr<graph::Graph> FunctionTracer::finish(std::vector<ValueId> outputs) {
+  auto graph = impl_->recorder.share_graph();
+  graph->outputs = std::move(outputs);
+  return graph;
+}
+
+/// The dispatcher calls this for every operator while the key is in TLS.
+static void hook_above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto rest = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kAboveKey);
+  if (recording == nullptr) return op.redispatchBoxed(rest, stack);
+  recording->above(op, rest, stack);
+}
+
+static std::string register_function_hook() {
+  try {
+    // Lives as long as the process: unregistering during exit races with other libraries' destructors.
+    auto* library = new torch::Library(torch::Library::IMPL, "_", kAboveKey, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&hook_above>());
+    return {};
+  } catch (const std::exception& error) {
+    return std::string("the dispatch key of make_fx is taken: ") + error.what();
+  }
+}
+
+static auto& hook_installed = *new ForkSafeOnce<std::string>;
+
+std::string install_function_tracer() {
+  const std::string reason = fake::install();
+  return reason.empty() ? hook_installed.get(register_function_hook) : reason;
+}
+
+struct FunctionTraceScope::State {
+  explicit State(FunctionTracer& tracer)
+      : recording_before(recording),
+        innermost_before(innermost),
+        keys(c10::impl::tls_local_dispatch_key_set()),
+        autograd(c10::AutogradState::get_tls_state()),
+        has_autocast_cache(at::autocast::is_autocast_cache_enabled()),
+        env(tracer.options().mode == TraceMode::Real ? nullptr : &tracer.symbols()),
+        seen(tracer.impl_.get()) {}
+
+  FunctionTracer::Impl* recording_before;
+  FunctionTracer* innermost_before;
+  const c10::impl::LocalDispatchKeySet keys;
+  const c10::AutogradState autograd;
+  const bool has_autocast_cache;
+  const shapes::EnvScope env;
+  const fake::ObserverScope seen;
+  const fake::MetaBitScope meta_bit;
+};
+
+FunctionTraceScope::FunctionTraceScope(FunctionTracer& tracer) : state_(std::make_unique<State>(tracer)) {
+  recording = tracer.impl_.get();
+  innermost = &tracer;
+  c10::impl::tls_set_dispatch_key_included(kAboveKey, true);
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+  // Backward passes stay on this thread, which is the one that records, and have a fixed order.
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+  // A cast from the cache would be a tensor that the trace does not know.
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_cache_enabled(false);
+}
+
+FunctionTraceScope::~FunctionTraceScope() {
+  recording = state_->recording_before;
+  innermost = state_->innermost_before;
+  c10::impl::_force_tls_local_dispatch_key_set(state_->keys);
+  c10::AutogradState::set_tls_state(state_->autograd);
+  at::autocast::set_autocast_cache_enabled(state_->has_autocast_cache);
+}
+
+FunctionTracePause::FunctionTracePause() : previous_(recording) { recording = nullptr; }
+FunctionTracePause::~FunctionTracePause() { recording = previous_; }
+
+}  // namespace stator::tracer

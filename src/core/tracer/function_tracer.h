@@ -1,0 +1,127 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/SymNodeImpl.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/export.h"
+#include "core/graph/graph.h"
+#include "core/shapes/env.h"
+
+namespace stator::tracer {
+
+/// Registers the boxed fallback on the key above autograd that `FunctionTracer` uses. Empty string, or why it failed.
+STATOR_API std::string install_function_tracer();
+
+/// Real: operators also run on the caller's tensors. Fake: nothing runs, sizes are plain. Symbolic: sizes of the inputs
+/// are symbols.
+enum class TraceMode : uint8_t { Real, Fake, Symbolic };
+
+struct FunctionTracerOptions {
+  TraceMode mode = TraceMode::Real;
+  /// Record above autograd: a composite operator is one node.
+  bool above = false;
+  /// Fake and symbolic: real tensors from outside become constants. Otherwise they are an error.
+  bool allow_real = false;
+  /// Real: a read of traced data is an error. Otherwise the number that was read becomes a constant of the trace.
+  bool refuse_reads = true;
+};
+
+/// What a trace asks of the language that the program is written in. Each function may be null.
+struct FunctionTracerHost {
+  /// Computes an operator by others. True if it did: the results replaced the arguments on top of the stack.
+  std::function<bool(const c10::OperatorHandle&, torch::jit::Stack*)> decompose;
+  /// The number in the place of which the language's bindings passed this tensor; null if there is none.
+  std::function<c10::SymNode(const at::Tensor&)> number_of;
+  /// The location of the program for the node that is recorded next.
+  std::function<uint32_t(graph::Graph&)> locate;
+};
+
+/// Why a trace failed. The first failure counts: no handler of the program can hide it.
+struct TraceFailure {
+  enum class Kind : uint8_t { RealTensor, DataRead, Unsupported };
+  Kind kind = Kind::Unsupported;
+  std::string message;
+};
+
+/// Records the operators that a function calls, as a graph. The graph's first inputs are the inputs of the function.
+/// Tensors from outside that the function uses are its last inputs: the attributes.
+///
+/// The function gets fakes. In the real mode each has a twin, the caller's tensor, on which operators run when they have
+/// passed autograd; results are fakes with twins again. So the program cannot read data unseen, and formulas of autograd
+/// do not look at it.
+///
+/// One tracer records one call, on the thread of its scope. Traces nest: the inner one records alone.
+class STATOR_API FunctionTracer {
+ public:
+  FunctionTracer(std::string graph_name, FunctionTracerOptions options, FunctionTracerHost host = {});
+  ~FunctionTracer();
+  FunctionTracer(const FunctionTracer&) = delete;
+
+  /// The innermost tracer that records on this thread; null if there is none.
+  static FunctionTracer* current();
+
+  const FunctionTracerOptions& options() const;
+
+  /// The fake that the function gets for a tensor. The same tensor again: the same fake, which is the later input.
+  at::Tensor add_input(const at::Tensor& real, std::string name);
+  /// The symbol that the function gets for an integer, in the symbolic mode. A plain integer for 0 and 1.
+  c10::SymInt add_integer_input(int64_t number, std::string name);
+
+  /// The value of a result; tensors from outside become attributes. Throws if the graph does not have it.
+  graph::ValueId output(const at::Tensor& result);
+  graph::ValueId output(const c10::SymNodeImpl* number);
+
+  /// The tensors from outside, in the order of the last inputs.
+  const std::vector<at::Tensor>& attributes() const;
+  /// The real tensor of a fake of this trace, in the real mode; undefined for others.
+  at::Tensor real_of(const at::Tensor& fake) const;
+  /// The symbols of the trace.
+  shapes::ShapeEnv& symbols();
+
+  const std::optional<TraceFailure>& failure() const;
+  void fail(TraceFailure failure);
+
+  /// Ends the trace.
+  std::shared_ptr<graph::Graph> finish(std::vector<graph::ValueId> outputs);
+  std::shared_ptr<graph::Graph> share_graph();
+
+  struct Impl;
+
+ private:
+  friend class FunctionTraceScope;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// RAII: the tracer records what this thread calls. At the end the thread's dispatch keys, grad mode, inference mode and
+/// autocast are what they were, whatever the function left.
+class STATOR_API FunctionTraceScope {
+ public:
+  explicit FunctionTraceScope(FunctionTracer& tracer);
+  ~FunctionTraceScope();
+  FunctionTraceScope(const FunctionTraceScope&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// RAII: no tracer records on this thread; fakes still compute.
+class STATOR_API FunctionTracePause {
+ public:
+  FunctionTracePause();
+  ~FunctionTracePause();
+  FunctionTracePause(const FunctionTracePause&) = delete;
+
+ private:
+  FunctionTracer::Impl* const previous_;
+};
+
+}  // namespace stator::tracer
