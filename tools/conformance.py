@@ -10,6 +10,8 @@ The programs of the category `backends` run with torch's backends aot_eager and 
 Stator may differ by rounding too. The programs of the category `operators` are the entries of PyTorch's operator
 database (tests/python/parity/op_database.py), each with a few of its samples. Those of the category `sizes` are called
 with twenty sizes (tests/python/parity/size_programs.py): there, Stator must not make more graphs than torch.compile.
+In the categories `make_fx real`, `make_fx fake` and `make_fx symbolic` operators are traced, by stator.make_fx and by torch's make_fx, with all of their samples
+(tests/python/make_fx/op_database.py); an entry is in one graph if each is traced and its graph is right.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ PATIENCE = 120  # seconds for one program
 BACKENDS = ("aot_eager", "inductor")  # of the category `backends`
 OPERATORS = "operators"  # the category of the operator database
 SIZES = "sizes"  # the category of programs whose inputs change in size
+TRACES = tuple(f"make_fx {mode}" for mode in ("real", "fake", "symbolic"))  # the operator database, traced
 
 Row = dict[str, Any]
 
@@ -65,6 +68,10 @@ def work(system: str, category: str, skipped: set[str]) -> None:
         from tests.python.parity import size_programs
 
         judge, names = functools.partial(_judge_sizes, system), [program.name for program in size_programs.PROGRAMS]
+    elif category in TRACES:
+        from tests.python.make_fx import op_database as traced
+
+        judge, names = functools.partial(_judge_trace, system), list(traced.entries())
     else:
         names = run.names(category)
     for name in names:
@@ -264,6 +271,26 @@ def _judge_sizes(system: str, category: str, name: str) -> Row:
     return _twice(attempt)
 
 
+def _judge_trace(system: str, category: str, name: str) -> Row:
+    """An entry of the operator database, traced. One that is not traced is not wrong."""
+    from tests.python.make_fx import op_database
+
+    if system == "stator":
+        from stator import make_fx
+    else:
+        from torch.fx.experimental.proxy_tensor import make_fx
+    found = op_database.judge(make_fx, op_database.entries()[name], category.split()[1])
+    correct = found is None or "not traced: " in found
+    return {
+        "correct": correct,
+        "difference": None if correct else found,
+        "one_graph": found is None,
+        "reason": found or "",
+        "graphs": int(found is None),
+        "ops": 0,
+    }
+
+
 # ---- the parent: processes, table, lists
 
 
@@ -416,7 +443,7 @@ def main() -> int:
     sys.path[:0] = [str(ROOT / "python"), str(ROOT)]
     from tests.python.parity.corpus import run
 
-    categories = options.only.split(",") if options.only else [*run.categories(), OPERATORS, SIZES]
+    categories = options.only.split(",") if options.only else [*run.categories(), OPERATORS, SIZES, *TRACES]
     found = judge(categories, SYSTEMS[:1] if options.no_peer else SYSTEMS, options.jobs)
     late = behind(found)
     report = "\n".join([*table(found), "", f"behind torch.compile: {len(late)} programs", *lists(found)])

@@ -38,8 +38,8 @@ bool call_boxed(PyObject* function, const c10::OperatorHandle& op, torch::jit::S
     stack->push_back(torch::jit::toIValue(result, returns[0].real_type()));
   } else if (!returns.empty()) {
     const auto items = py::cast<py::sequence>(result);
-    TORCH_CHECK(items.size() == returns.size(), op.operator_name(), ": a Python implementation returned ",
-                items.size(), " results instead of ", returns.size());
+    TORCH_CHECK(items.size() == returns.size(), op.operator_name(), ": a Python implementation returned ", items.size(),
+                " results instead of ", returns.size());
     for (size_t i = 0; i < returns.size(); ++i)
       stack->push_back(torch::jit::toIValue(items[i], returns[i].real_type()));
   }

@@ -1,8 +1,8 @@
 #include "bindings/function_tracer_bindings.h"
 
 #include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/utils/python_symnode.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include <new>
 #include <unordered_map>
@@ -10,6 +10,7 @@
 #include "bindings/boxed_call.h"
 #include "bindings/graph_bindings.h"
 #include "bindings/graph_convert.h"
+#include "capture/tensors/number_nodes.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
 #include "core/tracer/function_tracer.h"
@@ -53,22 +54,33 @@ class DecompositionTable {
   std::unordered_map<const c10::FunctionSchema*, py::object> functions_;
 };
 
+/// The node of a torch.SymInt, SymFloat or SymBool; null for other objects, and for numbers of other libraries.
+c10::SymNode node_of(py::handle number) {
+  if (!torch::is_symint(number) && !torch::is_symfloat(number) && !torch::is_symbool(number)) return {};
+  const py::object node = number.attr("node");
+  return py::isinstance<c10::SymNodeImpl>(node) ? node.cast<c10::SymNode>() : c10::SymNode();
+}
+
 /// The symbolic number that torch's bindings remember on a tensor which they pass in its place.
 c10::SymNode number_of(const at::Tensor& placeholder) {
   py::gil_scoped_acquire gil;
   const py::object object = py::reinterpret_steal<py::object>(THPVariable_Wrap(placeholder));
-  if (!py::hasattr(object, "_wrapped_number")) return {};
-  const py::object number = object.attr("_wrapped_number");
-  if (torch::is_symint(number)) return number.cast<c10::SymInt>().toSymNode();
-  if (torch::is_symfloat(number)) return number.cast<c10::SymFloat>().toSymNodeImpl();
-  return {};
+  return py::hasattr(object, "_wrapped_number") ? node_of(object.attr("_wrapped_number")) : c10::SymNode();
+}
+
+/// Torch's bindings take symbolic floats and truths only as nodes that hold a Python object.
+c10::SymNode wrap_number(c10::SymNode node) {
+  py::gil_scoped_acquire gil;
+  return c10::make_intrusive<torch::impl::PythonSymNodeImpl>(py::cast(std::move(node)));
 }
 
 struct FunctionTracerObject {
   PyObject_HEAD FunctionTracer* tracer;
 };
 
-FunctionTracer& function_tracer_of(PyObject* object) { return *reinterpret_cast<FunctionTracerObject*>(object)->tracer; }
+FunctionTracer& function_tracer_of(PyObject* object) {
+  return *reinterpret_cast<FunctionTracerObject*>(object)->tracer;
+}
 
 PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   return handle_errors([&]() -> PyObject* {
@@ -83,6 +95,7 @@ PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (auto reason = tracer::install_function_tracer(); !reason.empty()) {
       return PyErr_Format(PyExc_RuntimeError, "cannot trace: %s", reason.c_str());
     }
+    install_number_nodes();
     const std::string_view text = mode;
     tracer::FunctionTracerOptions options{
         text == "real" ? TraceMode::Real : (text == "fake" ? TraceMode::Fake : TraceMode::Symbolic), above != 0,
@@ -90,6 +103,7 @@ PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     auto decompositions = std::make_shared<DecompositionTable>(py::reinterpret_borrow<py::dict>(table));
     tracer::FunctionTracerHost host;
     host.number_of = number_of;
+    host.wrap_number = wrap_number;
     if (!decompositions->empty()) {
       host.decompose = [decompositions](const c10::OperatorHandle& op, torch::jit::Stack* stack) {
         return decompositions->apply(op, stack);
@@ -137,8 +151,16 @@ PyObject* traced_call(PyObject* self, PyObject* args) {
   return handle_errors([&]() -> PyObject* {
     PyObject *function = nullptr, *given = nullptr;
     if (!PyArg_ParseTuple(args, "OO!:call", &function, &PyTuple_Type, &given)) return nullptr;
-    const tracer::FunctionTraceScope scope(function_tracer_of(self));
-    return PyObject_CallObject(function, given);
+    auto& tracer = function_tracer_of(self);
+    fake::take_poison();  // of what used fakes of an earlier trace
+    tracer.add_gradients();
+    PyObject* result = nullptr;
+    {
+      const tracer::FunctionTraceScope scope(tracer);
+      result = PyObject_CallObject(function, given);
+    }
+    tracer.settle_gradients();
+    return result;
   });
 }
 
@@ -155,30 +177,29 @@ PyObject* traced_failure(PyObject* self, PyObject*) {
 PyObject* traced_output(PyObject* self, PyObject* result) {
   return handle_errors([&]() -> PyObject* {
     if (is_tensor_object(result)) return PyLong_FromUnsignedLong(function_tracer_of(self).output(tensor_of(result)));
-    const py::object number = py::reinterpret_borrow<py::object>(result);
-    c10::SymNode node;
-    if (torch::is_symint(number)) {
-      node = number.cast<c10::SymInt>().toSymNode();
-    } else if (torch::is_symfloat(number)) {
-      node = number.cast<c10::SymFloat>().toSymNodeImpl();
-    } else if (torch::is_symbool(number)) {
-      node = number.cast<c10::SymBool>().toSymNodeImpl();
-    } else {
+    const c10::SymNode node = node_of(result);
+    if (!node)
       return PyErr_Format(PyExc_TypeError, "expected a tensor or a symbolic number, not %s", Py_TYPE(result)->tp_name);
-    }
     return PyLong_FromUnsignedLong(function_tracer_of(self).output(node.get()));
   });
 }
 
 PyObject* traced_attributes(PyObject* self, PyObject*) {
   return handle_errors([&]() -> PyObject* {
-    return list_of(function_tracer_of(self).attributes(), [](const at::Tensor& t) { return owned(wrap_tensor(t)); }).release();
+    return list_of(function_tracer_of(self).attributes(), [](const at::Tensor& t) { return owned(wrap_tensor(t)); })
+        .release();
   });
 }
 
 PyObject* traced_real_of(PyObject* self, PyObject* fake) {
-  return handle_errors(
-      [&]() -> PyObject* { return expect_tensor(fake) ? wrap_tensor(function_tracer_of(self).real_of(tensor_of(fake))) : nullptr; });
+  return handle_errors([&]() -> PyObject* {
+    return expect_tensor(fake) ? wrap_tensor(function_tracer_of(self).real_of(tensor_of(fake))) : nullptr;
+  });
+}
+
+PyObject* traced_pause(PyObject* self, PyObject* on) {
+  const int wanted = PyObject_IsTrue(on);
+  return wanted < 0 ? nullptr : PyBool_FromLong(function_tracer_of(self).pause(wanted != 0));
 }
 
 PyObject* traced_finish(PyObject* self, PyObject* outputs) {
@@ -201,6 +222,7 @@ PyMethodDef traced_methods[] = {
     {"output", traced_output, METH_O, "output(result): the value that a tensor or symbolic number is."},
     {"attributes", traced_attributes, METH_NOARGS, "The tensors from outside, which are the graph's last inputs."},
     {"real_of", traced_real_of, METH_O, "The real tensor of a fake, in the real mode; else None."},
+    {"pause", traced_pause, METH_O, "pause(on): whether operators are left out; returns the earlier setting."},
     {"finish", traced_finish, METH_O, "finish(values): the graph that returns these values."},
     {nullptr, nullptr, 0, nullptr},
 };

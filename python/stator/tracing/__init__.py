@@ -1,5 +1,13 @@
 """Tracing of functions by the operators that they call: `stator.make_fx`."""
 
-from .entry import make_fx, wrapper_and_args_for_make_fx
+from .current import current_tracer, disable_tracing, get_isolated_graph_module
+from .entry import make_fx, trace_native, wrapper_and_args_for_make_fx
 
-__all__ = ["make_fx", "wrapper_and_args_for_make_fx"]
+__all__ = [
+    "current_tracer",
+    "disable_tracing",
+    "get_isolated_graph_module",
+    "make_fx",
+    "trace_native",
+    "wrapper_and_args_for_make_fx",
+]

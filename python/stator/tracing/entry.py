@@ -12,8 +12,9 @@ import torch.utils._pytree as pytree
 
 from .. import _C
 from ..places import show, user_index
-from .module import TracedGraphModule, build_module
-from .signature import signature_of
+from .current import running
+from .module import TracedGraphModule, build_module, tensors_of
+from .signature import Signature, signature_of
 
 _MODES = ("real", "fake", "symbolic")
 
@@ -77,7 +78,19 @@ def name_of(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def trace(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> TracedGraphModule:
+@dataclass
+class Trace:
+    """One call of a function that was traced."""
+
+    tracer: Any
+    signature: Signature
+    names: list[str]  # of the placeholders
+    given: list[Any]  # what the function got for each leaf of the arguments
+    in_spec: Any
+    result: Any
+
+
+def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Trace:
     signature = signature_of(f, len(args))
     tracer = _C.FunctionTracer(
         name_of(f),
@@ -92,13 +105,24 @@ def trace(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Tra
     names = placeholder_names(signature.names, in_spec)
     given = [add_input(tracer, leaf, name, options) for leaf, name in zip(leaves, names, strict=True)]
     result = call(tracer, f, pytree.tree_unflatten(given, in_spec))
-    return build_module(tracer, signature, names, given, in_spec, result)
+    return Trace(tracer, signature, names, given, in_spec, result)
+
+
+def trace(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> TracedGraphModule:
+    return build_module(record(f, args, options))
+
+
+def trace_native(f: Callable[..., Any], args: tuple[Any, ...], tracing_mode: str = "real") -> _C.Graph:
+    """The graph of one call as Stator's own IR; no `torch.fx` nodes are made. Its inputs are the tensors among the
+    arguments, then the tensors from outside. Its outputs are the tensors of the result."""
+    found = record(f, args, Options(tracing_mode))
+    return found.tracer.finish([found.tracer.output(leaf) for leaf in tensors_of(found.result)])
 
 
 def placeholder_names(parameters: list[str], in_spec: pytree.TreeSpec) -> list[str]:
     return [
         f"{name}_{i + 1}"
-        for name, child in zip(parameters, in_spec.children_specs, strict=True)
+        for name, child in zip(parameters, in_spec.children(), strict=True)
         for i in range(child.num_leaves)
     ]
 
@@ -114,8 +138,10 @@ def add_input(tracer: Any, leaf: Any, name: str, options: Options) -> Any:
 def call(tracer: Any, f: Callable[..., Any], args: Any) -> Any:
     """Calls the function. What made the trace useless is raised even if the function handled it."""
     try:
-        result = tracer.call(f, tuple(args))
+        with running(tracer):
+            result = tracer.call(f, tuple(args))
     except BaseException as error:
+        _C._fake.note_error(str(error))
         failure = tracer.failure()
         if failure is None or not isinstance(error, Exception):
             raise

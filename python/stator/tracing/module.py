@@ -14,7 +14,7 @@ from ..fx_meta import GraphMeta, NodeMeta
 from ..fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from ..fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen
 from ..fx_states import StateNodes
-from .signature import EMPTY, Signature
+from .signature import Signature
 
 _PLAIN = (tuple, list, dict, type(None), int, float, complex, bool, str, torch.dtype, torch.device, torch.Tensor)
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -33,19 +33,24 @@ class _Output:
         self.value = value
 
 
-def build_module(
-    tracer: Any, signature: Signature, names: list[str], given: list[Any], in_spec: Any, result: Any
-) -> TracedGraphModule:
+def tensors_of(result: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def build_module(trace: Any) -> TracedGraphModule:
+    """The module of a `Trace`."""
+    tracer, signature, in_spec = trace.tracer, trace.signature, trace.in_spec
+
     def mark(leaf: Any) -> Any:
         return _Output(tracer.output(leaf)) if isinstance(leaf, (torch.Tensor, *_NUMBERS)) else leaf
 
-    marked = pytree.tree_map(mark, result)
+    marked = pytree.tree_map(mark, trace.result)
     leaves, out_spec = pytree.tree_flatten(marked)
     native = tracer.finish([leaf.value for leaf in leaves if isinstance(leaf, _Output)])
     builder = _Builder(native, tracer.attributes())
-    builder.add_placeholders(names, given, placeholder_defaults(signature, in_spec))
+    builder.add_placeholders(trace.names, trace.given, placeholder_defaults(signature, in_spec))
     builder.add_nodes()
-    is_flat = all(child.is_leaf() for child in in_spec.children_specs)
+    is_flat = all(child.is_leaf() for child in in_spec.children())
     if is_flat and _is_plain(marked):
         builder.add_output(marked, signature.returns)
     else:
@@ -59,7 +64,7 @@ def build_module(
 def placeholder_defaults(signature: Signature, in_spec: Any) -> list[Any]:
     return [
         default
-        for default, child in zip(signature.defaults, in_spec.children_specs, strict=True)
+        for default, child in zip(signature.defaults, in_spec.children(), strict=True)
         for _ in range(child.num_leaves)
     ]
 

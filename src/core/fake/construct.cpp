@@ -57,9 +57,12 @@ MetaBitScope::MetaBitScope() : previous_(std::exchange(has_meta_bit, true)) {}
 MetaBitScope::~MetaBitScope() { has_meta_bit = previous_; }
 
 c10::DispatchKeySet keys_for(c10::Device device) {
-  const auto keys = c10::DispatchKeySet(c10::computeDispatchKey(std::nullopt, at::kStrided, device)) |
-                    c10::DispatchKeySet(c10::DispatchKey::Fake);
-  return has_meta_bit ? keys | c10::DispatchKeySet(c10::BackendComponent::MetaBit) : keys;
+  const c10::DispatchKey backend = c10::computeDispatchKey(std::nullopt, at::kStrided, device);
+  const auto keys = c10::DispatchKeySet(backend) | c10::DispatchKeySet(c10::DispatchKey::Fake);
+  if (!has_meta_bit) return keys;
+  // TensorImpl adds autocast's key of the highest backend alone, which is now the meta one.
+  return keys | c10::DispatchKeySet(c10::BackendComponent::MetaBit) |
+         c10::getAutocastRelatedKeySetFromBackend(c10::toBackendComponent(backend));
 }
 
 at::Tensor make_over(c10::Storage storage, c10::DispatchKeySet keys, at::ScalarType dtype) {

@@ -33,8 +33,8 @@ class STATOR_API ObserverScope {
   Observer* previous_;
 };
 
-/// Runs the shape function of the operator: results replace the arguments on top of the stack. The observer sees nothing
-/// but the parts of a composite operator that autograd decomposes.
+/// Runs the shape function of the operator: results replace the arguments on top of the stack. The observer sees
+/// nothing but the parts of a composite operator that autograd decomposes.
 STATOR_API void run_shape_function(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 /// Whether autograd decomposes the operator into others.
 STATOR_API bool is_decomposed_by_autograd(const c10::OperatorHandle& op);

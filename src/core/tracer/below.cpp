@@ -106,8 +106,8 @@ void BelowRecorder::remember(ValueId id, const at::Tensor& fake) {
   known.bits = lazy_bits(fake);
   known.dtype = fake.dtype();
   if (fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
-    known.symbolic = std::make_unique<SymbolicGeometry>(fake.sym_sizes().vec(), fake.sym_strides().vec(),
-                                                        fake.sym_storage_offset());
+    known.symbolic =
+        std::make_unique<SymbolicGeometry>(fake.sym_sizes().vec(), fake.sym_strides().vec(), fake.sym_storage_offset());
   } else {
     known.offset = fake.storage_offset();
     known.sizes = fake.sizes();

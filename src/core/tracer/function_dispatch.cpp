@@ -1,8 +1,12 @@
 // The part of FunctionTracer that the dispatcher calls.
 #include <ATen/ops/clone.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zero.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "core/fake/construct.h"
+#include "core/fake/symbolic.h"
 #include "core/graph/exec_state.h"
 #include "core/ops/operator_cache.h"
 #include "core/shapes/number_ops.h"
@@ -32,6 +36,7 @@ OperatorFacts find_facts(const c10::OperatorHandle& op) {
   facts.is_split = op.hasKernelForDispatchKey(K::CompositeImplicitAutograd) && !op.hasKernelForDispatchKey(K::CPU);
   facts.reads_data = op.hasTag(at::Tag::data_dependent_output);
   facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  facts.has_open_shape = op.hasTag(at::Tag::dynamic_output_shape);
   facts.is_lift = name == "aten::lift_fresh" || name == "aten::lift";
   const auto& arguments = op.schema().arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
@@ -47,10 +52,9 @@ bool is_outside(const at::Tensor& tensor) {
 }
 
 bool is_wrapper(const at::Tensor& tensor) {
-  return tensor.defined() &&
-         tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched,
-                                                       c10::DispatchKey::FuncTorchGradWrapper,
-                                                       c10::DispatchKey::Functionalize, c10::DispatchKey::Python}));
+  return tensor.defined() && tensor.key_set().has_any(c10::DispatchKeySet(
+                                 {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
+                                  c10::DispatchKey::Functionalize, c10::DispatchKey::Python}));
 }
 
 template <class F>
@@ -82,6 +86,13 @@ c10::IValue mapped(const c10::IValue& value, const F& map) {
     return items;
   }
   return value;
+}
+
+/// Whether the call takes no fake, and gives tensors on the meta device.
+bool is_on_meta(at::ArrayRef<c10::IValue> arguments) {
+  bool has_meta = any_tensor(arguments, [](const at::Tensor& tensor) { return tensor.defined() && tensor.is_meta(); });
+  for (const c10::IValue& value : arguments) has_meta = has_meta || (value.isDevice() && value.toDevice().is_meta());
+  return has_meta && !any_tensor(arguments, [](const at::Tensor& tensor) { return fake::is_fake(tensor); });
 }
 
 /// RAII: operators run as plain kernels: no autograd, no modes, no fakes.
@@ -135,24 +146,37 @@ void FunctionTracer::Impl::set_place() {
 }
 
 void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (is_paused) return op.redispatchBoxed(keys, stack);
   const OperatorFacts& facts = facts_of(op);
   auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   const bool is_plain = !is_inside && !facts.is_lift && !any_tensor(arguments, is_wrapper);
   if (is_plain && any_tensor(arguments, is_outside)) bring_in(op, stack, true);
   if (!options.above || is_inside || facts.is_free || (!is_plain && !facts.is_lift))
-    return op.redispatchBoxed(keys, stack);
+    return is_inside ? op.redispatchBoxed(keys, stack) : pass_on(op, keys, stack);
   if (host.decompose && host.decompose(op, stack)) return;
   if (facts.is_lift) return lift(op, stack);
   if (facts.reads_data) return read(op, stack);
   record(op, stack, [&] {
     const Flag inside(is_inside);
-    op.redispatchBoxed(keys, stack);
+    pass_on(op, keys, stack);
+  });
+}
+
+void FunctionTracer::Impl::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  // Composites that look at plain sizes have programs for symbolic ones.
+  const auto* composite = options.mode == TraceMode::Symbolic ? fake::find_composite_answer(op, *stack) : nullptr;
+  if (composite == nullptr) return op.redispatchBoxed(keys, stack);
+  if (composite->program != nullptr || options.above || is_inside)
+    return fake::answer_composite(*composite, op, keys, stack);
+  record(op, stack, [&] {
+    const Flag inside(is_inside);
+    fake::answer_composite(*composite, op, keys, stack);
   });
 }
 
 bool FunctionTracer::Impl::intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                                      torch::jit::Stack* stack) {
-  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python) || is_inside) {
+  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python) || is_inside || is_paused) {
     if (options.mode != TraceMode::Real && !is_inside) return false;
     run(op, stack);
     return true;
@@ -206,9 +230,8 @@ void FunctionTracer::Impl::record(const c10::OperatorHandle& op, torch::jit::Sta
   }
   const auto results = torch::jit::last(*stack, op.schema().returns().size());
   if (is_constant) {
-    const bool is_small = !any_tensor(results, [](const at::Tensor& tensor) {
-      return tensor.defined() && tensor.numel() > kConstantElements;
-    });
+    const bool is_small = !any_tensor(
+        results, [](const at::Tensor& tensor) { return tensor.defined() && tensor.numel() > kConstantElements; });
     any_tensor(results, [&](const at::Tensor& tensor) {
       if (!tensor.defined() || !fake::twin_of(tensor).defined()) return false;
       auto* storage = tensor.storage().unsafeGetStorageImpl();
@@ -220,8 +243,106 @@ void FunctionTracer::Impl::record(const c10::OperatorHandle& op, torch::jit::Sta
 }
 
 void FunctionTracer::Impl::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
+  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  // Fakes of an outer trace in another mode have no twins.
+  const bool has_twins = options.mode == TraceMode::Real && !any_tensor(arguments, [](const at::Tensor& tensor) {
+                           return fake::is_fake(tensor) && !fake::twin_of(tensor).defined();
+                         });
+  if (has_twins) return run_on_twins(op, stack);
+  if (!is_on_meta(torch::jit::last(*stack, op.schema().arguments().size()))) return run_on_fakes(op, stack);
+  const PlainScope plain;
+  op.callBoxed(stack);
+}
+
+void FunctionTracer::Impl::run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  // Only then there is another way than the shape function.
+  const bool is_symbolic = options.mode == TraceMode::Symbolic && fake::takes_symbols(fake::Args(op, stack));
+  const bool is_refused = !is_symbolic && fake::tier_of(op).tier == fake::Tier::Refused;
+  if (!is_symbolic && !is_refused) return fake::run_shape_function(op, stack);
+  const bool was_poisoned = fake::is_poisoned();
+  const size_t first = stack->size() - op.schema().arguments().size();
+  const torch::jit::Stack given(stack->begin() + static_cast<ptrdiff_t>(first), stack->end());
+  auto again = [&](auto method) {
+    if (!was_poisoned) fake::take_poison();
+    stack->resize(first);
+    stack->insert(stack->end(), given.begin(), given.end());
+    (this->*method)(op, stack);
+  };
+  try {
+    return fake::run_shape_function(op, stack);
+  } catch (const fake::Unsupported&) {
+    const bool has_kernel = std::string_view(op.schema().name()).starts_with("aten::") && !facts_of(op).has_open_shape;
+    if (!is_symbolic && !has_kernel) throw;
+    if (is_symbolic) return again(&Impl::run_specialised);
+    return again(&Impl::run_on_zeros);
+  }
+}
+
+/// A plain integer for a symbolic one, which is guarded; none if it depends on data.
+static std::optional<int64_t> specialised(shapes::ShapeEnv& env, const c10::SymInt& number) {
+  if (!number.is_heap_allocated()) return number.as_int_unchecked();
+  const auto expr = shapes::expression_of(number);
+  if (!expr || expr->env != &env) return std::nullopt;
+  return env.specialize(expr.get()).int64();
+}
+
+void FunctionTracer::Impl::run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> given;  // (with plain sizes, with symbols)
+  auto plain = [&](c10::SymIntArrayRef numbers) {
+    std::vector<int64_t> result;
+    for (const c10::SymInt& number : numbers) {
+      const auto value = specialised(*env, number);
+      if (!value)
+        refuse(TraceFailure::Kind::Unsupported,
+               c10::toString(op.operator_name()) +
+                   ": a size depends on data, and no shape function of this operator takes symbols");
+      result.push_back(*value);
+    }
+    return result;
+  };
+  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i) {
+    c10::IValue& value = (*stack)[i];
+    if (value.isSymInt()) value = plain({value.toSymInt()})[0];
+    if (value.isList() && !value.isIntList() && !value.toListRef().empty() && value.toListRef()[0].isSymInt())
+      value = plain(value.toSymIntVector());
+    value = mapped(value, [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || !fake::is_symbolic(tensor)) return tensor;
+      const auto sizes = plain(tensor.sym_sizes()), strides = plain(tensor.sym_strides());
+      const auto offset = plain({tensor.sym_storage_offset()});
+      at::Tensor made = fake::make_over(tensor.storage(), tensor.key_set(), tensor.scalar_type());
+      made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset[0]);
+      given.emplace_back(made, tensor);
+      return made;
+    });
+  }
   fake::run_shape_function(op, stack);
+  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
+    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& result) {
+      for (const auto& [made, symbolic] : given)
+        if (made.is_same(result)) return symbolic;
+      return result;
+    });
+  }
+}
+
+void FunctionTracer::Impl::run_on_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (op.schema().is_mutable()) fake::refuse(op, "no shape function");
+  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i) {
+    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) {
+      if (!fake::is_fake(tensor)) return tensor;
+      const PlainScope plain;
+      return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_();
+    });
+  }
+  {
+    const PlainScope plain;
+    op.callBoxed(stack);
+  }
+  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
+    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& result) {
+      return result.defined() && fake::can_have_fake(result) ? fakes.from_real(result) : result;
+    });
+  }
 }
 
 void FunctionTracer::Impl::run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -263,7 +384,7 @@ void FunctionTracer::Impl::lift(const c10::OperatorHandle& op, torch::jit::Stack
     const PlainScope plain;
     copy = data.clone();
   }
-  const at::Tensor source = attribute(data, false);
+  const at::Tensor source = attribute(data);
   at::Tensor made = twins.make(copy);
   if (data.unsafeGetTensorImpl()->is_wrapped_number()) made.unsafeGetTensorImpl()->set_wrapped_number(true);
   if (copy.numel() <= kConstantElements) known.insert(made.storage().unsafeGetStorageImpl());
@@ -296,7 +417,8 @@ void FunctionTracer::Impl::read(const c10::OperatorHandle& op, torch::jit::Stack
   auto args = recorder.arguments(op, *stack);
   recorder.add_number(shapes::item_op(), std::move(args), expr);
   if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
-  stack->back() = scalar_for(shapes::to_node(expr));
+  c10::SymNode node = shapes::to_node(expr);
+  stack->back() = scalar_for(type != shapes::Type::Int && host.wrap_number ? host.wrap_number(node) : node);
 }
 
 void FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above) {
@@ -310,8 +432,9 @@ at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const a
   if (!is_outside(tensor)) return tensor;
   if (options.mode == TraceMode::Real || options.allow_real) {
     if (recorder.find(tensor) != kNoValue) return tensor;
-    return is_above && !fake::can_have_fake(tensor) ? tensor : attribute(tensor, is_above);
+    return is_above && !fake::can_have_fake(tensor) ? tensor : attribute(tensor);
   }
+  if (recorder.find(tensor) != kNoValue) return tensor;
   if (is_above && !options.above) return tensor;
   refuse(TraceFailure::Kind::RealTensor,
          c10::toString(op.operator_name()) +
@@ -319,23 +442,29 @@ at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const a
              "to a fake one, pass it as an argument, or set _allow_non_fake_inputs=True to make it a constant.");
 }
 
-at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real, bool is_above) {
-  auto& known_as = outside[real.unsafeGetTensorImpl()];
-  if (!known_as.second.defined()) {
-    const bool has_fake = fake::can_have_fake(real);
-    at::Tensor fake = !has_fake                        ? real
-                      : options.mode == TraceMode::Real ? twins.make(real)
-                                                        : fakes.from_real(real);
-    known_as = {real, fake};
-    attributes.push_back(real);
-    recorder.add_input("", fake);
-    if (has_fake && real.requires_grad()) {
-      // Autograd's way from the fake leads to the real tensor: `autograd.grad(loss, parameter)` finds it.
-      fake.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
-      torch::autograd::impl::set_gradient_edge(fake, torch::autograd::impl::gradient_edge(real));
-    }
+at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real) {
+  Outside& tensor = outside[real.unsafeGetTensorImpl()];
+  if (tensor.fake.defined()) return tensor.fake;
+  const bool has_fake = fake::can_have_fake(real);
+  at::Tensor fake = !has_fake ? real : options.mode == TraceMode::Real ? twins.make(real) : fakes.from_real(real);
+  tensor = {real, fake, real.requires_grad() && real.is_leaf() ? real.grad() : at::Tensor(), false};
+  attributes.push_back(real);
+  recorder.add_input("", fake);
+  if (has_fake && real.requires_grad()) {
+    // Autograd's way from the fake leads to the real tensor: `autograd.grad(loss, parameter)` finds it.
+    fake.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
+    torch::autograd::impl::set_gradient_edge(fake, torch::autograd::impl::gradient_edge(real));
   }
-  return known_as.second;
+  return fake;
+}
+
+bool FunctionTracer::Impl::bring_in_twin(const at::Tensor& fake) {
+  const at::Tensor real = fake::twin_of(fake);
+  if (!real.defined()) return false;
+  outside[real.unsafeGetTensorImpl()] = {real, fake, {}, false};
+  attributes.push_back(real);
+  recorder.add_input("", fake);
+  return true;
 }
 
 bool FunctionTracer::Impl::is_known(const at::Tensor& tensor) const {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/fake/composite.h"
 #include "core/fake/fake_tensor.h"
 #include "core/fake/observer.h"
 #include "core/fake/twin.h"
@@ -15,11 +16,12 @@ inline constexpr auto kAboveKey = c10::DispatchKey::DeferredInit;
 /// What a trace asks of an operator's registration, found once per operator.
 struct OperatorFacts {
   const c10::FunctionSchema* schema = nullptr;
-  bool is_split = false;      // implemented by other operators alone: autograd never passes it on
-  bool reads_data = false;    // returns a number that depends on data
-  bool is_random = false;     // draws from a generator
-  bool is_lift = false;       // brings a tensor that a constructor made into the program
-  bool is_free = false;       // recorded nowhere: profiler ranges, questions about metadata
+  bool is_split = false;          // implemented by other operators alone: autograd never passes it on
+  bool reads_data = false;        // returns a number that depends on data
+  bool is_random = false;         // draws from a generator
+  bool has_open_shape = false;    // the sizes of its results depend on data
+  bool is_lift = false;           // brings a tensor that a constructor made into the program
+  bool is_free = false;           // recorded nowhere: profiler ranges, questions about metadata
   std::vector<uint32_t> written;  // arguments that it writes to
 };
 const OperatorFacts& facts_of(const c10::OperatorHandle& op);
@@ -30,6 +32,8 @@ struct FunctionTracer::Impl final : fake::Observer {
   // ---- dispatch
   /// At the key above autograd. `keys` are those below it.
   void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  /// On to autograd and what is below.
+  void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   /// At the `Fake` key.
   bool intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) override;
   void before(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
@@ -41,16 +45,23 @@ struct FunctionTracer::Impl final : fake::Observer {
   /// Runs the operator below autograd: on twins, or by its shape function.
   void run(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// By the shape function; for other sizes than the given ones, if it takes no symbols: these are guarded.
+  void run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// An operator of torch without a shape function: its kernel runs on zeros.
+  void run_on_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void lift(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void read(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void set_place();
 
   // ---- tensors from outside
-  /// Replaces real tensors among the arguments by the fakes of attributes. `above`: before autograd, which must find the
-  /// way to the real tensor.
+  /// Replaces real tensors among the arguments by the fakes of attributes. `above`: before autograd, which must find
+  /// the way to the real tensor.
   void bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above);
   at::Tensor bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above);
-  at::Tensor attribute(const at::Tensor& real, bool is_above);
+  at::Tensor attribute(const at::Tensor& real);
+  /// Makes a fake that no recorded operator made an attribute: its twin. False if it has none.
+  bool bring_in_twin(const at::Tensor& fake);
 
   // ---- constants
   bool is_known(const at::Tensor& tensor) const;
@@ -65,10 +76,16 @@ struct FunctionTracer::Impl final : fake::Observer {
   fake::FakeMode fakes;
   fake::Twins twins;
   std::vector<at::Tensor> attributes;
-  std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> outside;  // real tensor -> (real, fake)
-  std::unordered_set<const c10::StorageImpl*> known;  // storages of fakes whose twins hold constants
+  struct Outside {
+    at::Tensor real, fake;
+    at::Tensor gradient;  // the real one's before the trace
+    bool is_input = false;
+  };
+  std::unordered_map<const c10::TensorImpl*, Outside> outside;  // by the real tensor
+  std::unordered_set<const c10::StorageImpl*> known;            // storages of fakes whose twins hold constants
   std::optional<TraceFailure> failure;
   bool is_inside = false;  // a recorded operator runs: what it calls is not recorded
+  bool is_paused = false;  // nothing is recorded
   uint32_t state = 0;
 };
 

@@ -11,7 +11,9 @@ namespace stator::tracer {
 /// The list of a `FunctionTracer`. Tensors from outside become inputs of the graph when an operator uses them.
 class FunctionRecorder final : public BelowRecorder {
  public:
-  FunctionRecorder(std::string name, shapes::ShapeEnv* symbols, const FunctionTracerHost* host, bool accepts_real);
+  /// `bring_in` makes an unknown tensor an attribute; false if it cannot.
+  FunctionRecorder(std::string name, shapes::ShapeEnv* symbols, const FunctionTracerHost* host,
+                   std::function<bool(const at::Tensor&)> bring_in);
 
   /// Results of operators are recorded by `FunctionTracer` itself.
   void before(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
@@ -24,12 +26,13 @@ class FunctionRecorder final : public BelowRecorder {
 
  private:
   void returned(graph::ValueId id, const at::Tensor& fake) override;
-  bool accepts(const at::Tensor& real) const override { return accepts_real_; }
+  graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) override;
+  bool accepts(const at::Tensor& real) const override { return true; }
   bool accepts(const c10::IValue& object) const override;
   shapes::Expr number_in_place_of(const at::Tensor& placeholder) override;
 
   const FunctionTracerHost* host_;
-  const bool accepts_real_;
+  const std::function<bool(const at::Tensor&)> bring_in_;
 };
 
 }  // namespace stator::tracer

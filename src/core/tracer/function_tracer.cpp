@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -27,7 +28,7 @@ static thread_local FunctionTracer* innermost = nullptr;
 FunctionTracer::Impl::Impl(std::string name, FunctionTracerOptions given, FunctionTracerHost functions)
     : options(given),
       host(std::move(functions)),
-      recorder(std::move(name), env.get(), &host, given.mode == TraceMode::Real) {
+      recorder(std::move(name), env.get(), &host, [this](const at::Tensor& fake) { return bring_in_twin(fake); }) {
   if (!options.above) return;
   recorder.graph().states.clear();
   state = recorder.graph().intern_state(graph::current_state());
@@ -78,7 +79,7 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
   const bool has_fake = fake::can_have_fake(real) && !fake::is_fake(real);
   at::Tensor fake = real;
   if (const auto known = outside.find(real.unsafeGetTensorImpl()); known != outside.end()) {
-    fake = known->second.second;
+    fake = known->second.fake;
   } else if (has_fake && impl_->options.mode == TraceMode::Real) {
     fake = impl_->twins.make(real);
     if (real.requires_grad()) fake.requires_grad_(true);
@@ -87,9 +88,38 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
   } else {
     fake = has_fake || impl_->options.mode != TraceMode::Real ? impl_->fakes.from_real(real) : real;
   }
-  outside.try_emplace(real.unsafeGetTensorImpl(), real, fake);
+  outside.try_emplace(real.unsafeGetTensorImpl(), Impl::Outside{real, fake, {}, true});
   impl_->recorder.add_input(std::move(name), fake);
   return fake;
+}
+
+void FunctionTracer::add_gradients() {
+  const fake::MetaBitScope meta_bit;
+  std::vector<Impl::Outside*> with_gradient;
+  for (auto& [impl, tensor] : impl_->outside)
+    if (tensor.real.requires_grad() && tensor.real.is_leaf() && tensor.real.grad().defined())
+      with_gradient.push_back(&tensor);
+  // In the order of the inputs: attributes are numbered.
+  std::ranges::sort(with_gradient, {}, [&](const Impl::Outside* tensor) { return impl_->recorder.find(tensor->fake); });
+  for (Impl::Outside* tensor : with_gradient) {
+    tensor->gradient = tensor->real.grad();
+    tensor->fake.mutable_grad() = impl_->attribute(tensor->real.grad());
+  }
+}
+
+void FunctionTracer::settle_gradients() {
+  const bool is_real = impl_->options.mode == TraceMode::Real;
+  for (auto& [impl, tensor] : impl_->outside) {
+    if (!tensor.real.defined() || !tensor.real.requires_grad() || !tensor.real.is_leaf()) continue;
+    const at::Tensor found = tensor.is_input ? tensor.fake.grad() : tensor.real.grad();
+    if (!found.defined() || !fake::is_fake(found)) continue;
+    const at::Tensor twin = fake::twin_of(found);
+    if (is_real && twin.defined()) {
+      tensor.real.mutable_grad() = twin;
+    } else if (!tensor.is_input) {
+      tensor.real.mutable_grad() = tensor.gradient;
+    }
+  }
 }
 
 c10::SymInt FunctionTracer::add_integer_input(int64_t number, std::string name) {
@@ -105,11 +135,11 @@ c10::SymInt FunctionTracer::add_integer_input(int64_t number, std::string name) 
 
 ValueId FunctionTracer::output(const at::Tensor& result) {
   if (const auto known = impl_->outside.find(result.unsafeGetTensorImpl()); known != impl_->outside.end())
-    return impl_->recorder.value_of(known->second.second);
+    return impl_->recorder.value_of(known->second.fake);
   if (const ValueId id = impl_->recorder.value_of(result); id != kNoValue) return id;
   TORCH_CHECK_VALUE(!fake::is_fake(result), "a result of the traced function was made by no traced operator");
   const fake::MetaBitScope meta_bit;
-  return impl_->recorder.value_of(impl_->attribute(result, false));
+  return impl_->recorder.value_of(impl_->attribute(result));
 }
 
 ValueId FunctionTracer::output(const c10::SymNodeImpl* number) {
@@ -203,7 +233,6 @@ FunctionTraceScope::~FunctionTraceScope() {
   at::autocast::set_autocast_cache_enabled(state_->has_autocast_cache);
 }
 
-FunctionTracePause::FunctionTracePause() : previous_(recording) { recording = nullptr; }
-FunctionTracePause::~FunctionTracePause() { recording = previous_; }
+bool FunctionTracer::pause(bool on) { return std::exchange(impl_->is_paused, on); }
 
 }  // namespace stator::tracer

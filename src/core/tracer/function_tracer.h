@@ -40,6 +40,8 @@ struct FunctionTracerHost {
   std::function<bool(const c10::OperatorHandle&, torch::jit::Stack*)> decompose;
   /// The number in the place of which the language's bindings passed this tensor; null if there is none.
   std::function<c10::SymNode(const at::Tensor&)> number_of;
+  /// The form in which the language's bindings take a symbolic float or truth.
+  std::function<c10::SymNode(c10::SymNode)> wrap_number;
   /// The location of the program for the node that is recorded next.
   std::function<uint32_t(graph::Graph&)> locate;
 };
@@ -54,9 +56,9 @@ struct TraceFailure {
 /// Records the operators that a function calls, as a graph. The graph's first inputs are the inputs of the function.
 /// Tensors from outside that the function uses are its last inputs: the attributes.
 ///
-/// The function gets fakes. In the real mode each has a twin, the caller's tensor, on which operators run when they have
-/// passed autograd; results are fakes with twins again. So the program cannot read data unseen, and formulas of autograd
-/// do not look at it.
+/// The function gets fakes. In the real mode each has a twin, the caller's tensor, on which operators run when they
+/// have passed autograd; results are fakes with twins again. So the program cannot read data unseen, and formulas of
+/// autograd do not look at it.
 ///
 /// One tracer records one call, on the thread of its scope. Traces nest: the inner one records alone.
 class STATOR_API FunctionTracer {
@@ -75,6 +77,9 @@ class STATOR_API FunctionTracer {
   /// The symbol that the function gets for an integer, in the symbolic mode. A plain integer for 0 and 1.
   c10::SymInt add_integer_input(int64_t number, std::string name);
 
+  /// To be called after the last input. A gradient that an input has already becomes an attribute.
+  void add_gradients();
+
   /// The value of a result; tensors from outside become attributes. Throws if the graph does not have it.
   graph::ValueId output(const at::Tensor& result);
   graph::ValueId output(const c10::SymNodeImpl* number);
@@ -85,6 +90,14 @@ class STATOR_API FunctionTracer {
   at::Tensor real_of(const at::Tensor& fake) const;
   /// The symbols of the trace.
   shapes::ShapeEnv& symbols();
+
+  /// While on, operators run and are not recorded. What they make is a tensor from outside to the operators after that,
+  /// in the real mode. Returns the earlier setting.
+  bool pause(bool on);
+
+  /// To be called after the function. A backward pass gave gradients to tensors from outside: in the real mode these
+  /// become real tensors, in other modes the tensors get what they had.
+  void settle_gradients();
 
   const std::optional<TraceFailure>& failure() const;
   void fail(TraceFailure failure);
@@ -100,8 +113,8 @@ class STATOR_API FunctionTracer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// RAII: the tracer records what this thread calls. At the end the thread's dispatch keys, grad mode, inference mode and
-/// autocast are what they were, whatever the function left.
+/// RAII: the tracer records what this thread calls. At the end the thread's dispatch keys, grad mode, inference mode
+/// and autocast are what they were, whatever the function left.
 class STATOR_API FunctionTraceScope {
  public:
   explicit FunctionTraceScope(FunctionTracer& tracer);
@@ -111,17 +124,6 @@ class STATOR_API FunctionTraceScope {
  private:
   struct State;
   std::unique_ptr<State> state_;
-};
-
-/// RAII: no tracer records on this thread; fakes still compute.
-class STATOR_API FunctionTracePause {
- public:
-  FunctionTracePause();
-  ~FunctionTracePause();
-  FunctionTracePause(const FunctionTracePause&) = delete;
-
- private:
-  FunctionTracer::Impl* const previous_;
 };
 
 }  // namespace stator::tracer

@@ -7,6 +7,7 @@
 
 #include "capture/interpreter/state/tracer.h"
 #include "capture/interpreter/state/tracer_impl.h"
+#include "capture/tensors/number_nodes.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/aliasing.h"
 #include "core/shapes/sym_node.h"
@@ -33,15 +34,6 @@ Ref object_of(shapes::Ex expr) {
   return {};
 }
 
-/// The node that torch's bindings wrapped: they see the nodes of symbolic floats and truths as Python objects.
-c10::SymNode unwrapped_node(c10::SymNodeImpl* wrapper) {
-  auto* wrapped = dynamic_cast<torch::impl::PythonSymNodeImpl*>(wrapper);
-  if (wrapped == nullptr) return {};
-  py::gil_scoped_acquire gil;
-  const py::handle object = wrapped->getPyObj();
-  return py::isinstance<c10::SymNodeImpl>(object) ? object.cast<c10::SymNode>() : c10::SymNode();
-}
-
 /// The expression of a number; null for anything that a graph does not compute with.
 shapes::Expr expression_of(shapes::ShapeEnv& env, PyObject* object) {
   if (PyBool_Check(object)) return env.constant(object == Py_True);
@@ -64,7 +56,7 @@ shapes::Expr expression_of(shapes::ShapeEnv& env, PyObject* object) {
 
 }  // namespace
 
-void TorchTracer::install_numbers() { shapes::set_unwrap(unwrapped_node); }
+void TorchTracer::install_numbers() { install_number_nodes(); }
 
 PyTypeObject* TorchTracer::number_type(PyObject* object) {
   const py::handle handle(object);

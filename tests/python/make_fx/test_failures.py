@@ -1,0 +1,140 @@
+"""A failure leaves nothing behind, and nested traces."""
+
+import gc
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import stator
+from tests.python.make_fx.helpers import calls
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(0)
+    return torch.randn(3, 4)
+
+
+def state():
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_autocast_cache_enabled(),
+        str(torch._C._dispatch_tls_local_include_set()),
+        str(torch._C._dispatch_tls_local_exclude_set()),
+        torch._C._len_torch_dispatch_stack(),
+        torch._C._len_torch_function_stack(),
+        torch._C._functorch.maybe_current_level(),
+        stator._C._fake.take_poison(),
+    )
+
+
+class Fails(Exception):
+    pass
+
+
+class FailAt(TorchDispatchMode):
+    def __init__(self, count):
+        super().__init__()
+        self.left = count
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.left -= 1
+        if self.left < 0:
+            raise Fails
+        return func(*args, **(kwargs or {}))
+
+
+def training_step(a):
+    w = torch.ones(4, 2, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = (a @ w).float().sum()
+    (g,) = torch.autograd.grad(loss, w)
+    with torch.no_grad():
+        w.sub_(g)
+    return torch.func.vmap(torch.func.grad(lambda z: (z * z).sum()))(w.detach())
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_failing_at_each_operator(x, mode):
+    before = state()
+    failed = 0
+    while True:
+
+        def program(a, count=failed):
+            with FailAt(failed):
+                return training_step(a)
+
+        try:
+            stator.make_fx(program, tracing_mode=mode)(x, failed)
+        except Fails:
+            failed += 1
+            gc.collect()
+            assert state() == before
+            assert calls(stator.make_fx(torch.sin, tracing_mode=mode)(x)) == ["sin.default"]
+            continue
+        break
+    assert failed > 8
+    assert state() == before
+
+
+def test_an_exception_of_the_function_goes_on(x):
+    before = state()
+    with pytest.raises(ZeroDivisionError):
+        stator.make_fx(lambda a: a.sin() * (1 // 0))(x)
+    assert state() == before
+
+
+def test_state_that_the_function_leaves_changed(x):
+    def program(a):
+        torch.set_grad_enabled(False)
+        return a.sin()
+
+    before = state()
+    stator.make_fx(program)(x)
+    assert state() == before
+
+
+def test_a_nested_trace_does_not_show(x):
+    def program(a):
+        inner = stator.make_fx(torch.sin)(a)
+        return inner(a) + 1
+
+    for mode in ("real", "fake"):
+        assert calls(stator.make_fx(program, tracing_mode=mode)(x)) == ["sin.default", "add.Tensor"]
+
+
+def test_modes_of_the_program_inside_and_outside(x):
+    class AddIsMul(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten.add.Tensor:
+                return torch.ops.aten.mul.Tensor(*args)
+            return func(*args, **(kwargs or {}))
+
+    def inside(a):
+        with AddIsMul():
+            return a + a
+
+    assert calls(stator.make_fx(inside)(x)) == ["mul.Tensor"]
+    with AddIsMul():
+        assert calls(stator.make_fx(lambda a: a + a)(x)) == ["mul.Tensor"]
+
+
+def test_intermediate_tensors_are_freed(x):
+    import weakref
+
+    seen = []
+
+    def program(a):
+        b = a.sin()
+        seen.append(weakref.ref(b))
+        c = b + 1
+        del b
+        gc.collect()
+        seen.append(seen[0]() is None)
+        return c
+
+    stator.make_fx(program)(x)
+    assert seen[1]
