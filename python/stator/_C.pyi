@@ -11,6 +11,8 @@ class _fake:
 
     @staticmethod
     def is_fake(value: object) -> bool: ...
+    @staticmethod
+    def note_error(text: str) -> bool: ...
 
 class _symbols:
     """The classes of symbolic numbers and of their environment; `stator.symbols` uses them."""

@@ -5,8 +5,9 @@
     @stator.compile
     def step(x): ...
 
-`compile` captures programs as graphs, `make_fx` traces one call of a function, `explain` reports what one call was captured as, `config` holds settings,
-`counters` counts captures, hits and breaks, `errors` defines the exceptions. docs/architecture.md explains the design.
+`compile` captures programs as graphs, `make_fx` traces one call of a function, `explain` reports what one call was
+captured as, `config` holds settings, `counters` counts captures, hits and breaks, `errors` defines the exceptions.
+docs/architecture.md explains the design.
 """
 
 import os as _os

@@ -10,7 +10,7 @@
 #include "bindings/boxed_call.h"
 #include "bindings/graph_bindings.h"
 #include "bindings/graph_convert.h"
-#include "capture/tensors/number_nodes.h"
+#include "capture/call/number_nodes.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
 #include "core/tracer/function_tracer.h"
@@ -35,7 +35,7 @@ class DecompositionTable {
       if (op) functions_.emplace(&op->schema(), py::reinterpret_borrow<py::object>(function));
     }
   }
-  ~DecompositionTable() {
+  ~DecompositionTable() {  // NOLINT(bugprone-exception-escape): the destructors of Python objects do not throw
     py::gil_scoped_acquire gil;
     functions_.clear();
   }

@@ -49,8 +49,8 @@ def make_fx(
     - `"fake"`: nothing is computed; sizes are those of the given tensors.
     - `"symbolic"`: as fake, and sizes and integers among the arguments are symbols.
 
-    `decomposition_table` maps operators to functions that compute them by others. With `pre_dispatch=True` operators are
-    recorded above autograd and autocast, and composite operators are one node. `_allow_non_fake_inputs` allows tensors
+    `decomposition_table` maps operators to functions that compute them by others. With `pre_dispatch=True` operators
+    are recorded above autograd and autocast, and composite operators are one node. `_allow_non_fake_inputs` allows tensors
     from outside `f` in the fake and symbolic modes; in the real mode they are always allowed. They become attributes of
     the module. `_error_on_data_dependent_ops=False` allows the real mode to read traced data; what was read is then a
     constant of the graph.

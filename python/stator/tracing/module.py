@@ -136,9 +136,9 @@ class _Builder:
             # The node omits a last argument that equals the schema's default, 0.
             target = FUNCTIONS[args[0]]
             operands = args[1:2] if args[0] in UNARY else (args[1], args[2] if len(args) > 2 else 0)
-        name = "_local_scalar_dense" if name == ITEM else None
+        base = "_local_scalar_dense" if name == ITEM else None
         node = self.graph.create_node(
-            "call_function", target, tuple([self.operand(arg) for arg in operands]), {}, name=name
+            "call_function", target, tuple([self.operand(arg) for arg in operands]), {}, name=base
         )
         self.describe(None, node)
         return node

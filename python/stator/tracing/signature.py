@@ -21,7 +21,7 @@ def signature_of(f: Callable[..., Any], count: int) -> Signature:
     """Of a call with `count` positional arguments. Callables without code of their own, and those that take any number
     of arguments, have `arg0`, `arg1`, ..."""
     bound = inspect.ismethod(f)
-    function = inspect.unwrap(f.__func__ if bound else f)
+    function = inspect.unwrap(f.__func__ if inspect.ismethod(f) else f)
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & inspect.CO_VARARGS:
         return Signature([f"arg{i}" for i in range(count)], [EMPTY] * count, None)

@@ -5,6 +5,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "core/fake/construct.h"
 #include "core/fake/symbolic.h"
 #include "core/graph/exec_state.h"
@@ -24,6 +26,7 @@ namespace {
 /// As many elements may a constant have whose value is followed.
 constexpr int64_t kConstantElements = 1;
 
+const auto lift_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh", "");
 const auto lift_copy_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
 const auto read_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_local_scalar_dense", "");
 
@@ -31,13 +34,16 @@ OperatorFacts find_facts(const c10::OperatorHandle& op) {
   using K = c10::DispatchKey;
   OperatorFacts facts{.schema = &op.schema()};
   const std::string_view name = op.schema().name();
-  facts.is_free = name.starts_with("profiler::") || name == "aten::sym_size" || name == "aten::sym_stride" ||
-                  name == "aten::sym_numel" || name == "aten::sym_storage_offset" || name == "prim::device";
+  const auto& returns = op.schema().returns();
+  const bool gives_tensors = std::ranges::any_of(
+      returns, [](const c10::Argument& result) { return result.type()->str().find("Tensor") != std::string::npos; });
+  facts.is_free = name.starts_with("profiler::") || (!returns.empty() && !gives_tensors && !op.schema().is_mutable() &&
+                                                     !op.hasTag(at::Tag::data_dependent_output));
   facts.is_split = op.hasKernelForDispatchKey(K::CompositeImplicitAutograd) && !op.hasKernelForDispatchKey(K::CPU);
   facts.reads_data = op.hasTag(at::Tag::data_dependent_output);
   facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.has_open_shape = op.hasTag(at::Tag::dynamic_output_shape);
-  facts.is_lift = name == "aten::lift_fresh" || name == "aten::lift";
+  facts.is_lift = op == lift_op;
   const auto& arguments = op.schema().arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()) facts.written.push_back(i);
@@ -409,7 +415,9 @@ void FunctionTracer::Impl::read(const c10::OperatorHandle& op, torch::jit::Stack
   if (!is_item) return run_on_twins(op, stack);
   const at::Tensor tensor = stack->back().toTensor();
   const auto dtype = shapes::number_dtype(tensor.scalar_type());
-  if (!dtype) refuse(TraceFailure::Kind::Unsupported, "aten::item: a dtype whose elements are no plain numbers");
+  if (!dtype)
+    refuse(TraceFailure::Kind::Unsupported,
+           c10::toString(op.operator_name()) + ": a dtype whose elements are no plain numbers");
   const auto type = *dtype == at::kLong     ? shapes::Type::Int
                     : *dtype == at::kDouble ? shapes::Type::Float
                                             : shapes::Type::Bool;

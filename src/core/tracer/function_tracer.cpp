@@ -14,6 +14,7 @@
 #include "core/fake/construct.h"
 #include "core/graph/exec_state.h"
 #include "core/shapes/current.h"
+#include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
 #include "core/tracer/function_impl.h"
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "capture/call/number_nodes.h"
 #include "capture/interpreter/state/tracer.h"
 #include "capture/interpreter/state/tracer_impl.h"
-#include "capture/tensors/number_nodes.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/aliasing.h"
 #include "core/shapes/sym_node.h"

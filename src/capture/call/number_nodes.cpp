@@ -1,4 +1,4 @@
-#include "capture/tensors/number_nodes.h"
+#include "capture/call/number_nodes.h"
 
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
