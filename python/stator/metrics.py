@@ -14,12 +14,13 @@ import heapq
 import json
 import logging
 import platform
+import re
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -481,3 +482,30 @@ def _logged(hook: Any) -> Iterator[None]:
         yield
     except Exception:
         _log.exception("the user-context hook %r failed", hook)
+
+
+# ---- compile ids
+
+
+class CompileId(NamedTuple):
+    """The id of a compilation: the number of the frame, and of its compilation. `autograd`: that of the compiled backward
+    pass that it belongs to; `attempt`: above 0 where a compilation was repeated. Its text is `!autograd/frame/number_n`."""
+
+    frame: int
+    number: int
+    autograd: int | None = None
+    attempt: int = 0
+
+    def __str__(self) -> str:
+        within = f"!{self.autograd}/" if self.autograd is not None else ""
+        again = f"_{self.attempt}" if self.attempt else ""
+        return f"{within}{self.frame}/{self.number}{again}"
+
+    @classmethod
+    def parse(cls, text: str) -> CompileId:
+        """The id of a text. ValueError if it is none."""
+        found = re.fullmatch(r"(?:!(\d+)/)?(\d+)/(\d+)(?:_(\d+))?", text)
+        if found is None:
+            raise ValueError(f"{text!r} is no compile id")
+        autograd, frame, number, attempt = found.groups()
+        return cls(int(frame), int(number), None if autograd is None else int(autograd), int(attempt or 0))

@@ -127,8 +127,12 @@ class profile:
 
     def __init__(self) -> None:
         self._shows_missing = os.environ.get(_MISSING) == "1"
+        # Stacks are in the events only if the profiler is told so twice.
+        verbose = torch._C._profiler._ExperimentalConfig(verbose=True) if self._shows_missing else None
         self._profiler = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], with_stack=self._shows_missing
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            with_stack=self._shows_missing,
+            experimental_config=verbose,
         )
         self._graphs_before = 0
         self._unique = 0

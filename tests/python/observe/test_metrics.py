@@ -332,3 +332,14 @@ class TestUserContexts:
         with caplog.at_level(logging.ERROR, "stator"):
             assert in_backend(lambda: None)["recompile_user_contexts"] == {"epoch 3"}
         assert "no epoch" in caplog.text
+
+
+class TestCompileId:
+    @pytest.mark.parametrize("text", ["2/3", "0/0", "!4/2/3", "2/3_1"])
+    def test_round_trip(self, text):
+        assert str(metrics.CompileId.parse(text)) == text
+
+    @pytest.mark.parametrize("text", ["x", "", "1", "1/2/3", "1/-2"])
+    def test_other_texts(self, text):
+        with pytest.raises(ValueError, match=repr(text)):
+            metrics.CompileId.parse(text)
