@@ -488,8 +488,9 @@ def _logged(hook: Any) -> Iterator[None]:
 
 
 class CompileId(NamedTuple):
-    """The id of a compilation: the number of the frame, and of its compilation. `autograd`: that of the compiled backward
-    pass that it belongs to; `attempt`: above 0 where a compilation was repeated. Its text is `!autograd/frame/number_n`."""
+    """The id of a compilation: the number of the frame, and of its compilation. `autograd`: that of the compiled
+    backward pass that it belongs to; `attempt`: above 0 where a compilation was repeated. Its text is
+    `!autograd/frame/number_n`."""
 
     frame: int
     number: int

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -174,6 +176,10 @@ class TestRecord:
     def test_every_field_is_known(self):
         stator.compile(three_ops)(torch.ones(3))
         assert set(last()) == set(metrics.fields())
+        page = Path(__file__).parents[3] / "docs" / "observability.md"
+        section = page.read_text().partition("## Records")[2].partition("## Callbacks")[0]
+        rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+        assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(metrics.fields())
 
 
 class TestCreate:
