@@ -106,7 +106,8 @@ def in_browser(page: Path, script: str, tmp_path: Path, *options: str) -> dict:
     """Opens the page in a browser, runs the script in it, and gives back what the script put into `result`."""
     copy = tmp_path / "in_browser.html"
     catcher = "<script>window.failed = []; window.onerror = text => { failed.push(String(text)); };</script>"
-    runner = f"<script>const result = {{}}; {script}; result.failed = failed; document.title = JSON.stringify(result);</script>"
+    ending = "result.failed = failed; document.title = JSON.stringify(result);"
+    runner = f"<script>const result = {{}}; {script}; {ending}</script>"
     text = page.read_text().replace("<style>", catcher + "<style>", 1).replace("</body>", runner + "</body>")
     copy.write_text(text)
     done = subprocess.run(
