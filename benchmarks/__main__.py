@@ -30,7 +30,7 @@ TOPICS = [
     "inductor",
 ]
 # Run only if named: they take minutes.
-ON_DEMAND = ["graphs", "endurance"]
+ON_DEMAND = ["graphs", "endurance", "observe"]
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 

@@ -39,9 +39,9 @@ def _run(options: argparse.Namespace) -> int:
         settings = {key: value for key, value in settings.items() if value is not None}
         return stator.compile(model, **settings)
 
+    sys.argv = [options.script, *options.args]
     trace.start(options.trace)
     torch.compile = served
-    sys.argv = [options.script, *options.args]
     sys.path.insert(0, str(Path(options.script).resolve().parent))
     try:
         runpy.run_path(options.script, run_name="__main__")
