@@ -2,7 +2,6 @@
 #include "capture/pycompat/hook.h"
 
 #include <internal/pycore_interp.h>
-#include <internal/pycore_pystate.h>
 #include <pthread.h>
 
 // All variables are protected by the GIL.
@@ -25,10 +24,10 @@ static _Thread_local ThreadHook thread_hook;
 static PyInterpreterState* interpreter(void) { return PyInterpreterState_Get(); }
 static PyObject* enter_hook(PyThreadState* tstate, StatorFrame* frame, int throwflag);
 
-// Each call of a compiled function asks for it, so it is read without a function call. From 3.12 on, null stands for
-// CPython's own evaluator.
+// Each call of a compiled function asks for it, so it is read from the interpreter directly. From 3.12 on, null stands
+// for CPython's own evaluator.
 static _PyFrameEvalFunction current(void) {
-  const _PyFrameEvalFunction installed = _PyThreadState_GET()->interp->eval_frame;
+  const _PyFrameEvalFunction installed = PyThreadState_Get()->interp->eval_frame;
   return installed ? installed : _PyEval_EvalFrameDefault;
 }
 bool stator_hook_is_current(void) { return current() == enter_hook; }
