@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from . import _C, debug
 from .ambient import Ambient
@@ -102,6 +103,8 @@ class _BackendCall:
         if not any(used is self.target for used in _used):
             _used.append(self.target)
         debug.note_module(gm)
+        if any(map(is_lazy, example_inputs)):
+            return gm  # the graph makes them: no compiler takes a parameter without data
         before = Ambient()
         try:
             with _symbols(gm):
@@ -110,6 +113,13 @@ class _BackendCall:
             before.put_back(error)
             if isinstance(error, SkipFrame) or not isinstance(error, Exception):
                 raise
+            if _is_untraceable(error):
+                warnings.warn(
+                    f"the backend {self.name!r} cannot trace {error} in the graph {_graph_name(gm)!r}, because sizes "
+                    "in it depend on data; the graph runs without the backend",
+                    stacklevel=2,
+                )
+                return gm
             error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this frame
             raise BackendCompilerFailed(self.name, _graph_name(gm), error) from error
         changes = before.put_back()
@@ -120,6 +130,12 @@ class _BackendCall:
                 self.name, _graph_name(gm), f"it returned {type(compiled).__name__}, which is not callable"
             )
         return compiled
+
+
+def _is_untraceable(error: Exception) -> bool:
+    """Whether torch's fake tensors refused an operator because of sizes that depend on data."""
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+    return fakes is not None and isinstance(error, fakes.DynamicOutputShapeException)
 
 
 def _symbols(gm: Any) -> Any:

@@ -201,3 +201,34 @@ class TestForcedBackend:
         with torch.compiler.set_stance("default", force_backend="aot_eager"):
             torch.testing.assert_close(stator.compile(f)(x), f(x))
         assert [entry["backend"] for entry in stator.cache_entries(f)] == ["aot_eager"]
+
+
+def test_lazy_modules_inside_a_function():
+    layers = [torch.nn.LazyLinear(2), torch.nn.LazyLinear(2)]
+
+    def f(layer, a):
+        return layer(a * 2)
+
+    compiled = stator.compile(f, backend="aot_eager")
+    inputs = torch.ones(2, 3)
+    torch.manual_seed(0)
+    expected = f(layers[0], inputs)
+    torch.manual_seed(0)
+    for _ in range(2):
+        assert torch.equal(compiled(layers[1], inputs), expected)
+    assert not layers[1].has_uninitialized_params()
+
+
+def test_operators_that_compilers_cannot_trace():
+    def f(a, labels):
+        lengths = torch.tensor([6, 6]), torch.tensor([2, 1])
+        return torch.nn.functional.ctc_loss(a.log_softmax(-1), labels, *lengths) * 2
+
+    compiled = stator.compile(f, backend="aot_eager")
+    labels = torch.tensor([[1, 2], [3, 1]])
+    inputs = [torch.linspace(0, 1, 48).view(6, 2, 4).requires_grad_() for _ in range(2)]
+    with pytest.warns(UserWarning, match="runs without the backend"):
+        compiled(inputs[0], labels)
+    for function, a in zip((f, compiled), inputs, strict=True):
+        function(a, labels).backward()
+    assert torch.equal(inputs[0].grad, inputs[1].grad)
