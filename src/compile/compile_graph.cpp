@@ -1,6 +1,7 @@
 #include "compile/compile_graph.h"
 
 #include "capture/call/runners.h"
+#include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/input_sizes.h"
 #include "compile/errors.h"
@@ -61,6 +62,12 @@ std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, 
   if (runner || !PyErr_ExceptionMatches(error_types().backend_failed.get())) return runner;
   LaterError failure;
   failure.take();
+  std::vector<Ref> sizes;
+  for (const SizeInput& size : result.size_inputs) {
+    PyObject* tensor = result.interpreter->torch.inputs[size.tensor]->real.get();
+    sizes.push_back(Ref::steal(PyLong_FromLongLong(size_of(tensor, size.dim))));
+  }
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) borrowed.insert(borrowed.begin(), size->get());
   programs_error = raises_in_reference(result.graph, borrowed);
   return nullptr;
 }

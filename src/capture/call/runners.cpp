@@ -215,7 +215,8 @@ std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Gra
 }
 
 bool raises_in_reference(const std::shared_ptr<const graph::Graph>& graph, std::span<PyObject* const> tensors) {
-  if (!std::all_of(tensors.begin(), tensors.end(), is_tensor_object)) return false;  // numbers, arrays
+  auto is_known = [](PyObject* input) { return is_tensor_object(input) || PyLong_CheckExact(input); };
+  if (!std::all_of(tensors.begin(), tensors.end(), is_known)) return false;  // floats, arrays
   const backend::UndoLog undo_log(*graph, /*keeps_order=*/false);
   return undo_log.undoes_everything() && raises_natively(graph, undo_log, tensors, false);
 }
