@@ -22,6 +22,7 @@ CORE = [
     "core/graph",
     "core/fake",
     "core/tracer",
+    "core/passes",
     "core/backend",
 ]
 CAPTURE = [
@@ -50,6 +51,7 @@ ALLOWED: dict[str, list[str]] = {
     "core/graph": ["core/shapes", "core/observe"],
     "core/fake": ["core/ops", "core/shapes", "core/observe"],
     "core/tracer": ["core/graph", "core/fake", "core/ops", "core/shapes", "core/observe"],
+    "core/passes": ["core/tracer", "core/graph", "core/fake", "core/ops", "core/shapes", "core/observe"],
     "core/backend": ["core/graph", "core/ops", "core/shapes", "core/observe"],
     "capture/pycompat": [],
     "capture/tensors": [],

@@ -60,6 +60,7 @@ from .marks import (
     substitute_in_graph,
 )
 from .modes import disable, run
+from .passes import functionalize_function as functionalize
 from .skipfiles import default_skipped_files
 from .stances import error_on_graph_break, set_stance
 from .times import compile_times, timed

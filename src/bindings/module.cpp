@@ -5,6 +5,7 @@
 #include "bindings/function_tracer_bindings.h"
 #include "bindings/graph_bindings.h"
 #include "bindings/observe_bindings.h"
+#include "bindings/passes_bindings.h"
 #include "bindings/symbol_bindings.h"
 #include "capture/pycompat/ref.h"
 
@@ -16,7 +17,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   using namespace stator::bindings;
   if (!add_fake_bindings(module) || !add_graph_bindings(module) || !add_function_tracer_bindings(module) ||
       !add_backend_bindings(module) || !add_capture_bindings(module) || !add_observe_bindings(module) ||
-      !add_symbol_bindings(module))
+      !add_passes_bindings(module) || !add_symbol_bindings(module))
     Py_CLEAR(module);
   return module;
 }

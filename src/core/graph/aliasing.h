@@ -13,14 +13,18 @@
 /// What nodes do to memory, and which values share it. Code that moves, undoes or repeats nodes must ask here.
 namespace stator::graph {
 
-/// The values that the node writes to, as its schema tells.
+/// Whether the node writes to its `index`-th argument: as its schema tells, or although its schema does not tell (the
+/// running statistics of batch_norm).
+STATOR_API bool writes_argument(const Node& node, size_t index);
+/// Whether the node may write to an argument. Cheap.
+STATOR_API bool may_write(const c10::OperatorHandle& op);
+
+/// The values that the node writes to.
 template <class Visit>
 void for_each_written(const Node& node, const Visit& visit) {
-  const auto& schema = node.op.schema();
-  for (size_t i = 0; schema.is_mutable() && i < node.args.size(); ++i) {
-    const auto* alias = schema.arguments()[i].alias_info();
-    if (alias != nullptr && alias->isWrite()) for_each_value(node.args[i], visit);
-  }
+  if (!may_write(node.op)) return;
+  for (size_t i = 0; i < node.args.size(); ++i)
+    if (writes_argument(node, i)) for_each_value(node.args[i], visit);
 }
 
 /// Whether the node, or a node of its sub-graphs, draws random numbers.
@@ -59,6 +63,21 @@ class STATOR_API Aliasing {
   mutable bool has_inputs_ = false;
   mutable std::unordered_map<const void*, std::vector<uint32_t>> inputs_;  // by memory, made when first asked for
   mutable std::optional<std::unordered_set<const void*>> written_;         // storages, made when first asked for
+};
+
+/// Groups the values of a graph that may share memory, for graphs with and without fakes. Where storages are not known,
+/// the schemas decide, and what they leave out; of operators outside ATen it is assumed that all may share.
+class STATOR_API MemoryGroups {
+ public:
+  explicit MemoryGroups(const Graph& graph);
+  /// Equal for values that may share memory.
+  uint32_t of(ValueId value) const;
+
+ private:
+  void join(ValueId a, ValueId b);
+  void join_by_storage(const Graph& graph);
+  void join_node(const Graph& graph, const Node& node);
+  mutable std::vector<uint32_t> parents_;
 };
 
 }  // namespace stator::graph

@@ -1,0 +1,44 @@
+#include "core/passes/decompositions/table.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/passes/decompose.h"
+#include "core/passes/decompositions/topics.h"
+
+namespace stator::passes {
+namespace {
+
+using Table = std::unordered_map<std::string, Decomposition>;
+
+const Table& table() {
+  static const auto* rows = [] {
+    auto* made = new Table;
+    for (const auto topic : kTopics)
+      for (const DecompositionRow& row : topic()) {
+        const bool is_new = made->emplace("aten::" + std::string(row.name), row.decomposition).second;
+        STATOR_CHECK(is_new, "two decompositions of ", row.name);
+      }
+    return made;
+  }();
+  return *rows;
+}
+
+}  // namespace
+
+const Decomposition* find_decomposition(const c10::OperatorHandle& op) {
+  auto found = table().find(c10::toString(op.operator_name()));
+  return found != table().end() ? &found->second : nullptr;
+}
+
+std::vector<std::string> decomposition_names() {
+  std::vector<std::string> names;
+  for (const auto& row : table()) names.push_back(row.first);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace stator::passes

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+
+#include "core/passes/decompositions/table.h"
+
+namespace stator::passes {
+
+// The rows of each topic; a file each.
+c10::ArrayRef<DecompositionRow> activation_rows();
+
+inline constexpr c10::ArrayRef<DecompositionRow> (*kTopics[])() = {activation_rows};
+
+}  // namespace stator::passes

@@ -1,0 +1,80 @@
+#include "core/passes/regions.h"
+
+namespace stator::passes {
+
+/// Whether new contents must have the strides of the view: it is a root, or its inverse looks at memory.
+static bool needs_layout(const View& view) {
+  if (view.parent == nullptr) return true;
+  const std::string name = view.recipe.op ? c10::toString(view.recipe.op->operator_name()) : std::string();
+  return name == "aten::view.dtype" || name == "aten::view_as_real" || name == "aten::view_as_complex";
+}
+
+View* Regions::add_root(const at::Tensor& content) {
+  Region& region = regions_.emplace_back();
+  region.root = &views_.emplace_back(View{&region, nullptr, {}, Geometry::of(content), content, 0});
+  return region.root;
+}
+
+View* Regions::add_view(View* parent, ViewRecipe recipe, const at::Tensor& content) {
+  return &views_.emplace_back(
+      View{parent->region, parent, std::move(recipe), Geometry::of(content), content, parent->region->version});
+}
+
+at::Tensor Regions::read(View* view) {
+  if (view->parent == nullptr || view->version == view->region->version) return view->current;
+  view->current = apply_view(builder_, view->recipe, read(view->parent));
+  TORCH_CHECK(view->geometry.same_layout(Geometry::of(view->current)), "a view that has another layout when made again");
+  view->version = view->region->version;
+  return view->current;
+}
+
+at::Tensor Regions::read_from(View* view, const at::Tensor& root) {
+  if (view->parent == nullptr) return root;
+  return apply_view(builder_, view->recipe, read_from(view->parent, root));
+}
+
+at::Tensor Regions::conform(View* view, at::Tensor content) {
+  if (view->geometry.same_layout(Geometry::of(content))) return content;
+  static const auto copy = operator_named("aten::copy");
+  content = builder_.call(copy, {read(view), content});
+  TORCH_CHECK(view->geometry.same_layout(Geometry::of(content)), "a written tensor whose layout cannot be kept");
+  return content;
+}
+
+void Regions::write(View* view, at::Tensor content, const graph::Node& writer) {
+  Region& region = *view->region;
+  const uint64_t next = region.version + 1;
+  std::vector<std::pair<View*, at::Tensor>> changed;
+  for (View* at = view;;) {
+    const bool overlaps = at->geometry.overlaps();
+    if (!overlaps && needs_layout(*at)) content = conform(at, std::move(content));
+    // Others are made again when they are needed.
+    if (!overlaps && at->geometry.same_layout(Geometry::of(content))) changed.emplace_back(at, content);
+    if (at->parent == nullptr) {
+      TORCH_CHECK(!overlaps, "a write to a tensor whose elements overlap in memory");
+      break;
+    }
+    View* parent = at->parent;
+    if (!parent->geometry.overlaps()) {
+      content = apply_inverse(builder_, at->recipe, {parent->geometry, at->geometry, read(parent), content});
+    } else {
+      // Elements that lie at one place must change together: go to a parent that has each of them once.
+      while (parent->parent != nullptr && parent->geometry.overlaps()) parent = parent->parent;
+      content = scatter_by_geometry(builder_, {parent->geometry, at->geometry, read(parent), content});
+    }
+    at = parent;
+  }
+  region.version = next;
+  region.writer = &writer;
+  for (auto& [at, made] : changed) {
+    at->current = std::move(made);
+    at->version = next;
+  }
+}
+
+void Regions::replace_root(Region& region, at::Tensor content) {
+  region.root->current = std::move(content);
+  region.root->version = ++region.version;
+}
+
+}  // namespace stator::passes

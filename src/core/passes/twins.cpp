@@ -1,0 +1,122 @@
+#include "core/passes/twins.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace stator::passes {
+namespace {
+
+/// Twins whose names do not follow from that of the writing operator.
+constexpr std::pair<std::string_view, std::string_view> kNamed[] = {
+    {"aten::normal_", "aten::normal_functional"},
+    {"aten::bernoulli_.float", "aten::bernoulli.p"},
+    {"aten::__iand__.Tensor", "aten::__and__.Tensor"},
+    {"aten::__iand__.Scalar", "aten::__and__.Scalar"},
+    {"aten::__ior__.Tensor", "aten::__or__.Tensor"},
+    {"aten::__ior__.Scalar", "aten::__or__.Scalar"},
+    {"aten::__ixor__.Tensor", "aten::__xor__.Tensor"},
+    {"aten::__ixor__.Scalar", "aten::__xor__.Scalar"},
+    {"aten::__ilshift__.Tensor", "aten::__lshift__.Tensor"},
+    {"aten::__ilshift__.Scalar", "aten::__lshift__.Scalar"},
+    {"aten::__irshift__.Tensor", "aten::__rshift__.Tensor"},
+    {"aten::__irshift__.Scalar", "aten::__rshift__.Scalar"},
+};
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+bool same_declaration(const c10::Argument& a, const c10::Argument& b) {
+  return a.name() == b.name() && *a.type() == *b.type();
+}
+
+std::vector<size_t> written_arguments(const c10::FunctionSchema& schema) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < schema.arguments().size(); ++i)
+    if (is_written(schema.arguments()[i])) found.push_back(i);
+  return found;
+}
+
+/// The twin `op` if it takes the arguments at `taken` and returns, first, what the operator returns anew, and then the
+/// new contents of the written arguments.
+std::optional<Twin> match(const c10::FunctionSchema& schema, const std::vector<size_t>& taken,
+                          const c10::OperatorHandle& op) {
+  const auto& other = op.schema();
+  if (other.is_mutable() || other.arguments().size() != taken.size()) return std::nullopt;
+  for (size_t i = 0; i < taken.size(); ++i)
+    if (!same_declaration(schema.arguments()[taken[i]], other.arguments()[i])) return std::nullopt;
+  Twin twin{op, taken, {}, {}};
+  for (const auto& made : schema.returns())
+    if (made.alias_info() == nullptr) twin.fresh.push_back(twin.fresh.size());
+  for (size_t i : written_arguments(schema)) {
+    const size_t place = twin.fresh.size() + twin.written.size();
+    if (place >= other.returns().size() || *other.returns()[place].type() != *schema.arguments()[i].type())
+      return std::nullopt;
+    twin.written.push_back(place);
+  }
+  return other.returns().size() == twin.fresh.size() + twin.written.size() ? std::optional(twin) : std::nullopt;
+}
+
+std::vector<size_t> all_arguments(const c10::FunctionSchema& schema) {
+  std::vector<size_t> all(schema.arguments().size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  return all;
+}
+
+/// The names of all overloads, by operator.
+const std::multimap<std::string, std::string>& overloads() {
+  static const auto* names = [] {
+    auto* found = new std::multimap<std::string, std::string>;
+    for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) found->emplace(name.name, name.overload_name);
+    return found;
+  }();
+  return *names;
+}
+
+std::optional<Twin> search(const c10::OperatorHandle& op) {
+  const auto& schema = op.schema();
+  if (!schema.is_mutable()) return std::nullopt;
+  const std::string& name = op.operator_name().name;
+  const std::string& overload = op.operator_name().overload_name;
+  const auto find = [](const std::string& other, const std::string& of) {
+    return c10::Dispatcher::singleton().findSchema({other, of});
+  };
+  const std::string full = overload.empty() ? name : name + "." + overload;
+  for (const auto& [writing, named] : kNamed) {
+    if (writing != full) continue;
+    const size_t dot = named.find('.');
+    const auto other = find(std::string(named.substr(0, dot)),
+                            dot == std::string_view::npos ? "" : std::string(named.substr(dot + 1)));
+    if (other) return match(schema, all_arguments(schema), *other);
+  }
+  if (name.ends_with("_"))
+    if (const auto other = find(name.substr(0, name.size() - 1), overload))
+      if (auto twin = match(schema, all_arguments(schema), *other)) return twin;
+  if (const auto other = find(name + "_functional", overload))
+    if (auto twin = match(schema, all_arguments(schema), *other)) return twin;
+  std::vector<size_t> inputs;  // an `out` overload: what is not written
+  for (size_t i = 0; i < schema.arguments().size(); ++i)
+    if (!is_written(schema.arguments()[i])) inputs.push_back(i);
+  const auto [first, last] = overloads().equal_range(name);
+  for (auto candidate = first; candidate != last; ++candidate)
+    if (const auto other = find(name, candidate->second))
+      if (auto twin = match(schema, inputs, *other)) return twin;
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Twin* find_twin(const c10::OperatorHandle& op) {
+  static auto& mutex = *new std::mutex;
+  static auto& known = *new std::unordered_map<c10::OperatorName, std::optional<Twin>>;
+  const std::lock_guard lock(mutex);
+  auto found = known.find(op.operator_name());
+  if (found == known.end()) found = known.emplace(op.operator_name(), search(op)).first;
+  return found->second ? &*found->second : nullptr;
+}
+
+}  // namespace stator::passes

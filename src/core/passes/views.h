@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/DimVector.h>
+
+#include <optional>
+#include <vector>
+
+#include "core/passes/builder.h"
+
+namespace stator::passes {
+
+/// Where the elements of a tensor lie in its memory.
+struct Geometry {
+  c10::SymDimVector sizes, strides;
+  c10::SymInt offset;
+  c10::DispatchKeySet bits;  // conjugate, negative
+  at::ScalarType dtype = at::kFloat;
+
+  static Geometry of(const at::Tensor& tensor);
+  /// Equal but for the offset.
+  bool same_layout(const Geometry& other) const;
+  /// Whether two elements may lie at one place.
+  bool overlaps() const;
+};
+
+/// How a view is made of its parent: one operator with one tensor among its arguments, or by geometry.
+struct ViewRecipe {
+  std::optional<c10::OperatorHandle> op;  // none: the parent itself
+  std::vector<c10::IValue> args;          // the parent's place is `self`
+  size_t self = 0;
+  std::optional<c10::SymInt> offset;  // of as_strided: behind that of the parent
+};
+
+/// The recipe of a view that the geometries alone give.
+ViewRecipe by_geometry(const Geometry& parent, const Geometry& view);
+
+/// The view, made of a parent with other contents.
+at::Tensor apply_view(Builder& builder, const ViewRecipe& recipe, const at::Tensor& parent);
+
+/// A write through a view: `parent` has the layout `origin`, in which the view has the layout `view`; the view's new
+/// contents are `content`. Gives the new contents of the parent, which must not overlap itself.
+struct Write {
+  const Geometry &origin, &view;
+  const at::Tensor& parent;
+  at::Tensor content;
+};
+at::Tensor apply_inverse(Builder& builder, const ViewRecipe& recipe, const Write& write);
+/// The same by geometry alone.
+at::Tensor scatter_by_geometry(Builder& builder, const Write& write);
+
+}  // namespace stator::passes
