@@ -148,6 +148,7 @@ __all__ = [
     "events",
     "explain",
     "forget",
+    "functionalize",
     "graph_break",
     "is_compiling",
     "is_supported",

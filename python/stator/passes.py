@@ -94,7 +94,7 @@ def equal(a: Graph, b: Graph) -> bool:
 
 
 def retrace(graph: Graph) -> Graph:
-    """The same graph, with all metadata computed anew."""
+    """The same graph, with all metadata computed again."""
     return _passes.retrace(graph)
 
 

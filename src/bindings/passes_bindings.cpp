@@ -92,15 +92,13 @@ PyObject* py_functionalize(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O|pp:functionalize", &object, &write_back, &aten)) return nullptr;
     auto graph = given_graph(object);
     if (aten) graph = below_of(*graph);
-    auto made = passes::functionalize(*graph,
-                                      write_back ? passes::WriteBack::AtEnd : passes::WriteBack::AsOutputs);
+    auto made = passes::functionalize(*graph, write_back ? passes::WriteBack::AtEnd : passes::WriteBack::AsOutputs);
     auto mutations = list_of(made.mutations, [](const auto& row) {
       return owned(Py_BuildValue("(IIOO)", row.input, row.updated, row.data ? Py_True : Py_False,
                                  row.metadata ? Py_True : Py_False));
     });
-    auto outputs = list_of(made.outputs, [](const auto& row) {
-      return owned(Py_BuildValue("(sI)", kind_name(row.kind), row.of));
-    });
+    auto outputs = list_of(made.outputs,
+                           [](const auto& row) { return owned(Py_BuildValue("(sI)", kind_name(row.kind), row.of)); });
     auto on_copies = list_of(made.on_copies, [](const std::string& name) { return text_object(name); });
     auto wrapped = owned(wrap_graph(std::move(made.graph)));
     return PyTuple_Pack(4, wrapped.get(), mutations.get(), outputs.get(), on_copies.get());

@@ -75,8 +75,8 @@ void replace_constants(std::vector<Argument>& args, const std::vector<std::pair<
 
 c10::OperatorHandle operator_named(const std::string& name) {
   const size_t dot = name.find('.');
-  return c10::Dispatcher::singleton().findSchemaOrThrow(
-      name.substr(0, dot).c_str(), dot == std::string::npos ? "" : name.substr(dot + 1).c_str());
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(),
+                                                        dot == std::string::npos ? "" : name.substr(dot + 1).c_str());
 }
 
 at::Tensor fake_of(const graph::TensorMeta& meta) {
@@ -87,7 +87,10 @@ at::Tensor fake_of(const graph::TensorMeta& meta) {
 }
 
 Builder::Builder(const graph::Graph& like)
-    : like_(like), env_(environment_of(like)), recorder_(like.name, env_.get()), was_poisoned_(fake::is_poisoned()) {
+    : env_(environment_of(like)),
+      recorder_(like.name, env_.get()),
+      num_guards_(env_->guards().size()),
+      was_poisoned_(fake::is_poisoned()) {
   const std::string reason = fake::install() + tracer::install();
   TORCH_CHECK(reason.empty(), "cannot run operators on fakes: ", reason);
   graph::Graph& made = recorder_.graph();
@@ -174,7 +177,8 @@ void Builder::run(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
 at::Tensor Builder::call(const c10::OperatorHandle& op, std::vector<c10::IValue> args) {
   const auto& declared = op.schema().arguments();
   for (size_t i = args.size(); i < declared.size(); ++i) {
-    STATOR_CHECK(declared[i].default_value(), "argument ", declared[i].name(), " of ", op.schema().name(), " is needed");
+    STATOR_CHECK(declared[i].default_value(), "argument ", declared[i].name(), " of ", op.schema().name(),
+                 " is needed");
     args.push_back(*declared[i].default_value());
   }
   run(op, args);
@@ -189,9 +193,7 @@ void Builder::observe(const std::function<void()>& calls, bool with_casts) {
   calls();
 }
 
-void Builder::before(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  pending_ = arguments(op, stack);
-}
+void Builder::before(const c10::OperatorHandle& op, const torch::jit::Stack& stack) { pending_ = arguments(op, stack); }
 
 void Builder::after(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   recorder_.record(op, std::move(pending_), stack);
@@ -255,6 +257,8 @@ ValueId Builder::number_value(const c10::IValue& value) {
 }
 
 std::shared_ptr<graph::Graph> Builder::finish(const std::vector<ValueId>& outputs) {
+  // A guard that is added now would not be checked by the calls that use the graph.
+  if (env_->guards().size() != num_guards_) fake::refuse("the pass depends on the values of symbolic sizes");
   auto made = recorder_.share_graph();
   made->outputs = outputs;
   return made;

@@ -17,15 +17,15 @@
 
 namespace stator::passes {
 
-/// Builds a graph by calling operators on fakes. A call runs the shape function and becomes a node, so that metadata and
-/// aliasing of the results are those of a real run. Fakes identify values; the builder keeps them alive. Symbolic
+/// Builds a graph by calling operators on fakes. A call runs the shape function and becomes a node, so that metadata
+/// and aliasing of the results are those of a real run. Fakes identify values; the builder keeps them alive. Symbolic
 /// numbers that are passed to a call become nodes where the graph needs their values.
 ///
 /// One thread. Throws what shape functions throw: c10::Error, fake::Unsupported.
 class Builder final : private fake::Observer {
  public:
   /// The graph gets the name, the states, the locations and the ranges of `like`, and shares its environment of
-  /// symbols. `like` must outlive the builder.
+  /// symbols.
   explicit Builder(const graph::Graph& like);
   ~Builder() override;
 
@@ -78,14 +78,14 @@ class Builder final : private fake::Observer {
   std::vector<graph::Argument> arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   at::Tensor input_fake(const graph::Graph& from, graph::ValueId id);
 
-  const graph::Graph& like_;
   shapes::EnvPtr env_;
   tracer::AboveRecorder recorder_;
   graph::StateSwitcher switcher_;
   std::vector<graph::Argument> pending_;
   fake::FakeMode constants_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> constant_data_;       // fake, data
-  std::unordered_map<const void*, c10::Storage> storages_;              // of inputs: by storage in the other graph
+  std::vector<std::pair<at::Tensor, at::Tensor>> constant_data_;  // fake, data
+  std::unordered_map<const void*, c10::Storage> storages_;        // of inputs: by storage in the other graph
+  const size_t num_guards_;
   const bool was_poisoned_;
 };
 

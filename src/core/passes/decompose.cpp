@@ -39,6 +39,21 @@ class Decomposer final : public Replay {
     return !state.grad_mode || !needs_grad;
   }
 
+  /// Whether the results have the dtypes and sizes that the node's have. The decomposition is not used otherwise.
+  bool gives_same(const Node& node, const torch::jit::Stack& results) const {
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      const graph::Result& result = node.results[r];
+      if (result.is_list || result.values[0] == graph::kNoValue) continue;
+      const auto definition = from_.values[result.values[0]].definition;
+      if (definition == graph::kNoDefinition || !results[r].isTensor()) continue;
+      const graph::TensorMeta wanted = from_.definitions.meta(definition);
+      const at::Tensor& made = results[r].toTensor();
+      if (!made.defined() || made.scalar_type() != wanted.dtype) return false;
+      if (static_cast<size_t>(made.dim()) != wanted.sizes.size()) return false;
+    }
+    return true;
+  }
+
   void visit(const Node& node) override {
     if (!is_named(node) || !is_plain(node)) return copy(node);
     const Decomposition* decomposition = find_decomposition(node.op);
@@ -49,8 +64,12 @@ class Decomposer final : public Replay {
     torch::jit::Stack stack = operands(node);
     const size_t mark = builder_.mark();
     bool done = false;
-    builder_.observe([&] { done = (*decomposition)(node.op, stack); });
-    if (!done) {
+    try {
+      builder_.observe([&] { done = (*decomposition)(node.op, stack); });
+    } catch (const std::exception&) {
+      done = false;  // a composite that looks at data, or sizes that the decomposition does not take
+    }
+    if (!done || !gives_same(node, stack)) {
       builder_.rollback(mark);
       return copy(node);
     }

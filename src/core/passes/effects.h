@@ -5,8 +5,8 @@
 namespace stator::passes {
 
 /// Whether a run may notice that the node is missing, or ran more or less often, although nothing uses its results and
-/// nobody reads what it writes: it draws random numbers, asserts, may raise depending on data, runs Python code, or is an
-/// operator whose effects are not known.
+/// nothing reads what it writes: it draws random numbers, asserts, may raise depending on data, runs Python code, or is
+/// an operator whose effects are not known.
 bool has_effects(const graph::Graph& graph, const graph::Node& node);
 
 /// Copies of the sub-graphs of all nodes, each changed by `change(Graph&)`.

@@ -22,8 +22,9 @@ bool same_data(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes() &&
          a.strides() == b.strides() &&
          a.unsafeGetTensorImpl()->is_wrapped_number() == b.unsafeGetTensorImpl()->is_wrapped_number() &&
-         (at::equal(a, b) || (a.numel() == 1 && at::isFloatingType(a.scalar_type()) && a.item().toDouble() != a.item().toDouble() &&
-                              b.item().toDouble() != b.item().toDouble()));
+         (at::equal(a, b) ||
+          (a.numel() == 1 && at::isFloatingType(a.scalar_type()) && a.item().toDouble() != a.item().toDouble() &&
+           b.item().toDouble() != b.item().toDouble()));
 }
 
 /// Compares two graphs side by side; values correspond by the place where they are made.

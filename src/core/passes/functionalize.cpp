@@ -318,7 +318,8 @@ bool Functionalizer::write_by_twin(const Node& node, const std::vector<Written>&
                       graph::memory_of(made) != graph::memory_of(at.view->current);
     bool same_sizes = fits;
     for (int64_t d = 0; same_sizes && d < made.dim(); ++d)
-      same_sizes = at.view->geometry.sizes[static_cast<size_t>(d)].sym_eq(made.sym_size(d)).guard_bool(__FILE__, __LINE__);
+      same_sizes =
+          at.view->geometry.sizes[static_cast<size_t>(d)].sym_eq(made.sym_size(d)).guard_bool(__FILE__, __LINE__);
     if (same_sizes) continue;
     builder_.rollback(mark);
     return false;
@@ -379,8 +380,7 @@ void Functionalizer::write_on_copied_region(const Node& node, const std::vector<
     if (!root.defined()) root = builder_.call(copy_values, {now, now});
   }
   torch::jit::Stack stack = operands(node);
-  for (const Written& at : written)
-    set_item(stack, at, regions_.read_from(at.view, copies.at(at.view->region)));
+  for (const Written& at : written) set_item(stack, at, regions_.read_from(at.view, copies.at(at.view->region)));
   args_ = stack;
   builder_.run(node.op, stack);
   for (auto& [region, root] : copies) regions_.write(region->root, root, node);

@@ -45,8 +45,8 @@ struct STATOR_API Functionalized {
 /// of their base. Views, random numbers, asserts and states stay as they are. Outputs have the strides and share the
 /// memory that they do in the original.
 ///
-/// Throws fake::Unsupported or c10::Error, with the reason, for what it cannot express: calls of Python code, sub-graphs
-/// that write to operands, writes to memory whose elements overlap.
+/// Throws fake::Unsupported or c10::Error, with the reason, for what it cannot express: calls of Python code,
+/// sub-graphs that write to operands, writes to memory whose elements overlap.
 STATOR_API Functionalized functionalize(const graph::Graph& graph, WriteBack write_back = WriteBack::AtEnd);
 
 }  // namespace stator::passes

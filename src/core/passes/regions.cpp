@@ -23,7 +23,8 @@ View* Regions::add_view(View* parent, ViewRecipe recipe, const at::Tensor& conte
 at::Tensor Regions::read(View* view) {
   if (view->parent == nullptr || view->version == view->region->version) return view->current;
   view->current = apply_view(builder_, view->recipe, read(view->parent));
-  TORCH_CHECK(view->geometry.same_layout(Geometry::of(view->current)), "a view that has another layout when made again");
+  TORCH_CHECK(view->geometry.same_layout(Geometry::of(view->current)),
+              "a view that has another layout when made again");
   view->version = view->region->version;
   return view->current;
 }

@@ -11,7 +11,8 @@ namespace stator::passes {
 
 struct View;
 
-/// The memory of a program's tensors: one tensor, the root, holds all its elements. Its contents change with each write.
+/// The memory of a program's tensors: one tensor, the root, holds all its elements. Its contents change with each
+/// write.
 struct Region {
   View* root = nullptr;
   uint64_t version = 0;

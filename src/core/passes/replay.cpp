@@ -136,8 +136,8 @@ void Replay::bind_results(const graph::Node& node, const torch::jit::Stack& resu
 void Replay::copy(const graph::Node& node) {
   if (shapes::is_number_op(node.op) && copy_number(node)) return;
   if (is_opaque(node) || shapes::is_number_op(node.op)) return copy_opaque(node);
-  const bool is_data = node.op.operator_name().name == "aten::clone" &&
-                       node.args[0].kind == Argument::Kind::Constant && node.args[0].constant.isTensor();
+  const bool is_data = node.op.operator_name().name == "aten::clone" && node.args[0].kind == Argument::Kind::Constant &&
+                       node.args[0].constant.isTensor();
   if (is_data) return bind(node.results[0].values[0], builder_.add_constant(node.args[0].constant.toTensor()));
   torch::jit::Stack stack = operands(node);
   builder_.run(node.op, stack);

@@ -51,8 +51,8 @@ class Replay {
 /// The same graph again, with fakes for all values. Throws for graphs with values that are Python objects.
 STATOR_API std::shared_ptr<graph::Graph> retrace(const graph::Graph& graph);
 
-/// The operators below autograd that a run without gradients calls: composite operators are split, casts of autocast are
-/// nodes. All nodes have one state, without gradients.
+/// The operators below autograd that a run without gradients calls: composite operators are split, casts of autocast
+/// are nodes. All nodes have one state, without gradients.
 STATOR_API std::shared_ptr<graph::Graph> lower(const graph::Graph& graph);
 
 }  // namespace stator::passes

@@ -11,7 +11,7 @@
 namespace stator::passes {
 
 /// Removes nodes that no output, write to an input, random draw, assert or possible exception depends on. A write to
-/// memory that nobody reads afterwards is removed as well.
+/// memory that nothing reads afterwards is removed as well.
 STATOR_API size_t eliminate_dead_code(graph::Graph& graph);
 
 /// Nodes that compute the same become one. Kept apart: what draws random numbers or has effects, reads around a write,

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/base/fork_safe.h"
+
 namespace stator::passes {
 namespace {
 
@@ -41,7 +43,7 @@ std::vector<size_t> written_arguments(const c10::FunctionSchema& schema) {
   return found;
 }
 
-/// The twin `op` if it takes the arguments at `taken` and returns, first, what the operator returns anew, and then the
+/// The twin `op` if it takes the arguments at `taken` and returns, first, the operator's new results, and then the
 /// new contents of the written arguments.
 std::optional<Twin> match(const c10::FunctionSchema& schema, const std::vector<size_t>& taken,
                           const c10::OperatorHandle& op) {
@@ -111,7 +113,7 @@ std::optional<Twin> search(const c10::OperatorHandle& op) {
 }  // namespace
 
 const Twin* find_twin(const c10::OperatorHandle& op) {
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = *new ForkSafeMutex;
   static auto& known = *new std::unordered_map<c10::OperatorName, std::optional<Twin>>;
   const std::lock_guard lock(mutex);
   auto found = known.find(op.operator_name());

@@ -72,8 +72,7 @@ at::Tensor un_slice(Builder& builder, const ViewRecipe& recipe, const at::Tensor
 }
 at::Tensor un_diagonal(Builder& builder, const ViewRecipe& recipe, const at::Tensor& parent,
                        const at::Tensor& content) {
-  return call(builder, "aten::diagonal_scatter",
-              {parent, content, recipe.args[1], recipe.args[2], recipe.args[3]});
+  return call(builder, "aten::diagonal_scatter", {parent, content, recipe.args[1], recipe.args[2], recipe.args[3]});
 }
 /// Its own inverse, with the same arguments.
 at::Tensor again(Builder& builder, const ViewRecipe& recipe, const at::Tensor&, const at::Tensor& content) {

@@ -63,7 +63,8 @@ TEST_F(Passes, AWriteThroughAViewIsSeenByItsBase) {
 TEST_F(Passes, RunningStatisticsAreWritten) {
   auto graph = graph::from_text(
       "graph \"g\" (%x: float32[2, 3], %mean: float32[3], %var: float32[3]) {\n  state 0 no_grad\n"
-      "  %y: float32[2, 3], %m: float32[3], %v: float32[3] = aten::native_batch_norm(%x, None, None, %mean, %var, True, "
+      "  %y: float32[2, 3], %m: float32[3], %v: float32[3] = aten::native_batch_norm(%x, None, None, %mean, %var, "
+      "True, "
       "0.1, 1e-05)\n"
       "  return (%x)\n}\n");
   EXPECT_TRUE(graph::writes_argument(graph->nodes[0], 3));
@@ -110,7 +111,8 @@ TEST_F(Passes, RetracedGraphsHaveFakes) {
   auto graph = parse("  %t: float32[3, 2] = aten::t(%x)\n", "%t");
   auto again = retrace(*graph);
   EXPECT_EQ(again->definitions.meta(again->values[again->outputs[0]].definition).strides[1].number, 3);
-  EXPECT_EQ(graph::memory_of(again->values[again->outputs[0]].fake), graph::memory_of(again->values[again->inputs[0]].fake));
+  EXPECT_EQ(graph::memory_of(again->values[again->outputs[0]].fake),
+            graph::memory_of(again->values[again->inputs[0]].fake));
 }
 
 TEST_F(Passes, WritesBecomeScatters) {

@@ -24,7 +24,7 @@ def test_dead_code():
     def fn(x):
         x.cos()
         y = x + 1
-        y.add_(1)  # nobody reads it
+        y.add_(1)  # nothing reads it
         z = x * 2
         z[0].mul_(3)  # read through its base
         x.sin().add_(1)

@@ -27,11 +27,19 @@ const Table& table() {
   return *rows;
 }
 
+/// A composite operator is made of what its kernel calls.
+bool run_composite(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  op.callBoxed(&stack);
+  return true;
+}
+constexpr Decomposition kComposite = run_composite;
+
 }  // namespace
 
 const Decomposition* find_decomposition(const c10::OperatorHandle& op) {
   auto found = table().find(c10::toString(op.operator_name()));
-  return found != table().end() ? &found->second : nullptr;
+  if (found != table().end()) return &found->second;
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ? &kComposite : nullptr;
 }
 
 std::vector<std::string> decomposition_names() {

@@ -19,7 +19,7 @@ struct DecompositionRow {
   Decomposition decomposition;
 };
 
-/// Null if the operator has none.
+/// That of the table, or the kernel of a composite operator. Null if the operator has none.
 const Decomposition* find_decomposition(const c10::OperatorHandle& op);
 
 }  // namespace stator::passes
