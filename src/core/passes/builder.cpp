@@ -243,7 +243,7 @@ at::Tensor Builder::boxed(const c10::IValue& value) {
 
 Argument Builder::operand(const at::Tensor& fake) const {
   const ValueId id = recorder_.find(fake);
-  STATOR_CHECK(id != kNoValue && id < kConstants, "a tensor that is no value of the graph");
+  STATOR_CHECK(id < kConstants, "a tensor that is no value of the graph");
   return Argument::of_value(id);
 }
 

@@ -14,7 +14,6 @@
 namespace stator::passes {
 namespace {
 
-using at::Scalar;
 using at::Tensor;
 using decompositions::reduced;
 
