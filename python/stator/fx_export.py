@@ -251,8 +251,9 @@ class _Exporter:
         definition = None
         if value is not None:
             definition = (value,) if self.index is None else (value, self.index)
-        is_number = value is not None and self.types[value] in ("int", "float", "bool")
-        number = self.native.number(value) if is_number else None
+        number = None
+        if value is not None and self.types[value] in ("int", "float", "bool"):
+            number = self.native.number(value)
         node.meta = NodeMeta(self.shared, self.location, definition, number)
 
     def operands(self, args: Any) -> tuple[Any, ...]:

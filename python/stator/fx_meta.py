@@ -84,12 +84,15 @@ class GraphMeta:
         symbols = self.symbols
         if symbols is not None:
             is_input = len(definition) == 1 and self.outer is None
-            return symbols.fake_input(self.native.inputs.index(definition[0]), meta) if is_input else symbols.fake(meta)
+            return (
+                symbols.fake_input([*map(int, self.native.inputs)].index(definition[0]), meta)
+                if is_input
+                else symbols.fake(meta)
+            )
         dtype, sizes, strides, device, requires_grad = meta
         with torch.inference_mode(False), torch.no_grad(), self.fake_mode:
             made = torch.empty_strided(sizes, strides, dtype=dtype, device=device)
         return made.requires_grad_(requires_grad)
-
 
     def evaluated(self, meta: tuple[Any, ...]) -> tuple[Any, ...]:
         """With torch's symbols for texts."""

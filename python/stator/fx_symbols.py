@@ -28,13 +28,13 @@ Meta = tuple[Any, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class _SizeSource(Source):
+class _SizeSource(Source):  # type: ignore[misc]
     """Where torch's compilers are told that a symbol comes from."""
 
     symbol: str
 
     @property
-    def guard_source(self) -> GuardSource:  # type: ignore[override]
+    def guard_source(self) -> GuardSource:
         return GuardSource.LOCAL
 
     @property
@@ -88,7 +88,7 @@ class GraphSymbols:
     """Torch's symbols, and the fake mode that they belong to, for one graph. Does not refer to the graph."""
 
     def __init__(self, graph: _C.Graph, examples: list[Any] | None = None) -> None:
-        self.table = {name: row for name, *row in graph.symbol_table()}
+        self.table: dict[str, list[Any]] = {name: row for name, *row in graph.symbol_table()}
         types = graph.types()
         numbers = [graph.number(value) if types[value] == "int" else None for value in graph.inputs]
         self.leading = [number for number in numbers if number is not None]
@@ -265,14 +265,14 @@ class GraphSymbols:
         return rows
 
 
-class _Context(TracingContext):
+class _Context(TracingContext):  # type: ignore[misc]
     def __init__(self, symbols: GraphSymbols) -> None:
         self.symbols = symbols
         self.is_over = False
         super().__init__(None)
 
     @property
-    def fake_mode(self) -> Any:  # type: ignore[override]
+    def fake_mode(self) -> Any:
         # What leaves the context asks, too: nothing is made for it.
         return self.symbols.fake_mode if self.symbols.is_made or not self.is_over else None
 

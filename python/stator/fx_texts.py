@@ -35,7 +35,7 @@ _BINARY: dict[type, Any] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_CALLS = {"min": lesser, "max": greater, "round": round}
+_CALLS: dict[str, Any] = {"min": lesser, "max": greater, "round": round}
 
 
 class NumberText:

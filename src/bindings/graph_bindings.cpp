@@ -277,7 +277,8 @@ PyMethodDef graph_methods[] = {
      "meta(value, node=...): (dtype, sizes, strides, device, requires_grad) of its first definition, or of the one "
      "that "
      "the node makes; symbolic sizes and strides as text. None where there is none."},
-    {"number", graph_number, METH_O, "What a value that is a number is in terms of the graph's symbols, as text; or None."},
+    {"number", graph_number, METH_O,
+     "What a value that is a number is in terms of the graph's symbols, as text; or None."},
     {"symbol_table", graph_list<list_symbols>, METH_NOARGS,
      "[(name, type, value at capture or None, least or None, greatest or None)] of the symbols in its metadata."},
     {"has_meta", graph_has_meta, METH_VARARGS, "Whether `meta`, called with the same arguments, gives something."},
@@ -291,8 +292,8 @@ PyMethodDef graph_methods[] = {
 PyGetSetDef graph_properties[] = {
     {"inputs", graph_inputs, nullptr, "Values, in order.", nullptr},
     {"outputs", graph_outputs, nullptr, "Values, in order.", nullptr},
-    {"symbols", graph_symbols, set_graph_symbols, "The stator.fx_symbols.GraphSymbols that makes torch's symbols, or None.",
-     nullptr},
+    {"symbols", graph_symbols, set_graph_symbols,
+     "The stator.fx_symbols.GraphSymbols that makes torch's symbols, or None.", nullptr},
     {"num_nodes", graph_num_nodes, nullptr, nullptr, nullptr},
     {"name", graph_name, nullptr, nullptr, nullptr},
     {"aten", graph_aten, nullptr, "The same trace below autograd, or None where it was not recorded.", nullptr},

@@ -13,7 +13,8 @@ bool build_guards(const CaptureContext& context, Exploration& explored, Entry& e
   // A write that autograd follows has another effect on a view than on a tensor of its own.
   if (explored.result.graph)
     for (const FollowedWrite& write : followed_writes(*explored.result.graph)) {
-      TensorValue* input = in.torch.inputs[explored.result.kept_inputs[write.input - explored.result.size_inputs.size()]];
+      TensorValue* input =
+          in.torch.inputs[explored.result.kept_inputs[write.input - explored.result.size_inputs.size()]];
       in.guards.add_at_end(input->source, FactKind::View, is_view_tensor(input->real.get()));
     }
   if (Interpreter* met = explored.met_break.get()) {

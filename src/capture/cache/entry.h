@@ -50,8 +50,8 @@ struct Entry {
   std::vector<BoundPlace> bound;     // slots of the frame that must be bound, or unbound; empty at offset 0
   std::vector<const void*> asked;    // callables whose marks the capture looked for; compared only
   std::shared_ptr<graph::Graph> graph;
-  Dimensions specialised_sizes;      // symbolic sizes that the backend guarded to have the value of this call
-  Dimensions refused_sizes;          // sizes that the backend takes as constants only: the entry must not be used
+  Dimensions specialised_sizes;  // symbolic sizes that the backend guarded to have the value of this call
+  Dimensions refused_sizes;      // sizes that the backend takes as constants only: the entry must not be used
   size_t ops = 0;
   std::shared_ptr<const observe::CompilationRecord> record;  // of its capture; null: none was kept
   std::unique_ptr<OracleRecord> oracle;  // only of entries that were made while `config.oracle` was set

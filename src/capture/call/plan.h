@@ -15,9 +15,9 @@ class GraphRunner {
  public:
   explicit GraphRunner(size_t outputs) : outputs_(outputs) {}
   virtual ~GraphRunner() = default;
-  /// `tensors`: borrowed Python tensors, one per graph input; ints for inputs that are sizes. Fills all of `outputs`, one per graph output. No
-  /// torch-function mode and no torch-dispatch mode may be active.
-  /// False with a Python error set if an operator raised; `undone` then says whether all its writes were undone.
+  /// `tensors`: borrowed Python tensors, one per graph input; ints for inputs that are sizes. Fills all of `outputs`,
+  /// one per graph output. No torch-function mode and no torch-dispatch mode may be active. False with a Python error
+  /// set if an operator raised; `undone` then says whether all its writes were undone.
   virtual bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const = 0;
   /// After a run that raised and was undone: whether an operator of the graph is what raises, so that the program
   /// itself is to run. If not, the backend failed, and its error stands. Keeps the Python error; undoes what it wrote.

@@ -115,8 +115,7 @@ class SizeLifter {
   }
 
   void rename(Argument& argument) {
-    if (auto found = replaced_.find(argument.value);
-        argument.kind == Argument::Kind::Value && found != replaced_.end())
+    if (auto found = replaced_.find(argument.value); argument.kind == Argument::Kind::Value && found != replaced_.end())
       argument.value = found->second;
     for (Argument& item : argument.items) rename(item);
   }

@@ -13,7 +13,6 @@ import torch._dynamo
 from torch._dynamo import callback
 
 import stator
-from stator import marks
 from tests.python.helpers import Counting, captures, run_program
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs" / "torch-names.md"

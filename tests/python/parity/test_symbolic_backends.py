@@ -198,7 +198,7 @@ def test_gradients(program):
 
 
 def test_the_graph_as_torch_compile_gives_it():
-    """Symbols first, as SymInts; fakes of one mode in the metadata; the guards of AOTAutograd are guards of the entry."""
+    """Symbols first, as SymInts; fakes of one mode in the metadata."""
     seen = []
 
     def backend(gm, example_inputs):
@@ -339,7 +339,9 @@ def test_products_that_leave_64_bits():
         return x[0] + (n**5 > 10**19), n**5
 
     for backend in (walked, "aot_eager"):
-        count_captures(fn, [lambda n=n: (torch.zeros(1).expand(n, 6)[:, :1],) for n in (4, 5, 10, 7000)], backend=backend)
+        count_captures(
+            fn, [lambda n=n: (torch.zeros(1).expand(n, 6)[:, :1],) for n in (4, 5, 10, 7000)], backend=backend
+        )
 
 
 def test_failures_leave_nothing_behind():

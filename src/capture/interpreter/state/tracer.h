@@ -53,8 +53,8 @@ class TorchTracer {
   std::optional<bool> truth_of(PyObject* number);
   /// The guards on symbolic sizes; the inputs refer to those of the graph. Null if no size is symbolic.
   std::shared_ptr<ShapeGuards> shape_guards();
-  /// Guards that a number computed from sizes, and all that it is computed from, fits 64 bits and does not raise. False if
-  /// it depends on data.
+  /// Guards that a number computed from sizes, and all that it is computed from, fits 64 bits and does not raise. False
+  /// if it depends on data.
   bool guard_number(PyObject* number);
   /// Adds a guard that a backend took, over symbols of the captured sizes. False if it is no truth about them, or does
   /// not hold for the sizes at capture.
