@@ -43,10 +43,6 @@ def x(*shape, dtype=torch.float32):
 
 GRAD = (x(3, 4), x(3, 4) * 2)
 CALLS = {
-    "aten::_log_softmax_backward_data": (x(3, 4), x(3, 4).log_softmax(1), 1, torch.float32),
-    "aten::_softmax_backward_data": (x(3, 4), x(3, 4).softmax(1), 1, torch.float32),
-    "aten::addcdiv": (x(3, 4), x(3, 4), x(4) + 9, 2),
-    "aten::addcmul": (x(3, 4), x(3, 4), x(4), 2),
     "aten::alias_copy": (x(3, 4).t(),),
     "aten::celu": (x(3, 4), 1.5),
     "aten::deg2rad": (x(3, 4),),
@@ -70,20 +66,16 @@ CALLS = {
     "aten::isposinf": (x(3, 4) / 0,),
     "aten::leaky_relu_backward": (*GRAD, 0.1, False),
     "aten::lerp.Scalar": (x(3, 4), x(3, 4) * 2, 0.7),
-    "aten::lerp.Tensor": (x(3, 4), x(3, 4) * 2, x(3, 4)),
     "aten::logit_backward": (x(3, 4), x(3, 4).sigmoid(), None),
     "aten::masked_fill.Scalar": (x(3, 4), x(3, 4) > 0, 2.0),
     "aten::mish": (x(3, 4),),
     "aten::mse_loss": (x(3, 4), x(3, 4) * 2, 2),
-    "aten::mv": (x(3, 4), x(4)),
     "aten::native_dropout_backward": (x(3, 4), x(3, 4) > 0, 2.0),
     "aten::rad2deg": (x(3, 4),),
-    "aten::rsub.Tensor": (x(3, 4), x(4), 2),
     "aten::select_backward": (x(4), [3, 4], 0, 1),
     "aten::sigmoid_backward": (x(3, 4), x(3, 4).sigmoid()),
     "aten::silu": (x(3, 4),),
     "aten::silu_backward": GRAD,
-    "aten::sinc": (x(3, 4).round(),),
     "aten::slice_backward": (x(2, 4), [3, 4], 0, 0, 2, 1),
     "aten::smooth_l1_loss": (x(3, 4), x(3, 4) * 3, 0, 0.7),
     "aten::soft_margin_loss": (x(3, 4), x(3, 4).sign(), 1),
@@ -133,12 +125,9 @@ def test_row(name, dtype):
     op, python = overload(name), CORE[name]
     tensors, join = split(CALLS[name])
     tensors = [t.to(dtype) if t.dtype == torch.float32 else t for t in tensors]
-    if "softmax_backward" in name:
-        args = (*join(*tensors)[:3], dtype)
-        tensors, join = split(args)
     try:
         want = op(*join(*tensors))
-    except (RuntimeError, NotImplementedError):
+    except NotImplementedError:
         pytest.skip(f"{name} does not take {dtype}")
     made = decomposed(lambda *given: op(*join(*given)), tensors, name)
     assert made.replaced == {name: 1} and made.left == {}

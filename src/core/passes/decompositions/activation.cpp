@@ -137,17 +137,6 @@ Tensor glu(const Tensor& self, int64_t dim) {
   return in_wide(halves[0], [&](const Tensor& x) { return x * at::sigmoid(halves[1].to(x.scalar_type())); });
 }
 
-Tensor softmax_backward_data(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType input_dtype) {
-  const Tensor product = grad * output;
-  const Tensor made = product - output * at::sum(product, dim, /*keepdim=*/true);
-  return (grad.scalar_type() != input_dtype ? made.to(input_dtype) : made).contiguous();
-}
-
-Tensor log_softmax_backward_data(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType input_dtype) {
-  const Tensor made = grad - at::exp(output) * at::sum(grad, dim, /*keepdim=*/true);
-  return grad.scalar_type() != input_dtype ? made.to(input_dtype) : made;
-}
-
 Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
   return (grad * (mask.to(grad.scalar_type()) * scale)).clone();
 }
@@ -176,8 +165,6 @@ c10::ArrayRef<DecompositionRow> activation_rows() {
       row<gelu_backward>("gelu_backward"),
       row<elu_backward>("elu_backward"),
       row<glu>("glu"),
-      row<softmax_backward_data>("_softmax_backward_data"),
-      row<log_softmax_backward_data>("_log_softmax_backward_data"),
       row<native_dropout_backward>("native_dropout_backward"),
   };
   return rows;

@@ -33,26 +33,11 @@ using decompositions::in_wide;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Tensor addcmul(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
-  return self + (value.equal(1) ? a * b : value * a * b);
-}
-
-Tensor addcdiv(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
-  return self + value * (a / b);
-}
-
-Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
-  const Tensor difference = end - start;
-  return at::where(at::abs(weight) >= 0.5, end - difference * (1 - weight), start + difference * weight);
-}
-
 Tensor lerp_scalar(const Tensor& start, const Tensor& end, const Scalar& weight) {
   const Tensor difference = end - start;
   const double by = weight.toDouble();
   return by < 0.5 && by > -0.5 ? start + weight * difference : end - difference * (1 - by);
 }
-
-Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
 
 Tensor frac(const Tensor& self) { return self - at::trunc(self); }
 
@@ -62,11 +47,6 @@ Tensor rad2deg(const Tensor& self) { return self * (180.0 / std::numbers::pi); }
 
 Tensor heaviside(const Tensor& self, const Tensor& values) {
   return at::where(at::eq(self, 0), values, (self > 0).to(self.scalar_type()));
-}
-
-Tensor sinc(const Tensor& self) {
-  const Tensor x = self * std::numbers::pi;
-  return at::where(at::eq(x, 0), Scalar(1), at::sin(x) / x);
 }
 
 Tensor xlogy(const Tensor& self, const Tensor& other) {
@@ -102,16 +82,11 @@ Tensor zero(const Tensor& self) { return at::full_like(self, 0); }
 
 c10::ArrayRef<DecompositionRow> arithmetic_rows() {
   static constexpr DecompositionRow rows[] = {
-      row<addcmul>("addcmul"),
-      row<addcdiv>("addcdiv"),
-      row<lerp>("lerp.Tensor"),
       row<lerp_scalar>("lerp.Scalar"),
-      row<rsub>("rsub.Tensor"),
       row<frac>("frac"),
       row<deg2rad>("deg2rad"),
       row<rad2deg>("rad2deg"),
       row<heaviside>("heaviside"),
-      row<sinc>("sinc"),
       row<xlogy>("xlogy.Tensor"),
       row<xlog1py>("special_xlog1py"),
       row<isposinf>("isposinf"),

@@ -72,8 +72,6 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   return at::cat(rows, dim);
 }
 
-Tensor mv(const Tensor& self, const Tensor& vec) { return (self * vec).sum(1); }
-
 Tensor dot(const Tensor& self, const Tensor& other) { return (self * other).sum(); }
 
 }  // namespace
@@ -95,7 +93,6 @@ c10::ArrayRef<DecompositionRow> shapes_rows() {
       row<slice_backward>("slice_backward"),
       row<trace>("trace"),
       row<stack>("stack"),
-      row<mv>("mv"),
       row<dot>("dot"),
   };
   return rows;
