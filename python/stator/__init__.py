@@ -33,6 +33,7 @@ from .config import config
 from .counts import counters
 from .errors import (
     BackendCompilerFailed,
+    ConstraintViolation,
     InternalError,
     InvalidBackend,
     InvalidOption,
@@ -114,10 +115,12 @@ _C.set_error_types(
     SkipFrame,
     RecompileForbidden,
     OracleError,
+    ConstraintViolation,
 )
 
 __all__ = [
     "BackendCompilerFailed",
+    "ConstraintViolation",
     "ExplainOutput",
     "Guard",
     "GuardFail",

@@ -48,6 +48,19 @@ SETTINGS: dict[str, Setting] = {
         str,
         "A folder to which each capture writes its graph, guards and plan. Empty: none. STATOR_DEBUG_DIR sets it.",
     ),
+    "assume_static_by_default": Setting(
+        bool,
+        "Sizes are constants until they change. Off: sizes and int arguments are symbols from the first capture on.",
+    ),
+    "automatic_dynamic_shapes": Setting(bool, "A size or int that changes from call to call becomes a symbol."),
+    "specialize_int": Setting(bool, "Ints are constants, and each value is captured once."),
+    "force_parameter_static_shapes": Setting(bool, "Sizes of parameters are constants."),
+    "dynamic_sources": Setting(
+        str,
+        "Tensors and ints that are symbols from the first capture on: names as guards show them (`x`, `self.steps`), "
+        "torch's names (`L['x']`) or regular expressions, separated by commas. `x:0` means dimension 0 alone.",
+    ),
+    "unbacked_sources": Setting(str, "The same for sizes that are unbacked symbols; see `mark_unbacked`."),
     "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),
 }
 

@@ -46,6 +46,12 @@ def _rebuild(kind: type[StatorError], args: tuple[Any, ...], state: dict[str, An
     return error
 
 
+class ConstraintViolation(StatorError):
+    """A dimension that `mark_dynamic` marks has one value in a capture, or is outside of the range that was stated."""
+
+    code = "constraint"
+
+
 class Unsupported(StatorError):
     """A call that must be captured in one graph (`fullgraph=True`) contains a graph break.
 

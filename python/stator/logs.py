@@ -12,6 +12,7 @@
     bytecode                the bytecode of the function, and the plan that replaces it
     plans                   what a call does, as Python
     dynamic                 sizes that are symbols, and numbers that are inputs
+    shapes                  sizes and numbers that become symbolic, or are specialised on
     perf                    the phases of each capture, in milliseconds
     all                     all of these
 
@@ -45,6 +46,7 @@ _NAMES = (
     "bytecode",
     "plans",
     "dynamic",
+    "shapes",
     "perf",
 )
 _LOGGERS = {name: logging.getLogger(f"stator.{name}") for name in _NAMES}
@@ -60,7 +62,7 @@ TORCH_NAMES = {
     "graph_code": ("graph_code",),
     "guards": ("guards",),
     "bytecode": ("bytecode",),
-    "dynamic": ("dynamic",),
+    "dynamic": ("dynamic", "shapes"),
     "dynamo": ("breaks", "recompiles"),
 }
 
@@ -82,7 +84,7 @@ _handler = _Stderr()
 
 def set_logs(names: str = "") -> None:
     """Prints these messages to stderr: a list with commas of graph_breaks, recompiles, graph, graph_code, graphs,
-    guards, bytecode, plans, dynamic, perf, or all. The logs that are not named are off."""
+    guards, bytecode, plans, dynamic, shapes, perf, or all. The logs that are not named are off."""
     _set_logs(_parsed(names, "set_logs"))
 
 
@@ -207,6 +209,10 @@ class _Log:
                 record["compile_id"],
                 record["recompile_reason"],
             )
+        if "shapes" in wanted:
+            for what, texts in (("symbolic from now on", record["changed"]), ("specialised", record["specialised"])):
+                for text in texts:
+                    self._say("shapes", "%s (%s) [%s] %s: %s", function, place, record["compile_id"], what, text)
         if "graphs" in wanted and record["graph"] is not None:
             self._say("graphs", "%s (%s) [%s]:\n%s", function, place, record["compile_id"], record["graph"])
         for name in wanted & _ARTIFACTS.keys():

@@ -164,8 +164,8 @@ def _mark_dimensions(tensor: Any, index: int | Sequence[int], attribute: str, wi
 def mark_dynamic(
     tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
 ) -> None:
-    """Marks a size of the tensor as varying: a capture makes it a symbol, unless the program needs its value. `min` and
-    `max` are kept on the tensor, as torch.compile reads them. The mark has no effect for Python backends."""
+    """Marks a size of the tensor as varying: a capture makes it a symbol. If the program needs its value, or the size
+    is not between `min` and `max`, the call raises ConstraintViolation. The mark has no effect for Python backends."""
     _mark_dimensions(tensor, index, "_dynamo_dynamic_indices", with_hints=True)
     marked: Any = tensor
     if not hasattr(marked, "_dynamo_dynamic_range"):
@@ -174,14 +174,15 @@ def mark_dynamic(
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
-    """As `mark_dynamic`, without a range."""
+    """As `mark_dynamic`, without a range. If the program needs the value, it is a constant of the capture, which
+    `stator.explain` reports."""
     _mark_dimensions(tensor, index, "_dynamo_weak_dynamic_indices")
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
-    """Marks a size of the tensor as unbacked: nothing may be assumed about it. It has no effect yet, and warns once."""
+    """Marks a size of the tensor as unbacked: a capture assumes nothing about it, and breaks where the program needs
+    its value. One capture serves all sizes, 0 and 1 too. The mark has no effect for Python backends."""
     _mark_dimensions(tensor, index, "_dynamo_unbacked_indices", with_hints=True)
-    warn_once("a dimension of a tensor is marked as unbacked, which has no effect yet")
 
 
 def mark_static(tensor: Any, index: int | Sequence[int] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,10 @@ class Capture:
     phases: dict[str, float]
     broke: Break | None = None
     recompile_reason: str | None = None
+    changed: list[str] = field(default_factory=list)
+    """Sizes and numbers that became symbolic in this capture, since they changed: "n: 3, now 4"."""
+    specialised: list[str] = field(default_factory=list)
+    """Sizes and ints that are constants although they change or were meant to be symbols: why, and where."""
 
     @classmethod
     def from_record(cls, record: dict[str, Any], callers: list[places.Line]) -> Capture:
@@ -84,6 +88,8 @@ class Capture:
             phases=dict(record.get("phases") or {}),
             broke=_break_of(reason, callers) if reason else None,
             recompile_reason=record.get("recompile_reason"),
+            changed=list(record.get("changed") or ()),
+            specialised=list(record.get("specialised") or ()),
         )
 
     @property
@@ -115,6 +121,8 @@ class Capture:
             lines.append(f"  {_count(self.ops, 'op')}: {', '.join(kinds)}")
         if self.recompile_reason:
             lines.append(f"  captured again because {self.recompile_reason}")
+        lines += [f"  symbolic from now on: {text}" for text in self.changed]
+        lines += [f"  specialised: {text}" for text in self.specialised]
         return "\n".join(lines)
 
     def details(self) -> str:
@@ -237,8 +245,13 @@ def _indent(text: str) -> str:
     return "\n".join("  " + line for line in text.splitlines())
 
 
-def explain(fn: Any, *old_args: Any, backend: Any = None, **old_kwargs: Any) -> Any:
+def explain(
+    fn: Any, *old_args: Any, backend: Any = None, after: Iterable[Sequence[Any]] = (), **old_kwargs: Any
+) -> Any:
     """`explain(fn)(*args, **kwargs)` runs `fn` once, compiled, and returns an `ExplainOutput`.
+
+    `after`: the arguments of calls that are made first, and not reported: then the report says why the explained call
+    is captured again, which sizes and numbers become symbolic, and which are specialised on.
 
     Printed, it fits on a screen: each graph with its function and operators, each break with the line of the program
     and what to do. The cache is cleared before and after, so that the report does not depend on earlier calls.
@@ -248,6 +261,8 @@ def explain(fn: Any, *old_args: Any, backend: Any = None, **old_kwargs: Any) -> 
         captures: list[Capture] = []
         compiled = compile(innermost(fn), backend=backend)
         reset()
+        for earlier in after:
+            compiled(*earlier)
         before = _C.set_capture_listener(
             lambda record: captures.append(Capture.from_record(record, _callers(record, explained.__code__)))
         )

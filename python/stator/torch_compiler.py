@@ -14,6 +14,10 @@ SETTINGS = (
     "fail_on_recompile_limit_hit",
     "suppress_errors",
     "disable",
+    "assume_static_by_default",
+    "automatic_dynamic_shapes",
+    "specialize_int",
+    "force_parameter_static_shapes",
 )
 
 

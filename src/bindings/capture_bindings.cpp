@@ -45,6 +45,12 @@ constexpr SettingRow kSettings[] = {
     {"compiled_autograd", &Config::compiled_autograd, nullptr},
     {"oracle", &Config::oracle, nullptr},
     {"debug_dir", nullptr, nullptr, &Config::debug_dir},
+    {"assume_static_by_default", &Config::assume_static_by_default, nullptr},
+    {"automatic_dynamic_shapes", &Config::automatic_dynamic_shapes, nullptr},
+    {"specialize_int", &Config::specialize_int, nullptr},
+    {"force_parameter_static_shapes", &Config::force_parameter_static_shapes, nullptr},
+    {"dynamic_sources", nullptr, nullptr, &Config::dynamic_sources},
+    {"unbacked_sources", nullptr, nullptr, &Config::unbacked_sources},
 };
 
 const SettingRow* find_setting(PyObject* name) {
@@ -83,11 +89,12 @@ PyObject* set_config(PyObject*, PyObject* args) {
 }
 
 PyObject* set_error_types(PyObject*, PyObject* args) {
-  PyObject *unsupported, *internal, *limit, *backend, *skip, *forbidden, *oracle;
-  if (!PyArg_ParseTuple(args, "OOOOOOO", &unsupported, &internal, &limit, &backend, &skip, &forbidden, &oracle))
+  PyObject *unsupported, *internal, *limit, *backend, *skip, *forbidden, *oracle, *constraint;
+  if (!PyArg_ParseTuple(args, "OOOOOOOO", &unsupported, &internal, &limit, &backend, &skip, &forbidden, &oracle,
+                        &constraint))
     return nullptr;
-  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal),  Ref::borrow(limit), Ref::borrow(backend),
-                   Ref::borrow(skip),        Ref::borrow(forbidden), Ref::borrow(oracle)};
+  error_types() = {Ref::borrow(unsupported), Ref::borrow(internal),  Ref::borrow(limit),  Ref::borrow(backend),
+                   Ref::borrow(skip),        Ref::borrow(forbidden), Ref::borrow(oracle), Ref::borrow(constraint)};
   Py_RETURN_NONE;
 }
 

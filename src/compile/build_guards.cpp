@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/torch/input_sizes.h"
 #include "compile/graph_facts.h"
 
 namespace stator {
@@ -22,6 +23,9 @@ bool build_guards(const CaptureContext& context, Exploration& explored, Entry& e
                                       [&](const BreakReason& known) { return known.is_same_place(*explored.broke); });
     if (entry.guards_break) {
       in.start.note_looked_at(met->start);
+      // The sizes for which the attempt met the break, unless the plan has the same guards.
+      const ShapeGuards *own = in.torch.size_guards.get(), *other = met->torch.size_guards.get();
+      if (other && explored.break_step == UINT64_MAX && (!own || describe(*own) != describe(*other))) guard_sizes(*met);
       in.guards.add_break(met->guards, explored.break_step);
     }
   }

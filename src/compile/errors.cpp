@@ -16,9 +16,18 @@ void raise_unsupported(const BreakReason& reason) {
   if (error) PyErr_SetObject(error_types().unsupported.get(), error.get());
 }
 
+void raise_constraint(const std::string& cause, const std::string& hint, const std::string& where) {
+  PyObject* type = error_types().constraint.get();
+  const Ref arguments = Ref::steal(Py_BuildValue("(s)", cause.c_str()));
+  const Ref options =
+      Ref::steal(Py_BuildValue("{s:s,s:z}", "hint", hint.c_str(), "where", where.empty() ? nullptr : where.c_str()));
+  const Ref error = arguments && options ? Ref::steal(PyObject_Call(type, arguments.get(), options.get())) : Ref();
+  if (error) PyErr_SetObject(type, error.get());
+}
+
 bool is_capture_error() {
   const ErrorTypes& types = error_types();
-  for (const Ref* type : {&types.unsupported, &types.internal, &types.backend_failed, &types.oracle})
+  for (const Ref* type : {&types.unsupported, &types.internal, &types.backend_failed, &types.oracle, &types.constraint})
     if (PyErr_ExceptionMatches(type->get())) return true;
   return false;
 }

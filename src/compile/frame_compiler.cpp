@@ -22,6 +22,7 @@
 #include "compile/phases.h"
 #include "compile/recompile_limits.h"
 #include "compile/reports.h"
+#include "compile/shape_settings.h"
 #include "compile/stance.h"
 #include "compile/torch_compiler.h"
 #include "core/observe/clock.h"
@@ -105,13 +106,73 @@ bool ends_as_before(const Entry& entry, const std::vector<std::shared_ptr<Entry>
   });
 }
 
-/// The floats and sizes that the break needs, as far as its text names them.
+/// The numbers and sizes that the break needs, as far as its text names them.
 Varying named_by(const BreakReason& broke, const Varying& varying) {
-  Varying named;
-  if (broke.id != BreakId::varying) return named;
-  if (varying.floats.contains(broke.detail)) named.floats.insert(broke.detail);
-  named.sizes = sizes_in(broke.detail);
-  return named;
+  return broke.id == BreakId::varying ? varying.named_in(broke.detail) : Varying();
+}
+
+using Constants = std::unordered_map<std::string, Specialised>;
+
+/// Keeps why the capture is made again with these numbers and sizes as constants: the break needs them.
+void note_constants(const BreakReason& broke, const Varying& needed, Constants& constants) {
+  auto note = [&](std::string tensor, int32_t dim) {
+    Specialised made;
+    made.tensor = std::move(tensor);
+    made.dim = dim;
+    if (!broke.stack.empty()) made.line = broke.stack.back().file + ":" + std::to_string(broke.stack.back().line);
+    constants.insert_or_assign(made.source(), std::move(made));
+  };
+  for (const auto* numbers : {&needed.floats, &needed.ints})
+    for (const std::string& source : *numbers) note(source, -1);
+  needed.sizes.for_each([&](const std::string& tensor, int dim) { note(tensor, dim); });
+}
+
+/// Keeps why the capture specialised on symbolic sizes and ints, and tells the entry why others are constants. Returns
+/// the ints of which a second capture needed the value: later captures have them as constants from the start.
+Varying note_specialised(Entry& entry, Constants& constants) {
+  Varying repeated;
+  std::vector<Specialised> all;
+  for (const auto& [source, known] : constants)
+    if (std::none_of(entry.specialised.begin(), entry.specialised.end(),
+                     [&](const Specialised& made) { return made.source() == source; }))
+      all.push_back(known);
+  for (const Specialised& made : entry.specialised) {
+    if (!made.is_needed) continue;
+    const auto [known, is_first] = constants.try_emplace(made.source(), made);
+    if (!is_first && made.dim < 0 && known->second.value != made.value) repeated.ints.insert(made.tensor);
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.source() < b.source(); });
+  entry.specialised.insert(entry.specialised.end(), all.begin(), all.end());
+  return repeated;
+}
+
+/// Raises if a size that the user marked as dynamic has one value, or is outside of the range that the mark states.
+bool raise_violation(const Entry& entry, const Varying& needed, const Constants& constants) {
+  for (const MarkedSize& marked : entry.marked) {
+    if (!marked.is_strict) continue;
+    const std::string source = size_text(marked.tensor, marked.dim);
+    if (!marked.is_in_range()) {
+      auto bound = [](int64_t number, int64_t none) { return number == none ? "None" : std::to_string(number); };
+      raise_constraint(source + " is " + std::to_string(marked.size) + ", but mark_dynamic states min=" +
+                           bound(marked.low, INT64_MIN) + ", max=" + bound(marked.high, INT64_MAX),
+                       "state the range of all sizes that the program is called with", "");
+      return true;
+    }
+    const Specialised* found = nullptr;
+    for (const Specialised& made : entry.specialised)
+      if (made.source() == source) found = &made;
+    if (!found && (needed.sizes.of(marked.tensor) >> marked.dim & 1) != 0) found = &constants.at(source);
+    if (!found) continue;
+    Specialised shown = *found;
+    shown.value = marked.size;
+    shown.line.clear();
+    raise_constraint("a dimension that mark_dynamic marks has one value: " + shown.text(),
+                     "write that line so that it does for every size, mark the size by maybe_mark_dynamic, or do not "
+                     "mark it",
+                     found->line);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -209,6 +270,8 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   entry->general = !varying.values.empty();
   if (entry->oracle) {
     entry->oracle->settings = capture_settings();
+    // A later call may bring a tensor without the marks.
+    for (const MarkedSize& marked : entry->marked) varying.sizes.add(marked.tensor, uint64_t{1} << marked.dim);
     entry->oracle->varying = std::move(varying);
     entry->oracle->break_is_error = is_error_here();
   }
@@ -237,17 +300,31 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   CodeCache::Changed changed;
   varying.values = known.values;
   Dimensions& refused = cache.fixed_by_backend[{place.offset, request_.cache_key.get()}];
-  changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function});
-  if (request_.dynamic == false) changed.sources.sizes = {};
+  std::optional<ShapeSettings> settings = shape_settings(request_.dynamic);
+  if (!settings) return nullptr;
+  changed =
+      cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function}, settings->parameters);
+  if (!settings->changed_sizes) changed.sources.sizes = {};
+  if (!settings->changed_ints) changed.sources.ints.clear();
   changed.sources.sizes.remove(refused);
-  varying.all_sizes = request_.dynamic == true;
+  varying.all_sizes = settings->all_sizes;
+  varying.all_ints = settings->all_ints;
+  varying.parameters = settings->parameters;
+  varying.dynamic = std::move(settings->dynamic);
+  varying.unbacked = std::move(settings->unbacked);
   varying.add_numbers(known);
   varying.add_numbers(changed.sources);
-  // The compiler of a Python backend may not know a float as an input.
-  if (request_.compiler) varying.floats = changed.sources.floats = {};
+  // The compiler of a Python backend may not know a float or an int as an input.
+  if (request_.compiler) {
+    varying.floats = changed.sources.floats = {};
+    varying.ints = changed.sources.ints = {};
+    varying.all_ints = false;
+  }
+  auto& constants = cache.constants[place.offset];
   while (true) {
     varying.fixed_sizes = fixed.sizes;
     varying.fixed_sizes.add(refused);
+    varying.fixed_ints = fixed.ints;
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;
@@ -258,8 +335,11 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
       continue;
     }
     const Varying needed = numbers_that_ended(*entry, varying, changed);
+    if (needed.has_numbers()) note_constants(*entry->broke, needed, constants);
+    if (raise_violation(*entry, needed, constants)) return nullptr;
     if (!needed.has_numbers()) {
       observe::count("recompiles.float_inputs", changed.sources.floats.size());
+      observe::count("recompiles.int_inputs", changed.sources.ints.size());
       observe::count("recompiles.symbolic_sizes", changed.sources.sizes.size());
       known.add_numbers(changed.sources);
       if (observe::CompilationRecord* record = observe::open_record()) {
@@ -267,6 +347,10 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
         record->symbolic_sizes = static_cast<int64_t>(varying.sizes.size());
         record->fixed_numbers.insert(fixed.floats.begin(), fixed.floats.end());
       }
+      const Varying repeated = note_specialised(*entry, constants);
+      known.remove_numbers(repeated);
+      fixed.add_numbers(repeated);
+      if (changed.sources.has_numbers()) entry->changed = std::move(changed.texts);
       return entry;
     }
     for (Varying* each : {&varying, &known, &changed.sources}) each->remove_numbers(needed);

@@ -45,11 +45,11 @@ class FrameCompiler final : public capture::Compiler {
   bool is_error_here() const;
   /// Whether the entry only reports a break that this request makes an error.
   bool is_refusal(const capture::Entry& entry) const;
-  /// Captures with the floats that changed as inputs of the graph, and the sizes that changed as symbols, as far as the
-  /// program allows that. `varying`: what the entry does not specialise on. Null with a Python error set.
+  /// Captures with the numbers that changed as inputs of the graph, and the sizes that changed as symbols, as far as
+  /// the program allows that. `varying`: what the entry does not specialise on. Null with a Python error set.
   std::shared_ptr<capture::Entry> capture_general(capture::CodeCache& cache, const capture::Place& place,
                                                   const KnownBreaks& known_breaks, capture::Varying& varying);
-  /// The floats and sizes that must be specialised on, because the entry ends at a break where one of them is needed.
+  /// The numbers and sizes that must be specialised on, because the entry ends at a break where one of them is needed.
   /// As far as that is known: `changed` became inputs and symbols just now.
   capture::Varying numbers_that_ended(const capture::Entry& entry, const capture::Varying& varying,
                                       const capture::CodeCache::Changed& changed) const;

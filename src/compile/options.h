@@ -14,6 +14,12 @@ struct Config {
   bool aten_graphs = false;
   bool numpy_exact = false;
   bool raise_on_ctx_manager_usage = true;
+  // Which sizes and ints are symbols: see shape_settings.h.
+  bool assume_static_by_default = true;
+  bool automatic_dynamic_shapes = true;
+  bool specialize_int = false;
+  bool force_parameter_static_shapes = true;
+  std::string dynamic_sources, unbacked_sources;
   int64_t break_after = 0;  // instructions after which every capture breaks; 0: never; -1: before the first, so that
                             // each instruction is executed concretely
   // Looked at in each call, together.

@@ -46,6 +46,8 @@ static std::shared_ptr<Entry> capture_frame(const Start& place, const CompileReq
   for (const Interpreter* attempt : {explored->result.interpreter.get(), explored->met_break.get()})
     if (attempt) entry->asked.insert(entry->asked.end(), attempt->marks.asked().begin(), attempt->marks.asked().end());
 
+  entry->specialised = explored->result.interpreter->torch.tracer.specialised();
+  entry->marked = explored->result.interpreter->torch.marked;
   note_exploration(*explored);
 
   phase.emplace(guards_phase);

@@ -97,6 +97,10 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   put(record.get(), "phases", describe_phases(entry.record.get()));
   put(record.get(), "compile_id", text(entry.id()));
   put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
+  std::vector<std::string> specialised;
+  for (const Specialised& made : entry.specialised) specialised.push_back(made.text());
+  put(record.get(), "specialised", texts(specialised));
+  put(record.get(), "changed", texts(entry.changed));
   put(record.get(), "resumes", Ref::borrow(entry.runs_plain ? Py_False : Py_True));
   return record;
 }

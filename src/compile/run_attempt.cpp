@@ -50,6 +50,7 @@ void interpret(const CaptureContext& context, AttemptResult& result) {
     result.outcome.handled = has_handler(in);
     result.assembly = assemble_break(in);
     in.guard_aliases();
+    find_size_guards(in);
     guard_sizes(in);
     record_state(context, result);
   };
@@ -57,6 +58,7 @@ void interpret(const CaptureContext& context, AttemptResult& result) {
     Value* returned = in.run(at_stop);
     result.assembly = assemble(in, returned);
     in.guard_aliases();
+    find_size_guards(in);
     guard_sizes(in);
     record_state(context, result);
   } catch (const Stopped&) {
@@ -67,8 +69,10 @@ void interpret(const CaptureContext& context, AttemptResult& result) {
     result.outcome.earlier_is_hook = earlier.step && earlier.id == BreakId::mutation;
   } catch (const Break& broke) {
     set_break(result, {broke.id, broke.detail, {}, in.end.is_error});
+    find_size_guards(in);
   } catch (const Raise& raised) {
     set_break(result, {BreakId::raises, exception_text(in, raised.exception)}, true);
+    find_size_guards(in);
   } catch (const std::exception& error) {
     set_break(result, {BreakId::internal, error.what()});
   }

@@ -19,7 +19,10 @@ PyObject* torch_side() {
   return side;
 }
 
-/// Torch's setting; `otherwise` if torch.compile is not imported, or has none of this name.
+int64_t limit(int64_t own, int64_t usual, int64_t of_torch) { return own == usual && of_torch >= 0 ? of_torch : own; }
+
+}  // namespace
+
 int64_t torch_setting(const char* name, int64_t otherwise) {
   NoSignals no_signals;
   LaterError kept;  // a Python error may be set
@@ -31,9 +34,16 @@ int64_t torch_setting(const char* name, int64_t otherwise) {
   return number;
 }
 
-int64_t limit(int64_t own, int64_t usual, int64_t of_torch) { return own == usual && of_torch >= 0 ? of_torch : own; }
-
-}  // namespace
+std::string torch_text(const char* module, const char* name) {
+  NoSignals no_signals;
+  LaterError kept;
+  kept.take();
+  PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  const Ref value = found ? Ref::steal(PyObject_GetAttrString(found, name)) : Ref();
+  const char* text = value && PyUnicode_Check(value.get()) ? PyUnicode_AsUTF8(value.get()) : nullptr;
+  PyErr_Clear();
+  return text ? text : "";
+}
 
 TorchLimits torch_limits() {
   return {torch_setting("recompile_limit", -1), torch_setting("accumulated_recompile_limit", -1),

@@ -2,11 +2,17 @@
 
 #include <string>
 
+#include "capture/cache/code_cache.h"
 #include "compile/pipeline.h"
 
 /// What torch.compile's own modules say, and are told, if the program has imported them. They are not imported for
 /// this.
 namespace stator {
+
+/// Torch's setting; `otherwise` if torch.compile is not imported, or has none of this name.
+int64_t torch_setting(const char* name, int64_t otherwise);
+/// The text of a setting in one of torch's modules; empty if the module is not imported.
+std::string torch_text(const char* module, const char* name);
 
 /// Torch's settings of limits, which take microseconds to read. -1: torch.compile is not imported.
 capture::TorchLimits torch_limits();

@@ -255,15 +255,15 @@ std::vector<std::string> CodeCache::unstable_sources(int32_t offset, PyObject* c
   return unstable;
 }
 
-/// Whether the guard failed because of another float.
-static bool is_other_float(const CheckArray::Miss& miss) {
-  return miss.fact->kind == FactKind::Equals && miss.saw && PyFloat_CheckExact(miss.saw) &&
-         PyFloat_CheckExact(miss.fact->object.get());
+/// Whether the guard failed because of another number of this class.
+static bool is_other_number(const CheckArray::Miss& miss, const PyTypeObject* type) {
+  return miss.fact->kind == FactKind::Equals && miss.saw && Py_TYPE(miss.saw) == type &&
+         Py_TYPE(miss.fact->object.get()) == type;
 }
 
 /// The dimensions of a tensor whose other size made the guard fail, and may be symbolic: a bit for each.
-static uint64_t other_sizes(const CheckArray::Miss& miss) {
-  if (miss.fact->kind != FactKind::Tensor || !miss.saw || miss.fact->tensor->is_parameter()) return 0;
+static uint64_t other_sizes(const CheckArray::Miss& miss, bool parameters) {
+  if (miss.fact->kind != FactKind::Tensor || !miss.saw || (!parameters && miss.fact->tensor->is_parameter())) return 0;
   uint64_t dims = miss.fact->tensor->other_sizes(miss.saw);
   // Sizes 0 and 1 decide how tensors broadcast, so that they are captured apart.
   for (int dim = 0; dim < 64; ++dim)
@@ -271,7 +271,22 @@ static uint64_t other_sizes(const CheckArray::Miss& miss) {
   return dims;
 }
 
-CodeCache::Changed CodeCache::changed(int32_t offset, PyObject* cache_key, const GuardInput& input) {
+/// Adds what changed as text, once.
+static void tell_change(std::vector<std::string>& into, const std::string& source, const std::string& before,
+                        const std::string& now) {
+  std::string text = source + ": " + before + ", now " + now;
+  if (std::find(into.begin(), into.end(), text) == into.end()) into.push_back(std::move(text));
+}
+
+/// The text of a number.
+static std::string number_text(PyObject* number) {
+  const Ref text = Ref::steal(PyObject_Repr(number));
+  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!chars) PyErr_Clear();
+  return chars ? chars : "?";
+}
+
+CodeCache::Changed CodeCache::changed(int32_t offset, PyObject* cache_key, const GuardInput& input, bool parameters) {
   Changed changed;
   const Entries* entries = at(offset);
   if (!entries) return changed;
@@ -283,16 +298,26 @@ CodeCache::Changed CodeCache::changed(int32_t offset, PyObject* cache_key, const
     if (!entry->guards->misses(input, misses)) continue;
     bool is_specialised = false;
     for (const CheckArray::Miss& miss : misses) {
-      const bool is_float = is_other_float(miss);
-      uint64_t dims = other_sizes(miss);
-      if (!is_float && dims == 0) continue;
+      const bool is_float = is_other_number(miss, &PyFloat_Type), is_int = is_other_number(miss, &PyLong_Type);
+      uint64_t dims = other_sizes(miss, parameters);
+      if (!is_float && !is_int && dims == 0) continue;
       std::string place = miss.source->describe();
       dims &= ~(known.sizes.of(place) | fixed_here.sizes.of(place));
-      const bool is_new_float = is_float && !known.floats.contains(place) && !known.values.contains(place) &&
-                                !fixed_here.floats.contains(place);
-      is_specialised = is_specialised || is_new_float || dims != 0;
+      auto is_new = [&](const std::unordered_set<std::string>& numbers, const std::unordered_set<std::string>& fixed) {
+        return !numbers.contains(place) && !known.values.contains(place) && !fixed.contains(place);
+      };
+      const bool is_new_float = is_float && is_new(known.floats, fixed_here.floats);
+      const bool is_new_int = is_int && is_new(known.ints, fixed_here.ints);
+      is_specialised = is_specialised || is_new_float || is_new_int || dims != 0;
       changed.sources.sizes.add(place, dims);
-      if (is_new_float) changed.sources.floats.insert(std::move(place));
+      for (int dim = 0; dim < 64 && dims >> dim != 0; ++dim)
+        if ((dims >> dim & 1) != 0)
+          tell_change(changed.texts, size_text(place, dim), std::to_string(miss.fact->tensor->size(dim)),
+                      std::to_string(size_of(miss.saw, dim)));
+      if (is_new_float || is_new_int)
+        tell_change(changed.texts, place, number_text(miss.fact->object.get()), number_text(miss.saw));
+      if (is_new_float) changed.sources.floats.insert(place);
+      if (is_new_int) changed.sources.ints.insert(std::move(place));
     }
     if (is_specialised) changed.specialised.push_back(entry);
   }
@@ -325,6 +350,7 @@ void CodeCache::clear() {
   warned = skipped = false;
   varying.clear();
   fixed.clear();
+  constants.clear();
   detached_ = true;
 }
 

@@ -53,13 +53,15 @@ class CodeCache {
   /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
   /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// Floats, and sizes of tensors, that changed. Looks at the entries for the same instances of which only guards of
-  /// values, lengths and sizes fail on this input. Sources in `varying` and `fixed` are not returned.
+  /// Floats, ints, and sizes of tensors, that changed. Looks at the entries for the same instances of which only guards
+  /// of values, lengths and sizes fail on this input. Sources in `varying` and `fixed` are not returned.
   struct Changed {
-    Varying sources;                                  // its floats and sizes
+    Varying sources;                                  // its floats, ints and sizes
     std::vector<std::shared_ptr<Entry>> specialised;  // the entries that specialised on one of them
+    std::vector<std::string> texts;                   // for messages: "n: 3, now 4"
   };
-  Changed changed(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// `parameters`: whether sizes of parameters count.
+  Changed changed(int32_t offset, PyObject* cache_key, const GuardInput& input, bool parameters = false);
   size_t count(int32_t offset, PyObject* cache_key) const;
   /// The number of entries for the instances of this call (`CheckArray::is_about_same`). The recompile limit applies to
   /// it, so that one instance does not use up the captures of others.
@@ -81,11 +83,13 @@ class CodeCache {
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
   std::unordered_map<int32_t, Varying> varying;  // by offset
-  /// By offset, the floats and sizes that are specialised on although they change. A capture that did not specialise on
-  /// one broke where captures that did so went on.
+  /// By offset, the floats, ints and sizes that are specialised on although they change. A capture that did not
+  /// specialise on one broke where captures that did so went on.
   std::unordered_map<int32_t, Varying> fixed;
   /// The same for sizes that one backend specialised on, by its cache key.
   std::map<std::pair<int32_t, PyObject*>, Dimensions> fixed_by_backend;
+  /// By offset and source, why a size or int is specialised on.
+  std::unordered_map<int32_t, std::unordered_map<std::string, Specialised>> constants;
   /// `refused` counts the calls that a recompile limit refused. When it reaches `patience`, one entry is evicted and
   /// the call is captured; the count starts again, and `patience` doubles.
   size_t refused = 0, patience = 32;

@@ -8,6 +8,7 @@
 #include "capture/call/break.h"
 #include "capture/call/plan.h"
 #include "capture/guards/check_array.h"
+#include "capture/values/specialised.h"
 #include "capture/values/varying.h"
 
 namespace stator::graph {
@@ -48,7 +49,10 @@ struct Entry {
   bool guards_break = true;          // the guards include what that depended on: another call may not break there
   bool raises = false;               // the break is an exception of the program that leaves the frame
   std::vector<BoundPlace> bound;     // slots of the frame that must be bound, or unbound; empty at offset 0
-  std::vector<const void*> asked;    // callables whose marks the capture looked for; compared only
+  std::vector<Specialised> specialised;  // symbolic sizes and ints that turned out to be one value
+  std::vector<MarkedSize> marked;        // sizes that the user marked as dynamic
+  std::vector<std::string> changed;      // what became symbolic in this capture: "n: 3, now 4"
+  std::vector<const void*> asked;        // callables whose marks the capture looked for; compared only
   std::shared_ptr<graph::Graph> graph;
   Dimensions specialised_sizes;  // symbolic sizes that the backend guarded to have the value of this call
   Dimensions refused_sizes;      // sizes that the backend takes as constants only: the entry must not be used

@@ -76,7 +76,10 @@ bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std
     if (!(tensors[i] = made.back().get())) return false;
   }
   for (size_t i : number_inputs) {
-    const double number = PyFloat_AS_DOUBLE(tensors[i]);
+    // A guard made sure that an int fits.
+    const shapes::Number number = PyFloat_CheckExact(tensors[i])
+                                      ? shapes::Number(PyFloat_AS_DOUBLE(tensors[i]))
+                                      : shapes::Number(static_cast<int64_t>(PyLong_AsLongLong(tensors[i])));
     made.push_back(Ref::steal(handle_errors([&] { return wrap_tensor(shapes::number_tensor(number)); })));
     if (!(tensors[i] = made.back().get())) return false;
   }

@@ -126,7 +126,7 @@ class Plan {
   std::vector<int32_t> inputs;         // slots of the check array that hold the graph's inputs
   std::vector<SizeInput> size_inputs;  // the graph's inputs before these: integers
   std::vector<size_t> array_inputs;    // indices of inputs that are NumPy arrays
-  std::vector<size_t> number_inputs;   // indices of inputs that are floats, which the graph gets as number tensors
+  std::vector<size_t> number_inputs;   // indices of inputs that are numbers, which the graph gets as number tensors
   Ref from_array;                      // makes a tensor over the memory of such an array
   bool has_subclasses = false;         // some input is of a subclass of Tensor: the graph runs without overriding
   std::unique_ptr<GraphRunner> graph;  // null: no operator was captured

@@ -190,8 +190,9 @@ bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
       FactKind kind = asserted.fact->kind;
       PyObject* saw = slots_[check.slot];
       const bool has_other_sizes = kind == FactKind::Tensor && asserted.fact->tensor->other_sizes(saw) != 0;
-      if (kind != FactKind::Equals && kind != FactKind::Length && !has_other_sizes) return false;
-      into.push_back({{}, asserted.source, asserted.fact, saw});
+      const bool is_value = kind == FactKind::Equals || kind == FactKind::Length || has_other_sizes;
+      if (!is_value && kind != FactKind::Shapes) return false;
+      if (is_value) into.push_back({{}, asserted.source, asserted.fact, saw});
     }
     i += std::max(step, 1);
   }

@@ -58,7 +58,8 @@ class CheckArray {
   /// Runs the word pass and the full pass on one input. Empty if they agree, else what they say. The oracle asks this.
   std::string compare_passes(const GuardInput& input);
   /// Collects the Equals and Length guards that fail on this input, and the Tensor guards that fail because of sizes,
-  /// as far as the plan depends on them. Stops at the first other check that fails, and returns false then.
+  /// as far as the plan depends on them. Stops at the first other check that fails, but for guards on symbolic sizes,
+  /// and returns false then.
   bool misses(const GuardInput& input, std::vector<Miss>& into);
   /// One line per fact.
   std::vector<std::string> describe() const;

@@ -26,7 +26,7 @@ int check_equals(Check& c, CheckRun& run) {
 
 int check_compares(Check& c, CheckRun& run) {
   PyObject* seen = run.slots[c.slot];
-  if (!PyFloat_CheckExact(seen)) return 0;
+  if (!PyFloat_CheckExact(seen) && !PyLong_CheckExact(seen)) return 0;
   const Ref answer = Ref::steal(PyObject_RichCompare(seen, c.object, static_cast<int>(c.number / 2)));
   if (!answer) PyErr_Clear();
   return answer && (answer.get() == Py_True) == (c.number % 2 != 0);

@@ -13,7 +13,10 @@ bool ShapeCheck::holds(PyObject* const* objects) const {
   int64_t* sizes = count > kOnStack ? many.data() : few;
   for (size_t i = 0; i < count; ++i) {
     const ShapeGuards::Input& input = guards->inputs[i];
-    sizes[i] = size_of(objects[slots[input.tensor]], input.dim);
+    PyObject* object = objects[slots[input.tensor]];
+    int overflow = 0;
+    sizes[i] = input.dim >= 0 ? size_of(object, input.dim) : PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow != 0) return false;
   }
   return guards->program.holds(sizes);
 }

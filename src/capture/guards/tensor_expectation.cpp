@@ -111,6 +111,7 @@ class Expectation final : public TensorExpectation {
     return out.str();
   }
 
+  int64_t size(int64_t dim) const override { return shape_[dim]; }
   bool is_parameter() const override { return facts_.type != reinterpret_cast<PyTypeObject*>(THPVariableClass); }
 
   uint64_t other_sizes(PyObject* object) const override {

@@ -23,6 +23,8 @@ class TensorExpectation {
   /// If the object matches but for sizes and strides: the dimensions whose size differs, a bit for each. 0 otherwise.
   virtual uint64_t other_sizes(PyObject* object) const = 0;
 
+  /// The size of a dimension, unless it is symbolic.
+  virtual int64_t size(int64_t dim) const = 0;
   /// Whether a torch.nn.Parameter is expected.
   virtual bool is_parameter() const = 0;
 

@@ -40,7 +40,7 @@ struct ConstantValue final : Value {
   bool literal;                // guarded by equality; else by identity
   bool guarded = false;        // the guard was emitted (only with a source)
   bool state_guarded = false;  // so are the attributes of its own
-  Value* number = nullptr;     // a varying float: the graph's number for it, once that is needed
+  Value* number = nullptr;     // a varying number: the graph's number for it, once that is needed
   ConstantValue(Ref o, bool is_literal) : Value(kKind), object(std::move(o)), literal(is_literal) {}
 };
 
@@ -57,8 +57,10 @@ struct TensorValue final : Value {
   explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
 };
 
-/// Whether an input of the graph is a float: `real` is the float itself, and there is no fake.
-inline bool is_number_input(const TensorValue& input) { return PyFloat_CheckExact(input.real.get()); }
+/// Whether an input of the graph is a number: `real` is the float or int itself, and there is no fake.
+inline bool is_number_input(const TensorValue& input) {
+  return PyFloat_CheckExact(input.real.get()) || PyLong_CheckExact(input.real.get());
+}
 
 struct ArrayValue final : Value {
   static constexpr Kind kKind = Kind::Array;
@@ -220,6 +222,7 @@ struct OpaqueValue final : Value {
   Ref callable;  // else null
   std::vector<Value*> arguments;
   PyTypeObject* number = nullptr;  // class of the result, if the result and all arguments are numbers
+  Value* as_number = nullptr;      // then: the graph's number for it, once that is needed
   Ref grad_fn;        // of the fake of its first argument, a tensor; a different one later means an in-place write
   uint64_t step = 0;  // of the call, to break before
 };

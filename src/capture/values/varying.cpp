@@ -1,9 +1,78 @@
 #include "capture/values/varying.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
 namespace stator::capture {
+namespace {
+
+constexpr std::string_view kComma = ", ";
+
+/// Whether a text that is separated by commas names the source.
+bool names(std::string_view text, std::string_view source) {
+  for (size_t at = text.find(source); at != std::string_view::npos; at = text.find(source, at + 1)) {
+    const std::string_view before = text.substr(0, at), after = text.substr(at + source.size());
+    if ((before.empty() || before.ends_with(kComma)) && (after.empty() || after.starts_with(kComma))) return true;
+  }
+  return false;
+}
+
+/// Whether the source is an argument, or an item of containers that is reached from one.
+bool is_of_argument(const Source& source) {
+  const Source* at = &source;
+  while (at->kind == SourceKind::Item || at->kind == SourceKind::DictItem || at->kind == SourceKind::DictValue)
+    at = at->parent;
+  return at->kind == SourceKind::Argument;
+}
+
+}  // namespace
+
+bool Varying::contains(const Source& source) const {
+  if (values.empty() && floats.empty() && ints.empty() && !all_ints && !dynamic) return false;
+  PyObject* object = source.object.get();
+  const bool is_int = object && PyLong_CheckExact(object);
+  const bool is_asked =
+      is_int && ((all_ints && is_of_argument(source)) || (dynamic && dynamic->dimensions(source) != 0));
+  if (values.empty() && floats.empty() && ints.empty() && !is_asked) return false;
+  const std::string text = source.describe();
+  if (values.contains(text)) return true;
+  if (is_int) return (is_asked || ints.contains(text)) && !fixed_ints.contains(text);
+  return object && PyFloat_CheckExact(object) && floats.contains(text);
+}
+
+bool Varying::is_input(const Source& source) const {
+  return !PyLong_CheckExact(source.object.get()) || fixed_ints.empty() || !fixed_ints.contains(source.describe());
+}
+
+void Varying::add_numbers(const Varying& other) {
+  floats.insert(other.floats.begin(), other.floats.end());
+  ints.insert(other.ints.begin(), other.ints.end());
+  sizes.add(other.sizes);
+}
+
+void Varying::remove_numbers(const Varying& other) {
+  for (const std::string& source : other.floats) floats.erase(source);
+  for (const std::string& source : other.ints) ints.erase(source);
+  sizes.remove(other.sizes);
+}
+
+Varying Varying::named_in(const std::string& text) const {
+  Varying named;
+  for (const std::string& source : floats)
+    if (names(text, source)) named.floats.insert(source);
+  for (const std::string& source : ints)
+    if (names(text, source)) named.ints.insert(source);
+  named.sizes = sizes_in(text);
+  // Ints that vary because the user asked for it are listed nowhere.
+  for (size_t first = 0; (all_ints || dynamic) && first < text.size();) {
+    const size_t end = std::min(text.find(kComma, first), text.size());
+    const std::string source = text.substr(first, end - first);
+    if (sizes_in(source).empty() && !floats.contains(source) && !values.contains(source)) named.ints.insert(source);
+    first = end + kComma.size();
+  }
+  return named;
+}
 
 Dimensions sizes_in(const std::string& text) {
   constexpr std::string_view kOpen = ".size(";

@@ -72,6 +72,7 @@ struct InputInfo {
 struct Guard {
   Ex truth = nullptr;
   Location where;
+  bool is_value = false;  // the program or an operator needed the value itself: the guard is an equality
 };
 
 /// A question that needs a guard was asked after `ShapeEnv::freeze`.
@@ -137,8 +138,9 @@ class STATOR_API ShapeEnv {
   std::optional<bool> guard_size_oblivious(Ex truth);
 
   // ---- guards
-  /// Called when a guard or an assert is added.
+  /// Called when a guard or an assert is added, which is `asked()` then.
   void set_locator(std::function<Location()> locator) { locator_ = std::move(locator); }
+  Ex asked() const { return asked_; }
   /// In the order of the questions.
   const std::vector<Guard>& guards() const { return guards_; }
   const std::vector<Guard>& asserts() const { return asserts_; }
@@ -230,7 +232,10 @@ class STATOR_API ShapeEnv {
   bool add_replacement(Ex form, WideInt value);
   void replace_symbol(Ex symbol, Ex by);
   void changed() { ++epoch_; }
-  Location locate() const { return locator_ ? locator_() : Location{}; }
+  Location locate(Ex truth) {
+    asked_ = truth;
+    return locator_ ? locator_() : Location{};
+  }
 
   const EnvOptions options_;
   std::atomic<uint32_t> owners_ = 0;
@@ -246,6 +251,7 @@ class STATOR_API ShapeEnv {
   std::function<Location()> locator_;
   uint32_t epoch_ = 1;       // counts changes of facts
   uint32_t generation_ = 1;  // counts removals of facts: what was derived before may be wrong
+  Ex asked_ = nullptr;
   bool is_frozen_ = false;
   bool uses_policy_ = true;    // false while `final_guards` looks for what the ranges of symbols imply
   bool is_oblivious_ = false;  // while a question is answered for sizes of at least 2

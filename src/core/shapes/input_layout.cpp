@@ -9,7 +9,7 @@ bool InputLayout::is_static() const { return std::find(sizes.begin(), sizes.end(
 
 InputLayout layout_of(std::span<const int64_t> sizes, std::span<const int64_t> strides, uint64_t symbolic) {
   const size_t dims = sizes.size();
-  InputLayout layout{std::vector<bool>(dims), std::vector<int8_t>(dims, -1)};
+  InputLayout layout{std::vector<bool>(dims), std::vector<int8_t>(dims, -1), {}, {}};
   for (size_t i = 0; i < dims && i < 64; ++i) layout.sizes[i] = (symbolic >> i & 1) != 0;
   // From the innermost dimension outwards; of equal strides, the last dimension is the inner one.
   std::vector<size_t> order(dims);

@@ -10,8 +10,16 @@ namespace stator::shapes {
 
 /// Which sizes and strides of an input tensor are symbolic. All others are constants of the graph.
 struct STATOR_API InputLayout {
+  /// The sizes that the user allows.
+  struct Bounds {
+    int64_t low = INT64_MIN, high = INT64_MAX;
+    bool operator==(const Bounds&) const = default;
+  };
+
   std::vector<bool> sizes;      // by dimension: the size is a symbol
   std::vector<int8_t> strides;  // by dimension: the stride is the size times the stride of this one; -1: a constant
+  std::vector<bool> unbacked;   // by dimension: the symbol is unbacked; empty: none is
+  std::vector<Bounds> bounds;   // by dimension; empty: none has bounds
 
   bool is_static() const;
   bool operator==(const InputLayout&) const = default;

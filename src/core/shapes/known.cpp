@@ -125,7 +125,7 @@ std::optional<bool> ShapeEnv::decide(Ex truth) {
   Ex guard = value ? truth : negation(truth);
   if (guard == nullptr) return std::nullopt;
   if (is_frozen_) throw FrozenError("the shapes are frozen; a guard would be needed: " + to_python(guard));
-  const Location where = locate();
+  const Location where = locate(guard);
   if (guard->op == Op::And) {
     for (Ex part : *guard)
       if (!known(part)) guards_.push_back({part, where});
@@ -150,7 +150,10 @@ Value ShapeEnv::specialize(Ex expr) {
   if (expr->hint.is_float() && !(expr->hint.real() < 0 || expr->hint.real() > 0)) return {};
   Ex number = constant(expr->hint);
   Ex truth = number != nullptr ? comparison(Op::Eq, expr, number) : nullptr;
-  return truth != nullptr && decide(truth) == true ? expr->hint : Value();
+  const size_t count = guards_.size();
+  if (truth == nullptr || decide(truth) != true) return {};
+  for (size_t i = count; i < guards_.size(); ++i) guards_[i].is_value = true;
+  return expr->hint;
 }
 
 }  // namespace stator::shapes

@@ -172,7 +172,7 @@ bool ShapeEnv::assume(Ex truth) {
   if (auto answer = known(truth)) return *answer;
   truth = simplify(apply(Op::ToBool, truth));
   if (!truth->has_unbacked) return decide(truth).value_or(true);
-  asserts_.push_back({truth, locate()});
+  asserts_.push_back({truth, locate(truth)});
   add_fact(truth, true);
   return true;
 }

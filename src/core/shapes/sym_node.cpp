@@ -81,6 +81,10 @@ c10::SymInt as_size(const c10::SymInt& number) {
   if (is_size == nullptr || env.known(is_size)) return simplified(number);
   // What an operator outside of a trace checks is checked by no run.
   if (&env != current_env()) return to_sym_int(env.apply(Op::Max, expr, zero));
+  // The operator raises for a size below 0: guards decide about backed ones before the graph runs.
+  if (!expr->has_unbacked && env.decide(is_size) == false) {
+    if (auto negative = env.specialize(expr).int64()) return *negative;
+  }
   env.learn(is_size);
   return simplified(number);
 }

@@ -298,6 +298,10 @@ void Tracer::record_below() {
   impl_->below = std::make_unique<BelowRecorder>(impl_->above.graph().name, impl_->env.get());
 }
 
+std::string Tracer::running_operator() const {
+  return impl_->failed ? c10::toString(impl_->failed->operator_name()) : std::string();
+}
+
 bool Tracer::failed_by_data() const {
   return !impl_->failed || (ops::traits_of(*impl_->failed) & (ops::Fallible | ops::FallibleOnIntegers)) != 0;
 }
@@ -319,8 +323,14 @@ static at::Tensor symbolic_fake(shapes::ShapeEnv& env, fake::FakeMode& fakes, co
       sizes.emplace_back(real.size(dim));
       continue;
     }
+    if (!layout.unbacked.empty() && layout.unbacked[dim]) {
+      sizes.push_back(shapes::to_sym_int(env.add_unbacked(shapes::Type::Int, {0, INT64_MAX}, /*is_size=*/true)));
+      continue;
+    }
+    const auto bounds = layout.bounds.empty() ? shapes::InputLayout::Bounds() : layout.bounds[dim];
     shapes::BackedSpec spec;
     spec.hint = real.size(dim);
+    spec.range = {bounds.low, bounds.high};
     spec.source = name + ".size(" + std::to_string(dim) + ")";
     spec.tag = size_tag({input, dim});
     spec.shared = false;  // equal sizes are guarded where an operator needs that
@@ -352,6 +362,18 @@ at::Tensor Tracer::add_input(const at::Tensor& real, std::string name, const sha
 c10::SymNode Tracer::add_number_input(std::string name) {
   if (impl_->below || !impl_->symbols) refuse(shapes::number_op(), "a number as an input");
   shapes::Ex expr = impl_->env->add_unbacked(shapes::Type::Float);
+  impl_->above.add_number_input(std::move(name), expr);
+  return shapes::to_node(expr);
+}
+
+c10::SymNode Tracer::add_number_input(std::string name, int64_t hint) {
+  if (!takes_symbols()) refuse(shapes::number_op(), "a number as an input");
+  shapes::BackedSpec spec;
+  spec.hint = hint;
+  spec.source = name;
+  spec.tag = size_tag({static_cast<uint32_t>(impl_->above.graph().inputs.size()), kNumberTag});
+  spec.is_size = spec.shared = false;
+  shapes::Ex expr = impl_->env->add_backed(spec).expr;
   impl_->above.add_number_input(std::move(name), expr);
   return shapes::to_node(expr);
 }

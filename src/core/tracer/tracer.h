@@ -52,6 +52,8 @@ class STATOR_API Tracer {
   /// A symbolic float that becomes the next graph input: a run gets it as a number tensor (core/shapes/number_ops.h).
   /// Throws if the trace also records below autograd: that list of nodes has no numbers as inputs.
   c10::SymNode add_number_input(std::string name);
+  /// The same for an int: a backed symbol with this hint, whose source is tagged by `size_tag` with `kNumberTag`.
+  c10::SymNode add_number_input(std::string name, int64_t hint);
   /// A fake for a tensor whose value is fixed at capture (a constructor's literal data): each run of the graph
   /// gets a new copy of `data`, which the graph owns.
   at::Tensor add_constant(const at::Tensor& data);
@@ -91,6 +93,8 @@ class STATOR_API Tracer {
   /// Ends the trace. Returns the graph with its outputs, and with `below` if requested. Throws for a tensor
   /// that is not a value of the graph.
   std::shared_ptr<graph::Graph> finish(c10::ArrayRef<at::Tensor> outputs);
+  /// The name of the operator that is being answered, or that threw last; empty if there is none.
+  std::string running_operator() const;
   /// Whether the last operator that threw may raise depending on data; also if no operator threw since
   /// `forget_failure`.
   bool failed_by_data() const;
@@ -125,6 +129,8 @@ class STATOR_API Tracer {
 struct SizeTag {
   uint32_t input, dim;
 };
+/// As the dimension of a tag: the input is an int.
+inline constexpr uint32_t kNumberTag = 255;
 inline uint64_t size_tag(SizeTag size) { return uint64_t{size.input} << 8 | size.dim; }
 inline SizeTag size_of_tag(uint64_t tag) { return {static_cast<uint32_t>(tag >> 8), static_cast<uint32_t>(tag & 255)}; }
 

@@ -330,7 +330,6 @@ def test_values_that_keep_changing_do_not_fill_the_cache():
     assert (metered.steps, metered.history) == (plain.steps, plain.history)
     counters = stator.counters()
     assert not counters["recompiles"].get("limit_hit")
-    assert counters["breaks"]["varying"] > 0
     made = counters["captures"]["total"]
     for i in range(60, 80):
         assert torch.equal(step(x + i), plain.step(x + i))
@@ -341,7 +340,7 @@ def test_entries_of_values_that_come_back_stay_in_use():
     def scaled(a, n):
         return a * n + 1
 
-    compiled = stator.compile(scaled)
+    compiled = stator.compile(scaled, dynamic=False)
     with pytest.warns(RuntimeWarning, match="the lines that look at n run as plain Python"):
         for n in range(20):
             assert torch.equal(compiled(x, n), scaled(x, n))

@@ -6,6 +6,7 @@
 
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/special_methods.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 
@@ -30,6 +31,7 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
   if (value->kind == Kind::Object && look_up(in.type_of(value), name))
     value = in.call(type_method(in, value, name), {});
   if (is_symbolic_number(value)) needs_number(in, value, "as an index");
+  refuse_result(in, value);
   PyObject* object = in.constant_of(value);
   if (!object && (value->kind == Kind::Opaque || value->kind == Kind::Tensor || value->kind == Kind::Array))
     throw Break{BreakId::raises, "an index that is not an int"};
@@ -101,6 +103,8 @@ Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
       throw Break{BreakId::data_exit, "a tensor is passed to " + name_of(callable)};
     else if (value->kind == Kind::Number || value->kind == Kind::Text)
       needs_number(in, value, "is passed to " + name_of(callable));
+    else
+      refuse_result(in, value);
   LiteralArgs literals = literal_args(in, args, takes_items(callable));
   if (!literals.positional)
     throw Break{BreakId::unknown_call, name_of(callable) + " with an argument that is not a literal"};

@@ -148,7 +148,7 @@ Py_hash_t key_hash(Interpreter& in, Value* key, bool* exact) {
         throw Break{BreakId::tensor_subclass, "the hash of a tensor"};
       return address_hash(key, exact);
     default:
-      refuse_result(key);
+      refuse_result(in, key);
       return address_hash(key, exact);
   }
 }

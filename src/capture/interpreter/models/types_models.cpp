@@ -44,7 +44,7 @@ Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializ
 /// int(), float() or bool() of one tensor or number that depends on data; null for other calls.
 Value* converted_number(Interpreter& in, CallArgs& args, const char* to) {
   if (args.count() != 1 || args.positional.size() != 1) return nullptr;
-  if (to == std::string_view("int")) args.positional[0] = graph_number(in, args.positional[0]);
+  args.positional[0] = graph_number(in, args.positional[0]);
   auto* tensor = as<TensorValue>(args.positional[0]);
   const std::string method = std::string("__") + to + "__";
   if (!tensor || !is_customised(in, tensor, method.c_str())) return number_conversion(in, to, args.positional[0]);
@@ -56,12 +56,14 @@ Value* converted_number(Interpreter& in, CallArgs& args, const char* to) {
 }
 
 Value* model_int(Interpreter& in, CallArgs& args) {
+  if (args.count() == 1 && args.positional.size() == 1)
+    if (Value* same = varying_as(in, args.positional[0], &PyLong_Type)) return same;
   if (Value* number = converted_number(in, args, "int")) return number;
   return convert(in, args, &PyLong_Type, {"__int__", "__index__", "__trunc__"});
 }
 Value* model_float(Interpreter& in, CallArgs& args) {
   if (args.count() == 1 && args.positional.size() == 1)
-    if (Value* same = varying_as_float(in, args.positional[0])) return same;
+    if (Value* same = varying_as(in, args.positional[0], &PyFloat_Type)) return same;
   if (Value* number = converted_number(in, args, "float")) return number;
   return convert(in, args, &PyFloat_Type, {"__float__", "__index__"});
 }

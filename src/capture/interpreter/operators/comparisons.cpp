@@ -143,7 +143,7 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
   if (std::optional<bool> known = varying_comparison(*this, op, a, b)) return boolean(*known);
   number_operands(*this, a, b);
   make_numbers(*this, a, b);
-  for (Value* operand : {a, b}) refuse_result(operand);
+  for (Value* operand : {a, b}) refuse_result(*this, operand);
   if (a->kind == Kind::Array || b->kind == Kind::Array)
     return array_binary(*this, kCompare[op], kCompare[kReflected[op]], a, b);
   bool by_class = class_decides(*this, a, b, {kCompare[op], kCompare[kReflected[op]]});

@@ -231,7 +231,7 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   if (is_symbolic_number(a) || is_symbolic_number(b)) return number_binary(*this, op, a, b);
   if (Value* later = varying_result(*this, op, a, b)) return later;
   if (make_numbers(*this, a, b)) return number_binary(*this, op, a, b);
-  for (Value* operand : {a, b}) refuse_result(operand);
+  for (Value* operand : {a, b}) refuse_result(*this, operand);
   if (a->kind == Kind::Constant && b->kind == Kind::Constant) {
     PyObject *x = constant_of(a), *y = constant_of(b);
     for (Value* operand : {a, b}) guard_own_state(static_cast<ConstantValue*>(operand));

@@ -15,6 +15,7 @@ bool Interpreter::truth(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
       if (std::optional<bool> known = varying_comparison(*this, Py_NE, value, integer(0))) return *known;
+      if (Value* number = graph_number(*this, value); number != value) return truth(number);
       PyObject* object = constant_of(value);
       if (!static_cast<ConstantValue*>(value)->literal) {
         // Enum members, and classes with a metaclass.
@@ -48,7 +49,7 @@ bool Interpreter::truth(Value* value) {
       return truth_by_class(*this, value);
     case Kind::Opaque:
       if (Value* number = graph_number(*this, value); number != value) return truth(number);
-      refuse_result(value);
+      refuse_result(*this, value);
       return true;
     default:
       return true;

@@ -24,7 +24,7 @@ constexpr Row kRows[] = {
     {kTrueDivide, "_operator.truediv", true, false},
 };
 
-const OpaqueValue* as_made(Value* value) {
+OpaqueValue* as_made(Value* value) {
   auto* opaque = as<OpaqueValue>(value);
   return opaque && opaque->number ? opaque : nullptr;
 }
@@ -43,16 +43,34 @@ bool is_varying(Interpreter& in, Value* value) {
   return constant && constant->source && !constant->guarded && in.start.is_varying(constant->source);
 }
 
-/// A float of the program, not one computed from such.
-ConstantValue* varying_float(Interpreter& in, Value* value) {
+/// A float or int of the program, not one computed from such.
+ConstantValue* varying_number(Interpreter& in, Value* value) {
   auto* constant = as<ConstantValue>(value);
-  return constant && PyFloat_CheckExact(constant->object.get()) && is_varying(in, value) ? constant : nullptr;
+  return constant && number_class(value) && is_varying(in, value) ? constant : nullptr;
 }
 
-/// The graph's input for the float.
+ConstantValue* varying_float(Interpreter& in, Value* value) {
+  ConstantValue* constant = varying_number(in, value);
+  return constant && PyFloat_CheckExact(constant->object.get()) ? constant : nullptr;
+}
+
+/// The symbol of the graph's next input, which is the number; null if a graph does not take it.
+Ref input_symbol(Interpreter& in, const ConstantValue& constant) {
+  const std::string name = constant.source->describe();
+  if (PyFloat_CheckExact(constant.object.get())) return in.torch.tracer.add_number_input(name);
+  int overflow = 0;
+  const long long hint = PyLong_AsLongLongAndOverflow(constant.object.get(), &overflow);
+  if (overflow == 0) return in.torch.tracer.add_number_input(name, hint);
+  // A smaller int may be an input.
+  const Ref bound = Ref::steal(PyLong_FromLongLong(overflow > 0 ? INT64_MAX : INT64_MIN));
+  in.guards.add(constant.source, FactKind::Compares, bound.get(), (overflow > 0 ? Py_GT : Py_LT) * 2 + 1);
+  return {};
+}
+
+/// The graph's input for the number; the constant itself if a graph does not take it.
 Value* number_input(Interpreter& in, ConstantValue* constant) {
-  in.guards.add_type(constant->source, &PyFloat_Type);
-  Ref symbol = in.torch.tracer.add_number_input(constant->source->describe());
+  in.guards.add_type(constant->source, Py_TYPE(constant->object.get()));
+  Ref symbol = input_symbol(in, *constant);
   if (!symbol) return constant;
   constant->source->loaded = true;
   auto* input = in.arena.make<TensorValue>(Ref(), TorchTracer::tensor_type());
@@ -76,16 +94,16 @@ Value* graph_number(Interpreter& in, Value* value) {
   if (value->kind != Kind::Constant && value->kind != Kind::Opaque) return value;
   // The compiler of a Python backend may not know a float as an input; functorch does not know symbolic numbers.
   if (in.options.for_python_backend || in.frames.in_transform()) return value;
-  if (const OpaqueValue* made = as_made(value)) {
-    if (made->number != &PyFloat_Type) return value;
+  if (OpaqueValue* made = as_made(value)) {
+    if (made->as_number) return made->as_number;
     Value *a = graph_number(in, made->arguments[0]), *b = graph_number(in, made->arguments[1]);
     if (!is_symbolic_number(a) && !is_symbolic_number(b)) return value;
     for (const Row& row : kRows)
-      if (made->callable.get() == known_object(row.path)) return number_binary(in, row.op, a, b);
+      if (made->callable.get() == known_object(row.path)) return made->as_number = number_binary(in, row.op, a, b);
     return value;
   }
-  ConstantValue* constant = varying_float(in, value);
-  if (!constant) return value;
+  ConstantValue* constant = varying_number(in, value);
+  if (!constant || !in.start.is_input(constant->source)) return value;
   return constant->number ? constant->number : number_input(in, constant);
 }
 
@@ -106,8 +124,21 @@ bool make_numbers(Interpreter& in, Value*& a, Value*& b) {
   return is_symbolic_number(a) || is_symbolic_number(b);
 }
 
+/// Whether `a` is a varying number and `b` a literal of a class whose objects never equal a number.
+static bool never_equal(Interpreter& in, Value* a, Value* b) {
+  auto* literal = as<ConstantValue>(b);
+  if (!literal || !literal->literal || !varying_number(in, a)) return false;
+  PyTypeObject* type = Py_TYPE(literal->object.get());
+  return type == Py_TYPE(Py_None) || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyTuple_Type;
+}
+
 std::optional<bool> varying_comparison(Interpreter& in, int op, Value* a, Value* b) {
   constexpr int kReflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  if ((op == Py_EQ || op == Py_NE) && (never_equal(in, a, b) || never_equal(in, b, a))) {
+    in.type_of(a);
+    in.type_of(b);
+    return op == Py_NE;
+  }
   ConstantValue *left = varying_float(in, a), *right = varying_float(in, b);
   if (!left == !right) return {};
   Value* other = left ? b : a;
@@ -123,15 +154,28 @@ std::optional<bool> varying_comparison(Interpreter& in, int op, Value* a, Value*
   return holds;
 }
 
-Value* varying_as_float(Interpreter& in, Value* value) {
-  ConstantValue* constant = varying_float(in, value);
-  if (constant) in.guards.add_type(constant->source, &PyFloat_Type);
+Value* varying_as(Interpreter& in, Value* value, PyTypeObject* type) {
+  if (const OpaqueValue* made = as_made(value)) return made->number == type ? value : nullptr;
+  ConstantValue* constant = varying_number(in, value);
+  if (!constant || Py_TYPE(constant->object.get()) != type) return nullptr;
+  in.guards.add_type(constant->source, type);
   return constant;
 }
 
-void refuse_result(const Value* value) {
-  if (value->kind == Kind::Opaque && static_cast<const OpaqueValue*>(value)->number)
-    throw Break{BreakId::varying, "a number computed from one"};
+/// Adds the sources of the varying numbers of which the value is computed, separated by commas.
+static void name_sources(Interpreter& in, Value* value, std::string& text) {
+  if (const OpaqueValue* made = as_made(value)) {
+    for (Value* argument : made->arguments) name_sources(in, argument, text);
+  } else if (value->source && is_varying(in, value)) {
+    text += (text.empty() ? "" : ", ") + value->source->describe();
+  }
+}
+
+void refuse_result(Interpreter& in, Value* value) {
+  if (!as_made(value)) return;
+  std::string sources;
+  name_sources(in, value, sources);
+  throw Break{BreakId::varying, sources};
 }
 
 bool append_unseen(Interpreter& in, Value* list, Value* item) {

@@ -168,7 +168,9 @@ class Interpreter {
   template <class F>
   Value* torch_result(F&& call, const char* what) {
     torch.locate();
+    torch.calling = what;
     Ref result = torch.tracer.record(std::forward<F>(call));
+    torch.calling = nullptr;
     if (!result) torch.fail(what);
     return wrap_result(result.get());
   }

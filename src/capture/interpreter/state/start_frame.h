@@ -53,11 +53,23 @@ class StartFrame {
 
   /// Whether the value at this source is known to change from call to call.
   bool is_varying(const Source* source) const { return varying_ && varying_->contains(*source); }
+  /// Whether such a number may be an input of the graph.
+  bool is_input(const Source* source) const { return !varying_ || varying_->is_input(*source); }
   /// The dimensions of the tensor at a source whose sizes vary, a bit for each. `marked`: those that the user marked.
-  uint64_t varying_sizes(const std::string& source, uint64_t marked) const {
+  uint64_t varying_sizes(const Source& source, uint64_t marked) const {
     if (!varying_) return marked;
+    const std::string text = source.describe();
     const uint64_t asked = varying_->all_sizes ? ~uint64_t{0} : marked;
-    return (asked | varying_->sizes.of(source)) & ~varying_->fixed_sizes.of(source);
+    const uint64_t named = varying_->dynamic ? varying_->dynamic->dimensions(source) : 0;
+    return (asked | named | varying_->sizes.of(text)) & ~varying_->fixed_sizes.of(text);
+  }
+  /// Those that the user wants to be unbacked symbols.
+  uint64_t unbacked_sizes(const Source& source) const {
+    return varying_ && varying_->unbacked ? varying_->unbacked->dimensions(source) : 0;
+  }
+  /// Whether the sizes of the parameter at a source are constants.
+  bool has_constant_sizes(const Source& source) const {
+    return !varying_ || (!varying_->parameters && !(varying_->dynamic && varying_->dynamic->dimensions(source) != 0));
   }
   /// Breaks where it is.
   void refuse_varying(const Source* source) const {

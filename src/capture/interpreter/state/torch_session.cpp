@@ -6,7 +6,37 @@ namespace stator::capture {
 
 TorchSession::TorchSession(const std::string& graph_name, FrameStack& frames)
     : tracer(graph_name), frames_(frames), transforms_at_start_(TransformState::current()) {
-  tracer.set_locator([this] { return frames_.user_line(); });
+  tracer.set_locator([this](const TorchTracer::Mentions& mentions) { return question(mentions); });
+}
+
+/// Whether the question is about the value, or about an item of it.
+static bool is_about(const Value* value, const TorchTracer::Mentions& mentions) {
+  if (value->kind == Kind::Number) return mentions(static_cast<const NumberValue*>(value)->symbol.get());
+  if (value->kind == Kind::Constant) {
+    const Value* number = static_cast<const ConstantValue*>(value)->number;
+    return number && is_about(number, mentions);
+  }
+  if (value->kind != Kind::Tuple && value->kind != Kind::List) return false;
+  for (const Value* item : static_cast<const SequenceValue*>(value)->items)
+    if (item && is_about(item, mentions)) return true;
+  return false;
+}
+
+Question TorchSession::question(const TorchTracer::Mentions& mentions) const {
+  Question made{frames_.user_line(), {}};
+  if (!calling) return made;
+  const std::string running = tracer.running_operator();
+  made.asked = running.empty() ? calling : running;
+  const size_t named = keywords ? static_cast<size_t>(PyTuple_GET_SIZE(keywords)) : 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_about(arguments[i], mentions)) continue;
+    const size_t positional = arguments.size() - named;
+    const char* keyword = i < positional ? nullptr : PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i - positional));
+    const std::string parameter = keyword ? keyword : TorchTracer::parameter(calling, i);
+    made.asked = "the parameter " + parameter + " of " + made.asked;
+    break;
+  }
+  return made;
 }
 
 void TorchSession::locate() {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -27,7 +29,7 @@ class TorchSession {
 
   TorchTracer tracer;
   std::vector<TensorValue*> inputs;          // by graph input number
-  std::shared_ptr<ShapeGuards> size_guards;  // those that were added, for what a backend adds; null: none
+  std::shared_ptr<ShapeGuards> added_size_guards;  // those of the recorded fact, for what a backend adds; null: none
   std::vector<Value*> modes;                 // torch-function modes that are active, outermost first
   std::vector<Value*> modes_at_start;
   /// While the part of a reentrant checkpoint is captured as its backward pass runs it: on detached arguments.
@@ -36,7 +38,12 @@ class TorchSession {
   bool has_hidden_aliases = false;
   const bool starts_in_autocast = TorchTracer::in_autocast_block();
   Overriding overriding = Overriding::Enabled, overriding_at_start = Overriding::Enabled;
-  OverrideQuery* override_query = nullptr;  // the question that is being put to a binding
+  OverrideQuery* override_query = nullptr;   // the question that is being put to a binding
+  const char* calling = nullptr;             // the torch function that is being called on fakes; null: none
+  std::span<Value* const> arguments;         // of that call, as far as they are known
+  PyObject* keywords = nullptr;              // the names of the last of these, a tuple; null: none
+  std::vector<MarkedSize> marked;            // sizes that the user marked as dynamic
+  std::shared_ptr<ShapeGuards> size_guards;  // of an attempt that ended
   /// Truths of symbolic numbers that the graph verifies, by the text of the number.
   std::unordered_map<std::string, bool> assumed;
 
@@ -71,6 +78,7 @@ class TorchSession {
 
  private:
   uint32_t location_of(Frame& frame);
+  Question question(const TorchTracer::Mentions& mentions) const;
 
   FrameStack& frames_;
   const TransformState transforms_at_start_;

@@ -11,6 +11,7 @@
 #include "capture/call/call_node.h"
 #include "capture/guards/shape_guards.h"
 #include "capture/pycompat/ref.h"
+#include "capture/values/specialised.h"
 #include "core/shapes/input_layout.h"
 
 namespace stator::graph {
@@ -45,8 +46,8 @@ class TorchTracer {
   void pin_dtypes();
   /// Whether sizes of inputs may be symbolic.
   bool takes_symbols() const;
-  /// The sizes of inputs that these symbolic numbers follow from, as `size_text` writes them; empty if one depends on
-  /// data.
+  /// The sizes of inputs and the ints that these symbolic numbers follow from, as the text of a break names them; empty
+  /// if one depends on data.
   std::string sizes_in(const std::vector<PyObject*>& numbers) const;
   /// The truth of a symbolic number: known from facts, or that for the sizes at capture, which is guarded. None for one
   /// that depends on data.
@@ -63,8 +64,16 @@ class TorchTracer {
   std::string sizes_named(const std::vector<std::string>& symbols) const;
   /// The symbolic sizes that guards made constants.
   std::string constant_sizes();
-  /// Who asks the questions that guards answer.
-  void set_locator(std::function<UserLine()> locator);
+  /// The symbolic sizes and ints that turned out to be one value.
+  std::vector<Specialised> specialised();
+  /// Who asks the questions that guards answer. `Mentions`: whether the question is about this symbolic number.
+  using Mentions = std::function<bool(PyObject* number)>;
+  void set_locator(std::function<Question(const Mentions&)> locator);
+  /// The name of the operator that is being answered; empty if there is none.
+  std::string running_operator() const;
+  /// The name of a parameter of a torch function, given by its place; its number where no operator has the function's
+  /// name.
+  static std::string parameter(const std::string& function, size_t place);
   /// A fake for constant data; each run of the graph gets a new copy.
   Ref add_constant(PyObject* real);
 
@@ -110,6 +119,8 @@ class TorchTracer {
   // ---- numbers that depend on data, as torch's objects for symbolic numbers
   /// A float that becomes the graph's next input. Null, with `failure()`, if the graph takes none.
   Ref add_number_input(const std::string& name);
+  /// The same for an int, whose value at capture is `hint`.
+  Ref add_number_input(const std::string& name, int64_t hint);
   /// The only element of a fake. Null, with `failure()`, if it is not a plain number.
   Ref item(PyObject* fake);
   /// Python's `a op b` (`b` null: of one operand) of such objects and of plain numbers, by the names of

@@ -16,7 +16,7 @@ struct TorchTracer::Impl {
     c10::impl::LocalDispatchKeySet keys;
   };
   std::vector<ThreadState> before_inference;  // of the open blocks, outermost first
-  std::vector<UserLine> lines;                // that asked for guards on sizes
+  std::vector<Question> questions;            // that guards on sizes answer
   explicit Impl(const std::string& name) : tracer(name) {}
 };
 

@@ -73,6 +73,13 @@ Ref TorchTracer::add_number_input(const std::string& name) {
   });
 }
 
+Ref TorchTracer::add_number_input(const std::string& name, int64_t hint) {
+  return run_on_fakes([&] {
+    auto node = impl_->tracer.add_number_input(name, hint);
+    return object_of(shapes::expression_of(node.get())).release();
+  });
+}
+
 Ref TorchTracer::item(PyObject* fake) {
   return run_on_fakes([&] {
     auto node = impl_->tracer.item(THPVariable_Unpack(fake));

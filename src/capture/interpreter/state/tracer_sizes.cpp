@@ -1,4 +1,5 @@
 // The part of TorchTracer for symbolic sizes of inputs.
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
@@ -14,8 +15,20 @@
 namespace stator::capture {
 namespace {
 
-/// Marks a location whose tag is the number of a line. Ranges of sizes have other locations.
-constexpr const char* kLine = "line";
+/// Marks a location whose tag is the number of a question. Ranges of sizes have other locations.
+constexpr const char* kQuestion = "question";
+
+/// The symbols of an expression.
+std::unordered_set<shapes::Ex> symbols_of(shapes::Ex expr) {
+  std::unordered_set<shapes::Ex> seen, symbols;
+  shapes::post_order(
+      expr, [&](shapes::Ex part) { return seen.contains(part); },
+      [&](shapes::Ex part) {
+        seen.insert(part);
+        if (part->op == shapes::Op::Symbol) symbols.insert(part);
+      });
+  return symbols;
+}
 
 /// The node of torch's object for a symbolic number; null for other objects.
 c10::SymNode node_of(PyObject* object) {
@@ -31,12 +44,52 @@ c10::SymNode node_of(PyObject* object) {
 
 }  // namespace
 
-void TorchTracer::set_locator(std::function<UserLine()> locator) {
-  impl_->tracer.symbols().set_locator([this, locator = std::move(locator)] {
-    // The environment keeps a number; the line is kept here.
-    impl_->lines.push_back(locator());
-    return shapes::Location{impl_->lines.size() - 1, kLine};
+void TorchTracer::set_locator(std::function<Question(const Mentions&)> locator) {
+  const auto mentions = [this](PyObject* number) {
+    const shapes::Expr expr = shapes::expression_of(node_of(number).get());
+    if (!expr) return false;
+    const auto asked = symbols_of(impl_->tracer.symbols().asked()), given = symbols_of(expr);
+    return std::any_of(given.begin(), given.end(), [&](shapes::Ex symbol) { return asked.contains(symbol); });
+  };
+  impl_->tracer.symbols().set_locator([this, mentions, locator = std::move(locator)] {
+    const py::gil_scoped_acquire locked;  // torch's bindings call operators without the GIL
+    // The environment keeps a number; the question is kept here.
+    impl_->questions.push_back(locator(mentions));
+    return shapes::Location{impl_->questions.size() - 1, kQuestion};
   });
+}
+
+std::string TorchTracer::running_operator() const { return impl_->tracer.running_operator(); }
+
+std::string TorchTracer::parameter(const std::string& function, size_t place) {
+  const auto op = c10::Dispatcher::singleton().findOp({"aten::" + function, ""});
+  const bool is_known = op && op->hasSchema() && place < op->schema().arguments().size();
+  return is_known ? op->schema().arguments()[place].name() : "number " + std::to_string(place + 1);
+}
+
+std::vector<Specialised> TorchTracer::specialised() {
+  shapes::ShapeEnv& env = impl_->tracer.symbols();
+  std::vector<Specialised> found;
+  for (const shapes::InputInfo& input : env.inputs()) {
+    const auto value = env.simplify(input.symbol)->int_constant();
+    if (!value) continue;
+    const tracer::SizeTag size = tracer::size_of_tag(input.tag);
+    Specialised made;
+    made.value = *value;
+    made.is_needed = false;
+    made.dim = size.dim == tracer::kNumberTag ? -1 : static_cast<int32_t>(size.dim);
+    made.tensor = made.dim < 0 ? input.source : input.source.substr(0, input.source.rfind(".size("));
+    // The last question about it left one value, unless an earlier one needed the value.
+    for (const shapes::Guard& guard : env.guards()) {
+      if (made.is_needed || guard.where.text != kQuestion || !symbols_of(guard.truth).contains(input.symbol)) continue;
+      const Question& question = impl_->questions[guard.where.tag];
+      made.is_needed = guard.is_value;
+      made.asked = question.asked;
+      made.line = line_text(question.line);
+    }
+    found.push_back(std::move(made));
+  }
+  return found;
 }
 
 bool TorchTracer::takes_symbols() const { return impl_->tracer.takes_symbols(); }
@@ -48,13 +101,7 @@ std::string TorchTracer::sizes_in(const std::vector<PyObject*>& numbers) const {
   for (PyObject* number : numbers) {
     const shapes::Expr expr = shapes::expression_of(node_of(number).get());
     if (!expr || expr->has_unbacked) return "";
-    std::unordered_set<shapes::Ex> seen;
-    shapes::post_order(
-        expr, [&](shapes::Ex part) { return seen.contains(part); },
-        [&](shapes::Ex part) {
-          seen.insert(part);
-          if (part->op == shapes::Op::Symbol) symbols.insert(part);
-        });
+    symbols.merge(symbols_of(expr));
   }
   for (const shapes::InputInfo& input : env.inputs())
     if (symbols.contains(input.symbol)) text += (text.empty() ? "" : ", ") + input.source;
@@ -124,14 +171,15 @@ std::shared_ptr<ShapeGuards> TorchTracer::shape_guards() {
   auto made = std::make_shared<ShapeGuards>();
   for (const shapes::InputInfo& input : env.inputs()) {
     const tracer::SizeTag size = tracer::size_of_tag(input.tag);
-    made->inputs.push_back({size.input, static_cast<int32_t>(size.dim)});
+    made->inputs.push_back({size.input, size.dim == tracer::kNumberTag ? -1 : static_cast<int32_t>(size.dim)});
     made->symbols.push_back(shapes::to_python(input.symbol) + " = " + input.source);
   }
   const std::vector<shapes::Guard> guards = env.final_guards();
   made->program = shapes::GuardProgram::compile(env, guards);
   for (const shapes::Guard& guard : guards) {
-    const bool has_line = guard.where.text == kLine;
-    made->texts.push_back({shapes::to_python(guard.truth), has_line ? impl_->lines[guard.where.tag] : UserLine()});
+    const bool is_asked = guard.where.text == kQuestion;
+    made->texts.push_back(
+        {shapes::to_python(guard.truth), is_asked ? impl_->questions[guard.where.tag].line : UserLine()});
   }
   return made;
 }

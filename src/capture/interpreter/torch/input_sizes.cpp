@@ -1,5 +1,8 @@
 #include "capture/interpreter/torch/input_sizes.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "capture/guards/shape_guards.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/pycompat/facts.h"
@@ -22,66 +25,128 @@ uint64_t marked(PyObject* attributes, const char* name) {
   return bits;
 }
 
-struct Marked {
-  uint64_t dynamic = 0, constant = 0;
+struct SizeMarks {
+  uint64_t dynamic = 0, maybe = 0, constant = 0, unbacked = 0;
+  std::vector<shapes::InputLayout::Bounds> bounds;  // by dimension; empty: none has bounds
 };
 
+/// An int attribute of a range that a mark states; empty for None.
+std::optional<int64_t> bound_of(PyObject* range, const char* name) {
+  const Ref bound = Ref::steal(PyObject_GetAttrString(range, name));
+  int overflow = 0;
+  const bool is_int = bound && PyLong_CheckExact(bound.get());
+  const long long number = is_int ? PyLong_AsLongLongAndOverflow(bound.get(), &overflow) : 0;
+  PyErr_Clear();
+  return is_int && overflow == 0 ? std::optional<int64_t>(number) : std::nullopt;
+}
+
+/// The ranges of sizes that an attribute of the tensor, a set of objects with `dim`, `min` and `max`, states.
+std::vector<shapes::InputLayout::Bounds> stated_bounds(PyObject* attributes, int64_t dims) {
+  std::vector<shapes::InputLayout::Bounds> bounds;
+  PyObject* ranges = PyDict_GetItemString(attributes, "_dynamo_dynamic_range");
+  if (!ranges || !PyAnySet_Check(ranges)) return bounds;
+  pycompat::SetCursor cursor(ranges);
+  while (PyObject* range = cursor.next()) {
+    const auto dim = bound_of(range, "dim"), low = bound_of(range, "min"), high = bound_of(range, "max");
+    if (!dim || *dim < 0 || *dim >= dims || (!low && !high)) continue;
+    bounds.resize(dims);
+    shapes::InputLayout::Bounds& stated = bounds[*dim];
+    stated.low = std::max(stated.low, low.value_or(INT64_MIN));
+    stated.high = std::min(stated.high, high.value_or(INT64_MAX));
+  }
+  return bounds;
+}
+
 /// What the user marked on the tensor, by functions of torch or of stator.
-Marked marks_of(PyObject* tensor) {
+SizeMarks marks_of(PyObject* tensor) {
   static PyObject* const any = PyUnicode_InternFromString("_has_dynamo_dim_marking");
   PyObject* attributes = nullptr;
   if (stator_instance_dict(tensor, &attributes) != kStatorDictObject || !stator_dict_get_str(attributes, any))
     return {};
-  return {marked(attributes, "_dynamo_dynamic_indices") | marked(attributes, "_dynamo_weak_dynamic_indices"),
-          marked(attributes, "_dynamo_static_indices")};
+  return {marked(attributes, "_dynamo_dynamic_indices"), marked(attributes, "_dynamo_weak_dynamic_indices"),
+          marked(attributes, "_dynamo_static_indices"),
+          marked(attributes, "_dynamo_unbacked_indices") | marked(attributes, "_dynamo_strict_unbacked_indices"),
+          stated_bounds(attributes, dim_of(tensor))};
 }
 
-/// The guards, with inputs that refer to `tensors`, which is filled. Null if no size is symbolic.
-std::shared_ptr<ShapeGuards> guards_of(Interpreter& in, std::vector<Source*>& tensors) {
-  std::shared_ptr<ShapeGuards> guards = in.torch.tracer.shape_guards();
-  if (!guards) return nullptr;
+/// Keeps what the user marked, for messages. A stated range counts in any case.
+void note_marks(Interpreter& in, const std::string& tensor, PyObject* real, const SizeMarks& marks) {
+  for (int32_t dim = 0; dim < dim_of(real) && dim < 64; ++dim) {
+    const bool is_strict = (marks.dynamic >> dim & 1) != 0;
+    if (!is_strict && (marks.maybe >> dim & 1) == 0) continue;
+    MarkedSize made{tensor, dim, is_strict, size_of(real, dim)};
+    if (!marks.bounds.empty()) {
+      made.low = marks.bounds[dim].low;
+      made.high = marks.bounds[dim].high;
+    }
+    in.torch.marked.push_back(std::move(made));
+  }
+}
+
+/// Lets the inputs of the guards refer to the sources that are returned, in place of the graph's inputs.
+std::vector<Source*> refer_to_sources(Interpreter& in, ShapeGuards& guards) {
+  std::vector<Source*> sources;
   std::vector<int32_t> places(in.torch.inputs.size(), -1);
-  for (ShapeGuards::Input& input : guards->inputs) {
+  for (ShapeGuards::Input& input : guards.inputs) {
     int32_t& place = places[input.tensor];
     if (place < 0) {
-      place = static_cast<int32_t>(tensors.size());
-      tensors.push_back(in.torch.inputs[input.tensor]->source);
+      place = static_cast<int32_t>(sources.size());
+      sources.push_back(in.torch.inputs[input.tensor]->source);
     }
     input.tensor = static_cast<uint32_t>(place);
   }
-  return guards;
+  return sources;
 }
 
 }  // namespace
 
 shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor) {
   PyObject* real = tensor->real.get();
-  // The shape of a parameter is part of the model.
-  const bool is_constant = tensor->layout || tensor->type != TorchTracer::tensor_type();
+  // The shape of a parameter is part of the model, unless the user says otherwise.
+  const bool is_constant =
+      tensor->layout || !TorchTracer::is_plain_class(tensor->type) ||
+      (tensor->type == TorchTracer::parameter_type() && in.start.has_constant_sizes(*tensor->source));
   if (is_constant || !in.torch.tracer.takes_symbols()) return {};
-  const Marked marks = marks_of(real);
-  uint64_t dims = in.start.varying_sizes(tensor->source->describe(), marks.dynamic) & ~marks.constant;
-  for (int64_t dim = 0; dim < 64; ++dim)
+  SizeMarks marks = marks_of(real);
+  const std::string source = tensor->source->describe();
+  note_marks(in, source, real, marks);
+  uint64_t dims = in.start.varying_sizes(*tensor->source, marks.maybe);
+  // A size with the stronger mark is a symbol even where earlier captures needed its value: the user is told so.
+  dims = (dims | marks.dynamic) & ~marks.constant;
+  marks.unbacked |= in.start.unbacked_sizes(*tensor->source);
+  for (int64_t dim = 0; dim < 64; ++dim) {
+    const uint64_t bit = uint64_t{1} << dim;
+    if (dim >= dim_of(real)) marks.unbacked &= ~bit;
     // Sizes 0 and 1 decide how tensors broadcast, so that they are captured apart.
-    if (dim >= dim_of(real) || size_of(real, dim) < 2) dims &= ~(uint64_t{1} << dim);
-  return layout_of(real, dims);
+    if (dim >= dim_of(real) || size_of(real, dim) < 2) dims &= ~bit;
+  }
+  shapes::InputLayout layout = layout_of(real, dims | marks.unbacked);
+  if (layout.is_static()) return layout;
+  layout.bounds = std::move(marks.bounds);
+  for (int64_t dim = 0; marks.unbacked != 0 && dim < dim_of(real); ++dim)
+    layout.unbacked.push_back(dim < 64 && (marks.unbacked >> dim & 1) != 0);
+  return layout;
 }
 
+void find_size_guards(Interpreter& in) { in.torch.size_guards = in.torch.tracer.shape_guards(); }
+
 void guard_sizes(Interpreter& in) {
-  std::vector<Source*> tensors;
-  std::shared_ptr<ShapeGuards> guards = guards_of(in, tensors);
-  if (!guards) return;
+  if (!in.torch.size_guards) return;
+  auto guards = std::make_shared<ShapeGuards>(*in.torch.size_guards);
+  std::vector<Source*> tensors = refer_to_sources(in, *guards);
   Fact fact{FactKind::Shapes, Ref(), Ref(), 0, in.frames.user_line()};
   Source* first = tensors.front();
   fact.group = std::make_shared<const std::vector<Source*>>(std::move(tensors));
-  in.torch.size_guards = guards;
+  in.torch.added_size_guards = guards;
   fact.shapes = std::move(guards);
   in.guards.sources().add_fact(first, std::move(fact));
 }
 
 void renew_size_guards(Interpreter& in) {
-  std::vector<Source*> tensors;
-  if (in.torch.size_guards) *in.torch.size_guards = *guards_of(in, tensors);
+  if (!in.torch.added_size_guards) return;
+  find_size_guards(in);
+  *in.torch.added_size_guards = *in.torch.size_guards;
+  refer_to_sources(in, *in.torch.added_size_guards);
 }
 
 }  // namespace stator::capture

@@ -10,7 +10,10 @@ namespace stator::capture {
 /// all. Empty vectors if none is.
 shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor);
 
-/// Adds the guards on symbolic sizes that the attempt relied on. To be called once, at its end.
+/// Finds the guards on symbolic sizes that the attempt relied on (`TorchSession::size_guards`). To be called once, at
+/// its end.
+void find_size_guards(Interpreter& in);
+/// Adds the guards that were found.
 void guard_sizes(Interpreter& in);
 
 /// Adds what was asked since to these guards, also if checks were built from them: a backend asked while it compiled.

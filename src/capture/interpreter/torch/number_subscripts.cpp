@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 
@@ -72,6 +73,13 @@ Value* subscript_by_numbers(Interpreter& in, TensorValue* tensor, Value* key) {
     if (key->kind != Kind::Tuple) return nullptr;
     items.clear();
     for (size_t i = 0; i < sequence->items.size(); ++i) items.push_back(in.item(sequence, i));
+  }
+  for (Value*& item : items) {
+    item = graph_number(in, item);
+    auto* slice = as<SliceValue>(item);
+    if (!slice) continue;
+    Value *start = graph_number(in, slice->start), *stop = graph_number(in, slice->stop);
+    if (start != slice->start || stop != slice->stop) item = in.arena.make<SliceValue>(start, stop, slice->step);
   }
   bool depends = false;
   int64_t used = 0, gaps = 0;  // dimensions that the key indexes, and ellipses

@@ -117,6 +117,18 @@ Value* Interpreter::call_torch(PyObject* callable, const CallArgs& args) {
       PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Ref::borrow(objects[i]).release());
     return PyObject_Call(callable, positional.get(), none.get());
   };
+  // For messages: which parameter needs the value of a symbolic number.
+  struct Arguments {
+    TorchSession& torch;
+    Arguments(TorchSession& session, std::span<Value* const> values, PyObject* keywords) : torch(session) {
+      torch.arguments = values;
+      torch.keywords = keywords;
+    }
+    ~Arguments() {
+      torch.arguments = {};
+      torch.keywords = nullptr;
+    }
+  } const arguments(torch, values, names.get());
   return apply(values, short_name(callable), call, overridden);
 }
 

@@ -27,7 +27,7 @@ c10::Device device_at(const Args& args, size_t dtype) {
   return result;
 }
 
-/// A symbolic number is taken to be a valid size; the run raises if it is negative.
+/// A number that depends on data is taken to be a valid size; the run raises if it is negative.
 std::vector<c10::SymInt> sizes_at(const Args& args, size_t i) {
   auto sizes = args.sym_ints(i);
   for (auto& size : sizes) {
