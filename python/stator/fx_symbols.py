@@ -68,9 +68,9 @@ def _asking(name: str) -> Any:
 
 
 for _method in vars(torch.SymInt):
-    if _method.startswith("__") and _method not in vars(ExampleSize) and _method not in vars(object):
-        if callable(getattr(torch.SymInt, _method)):
-            setattr(ExampleSize, _method, _asking(_method))
+    _is_own = _method in vars(ExampleSize) or _method in vars(object)
+    if _method.startswith("__") and not _is_own and callable(getattr(torch.SymInt, _method)):
+        setattr(ExampleSize, _method, _asking(_method))
 for _method in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"):
     setattr(ExampleSize, _method, _asking(_method))
 
@@ -238,8 +238,8 @@ class GraphSymbols:
     # ---- what the backend relied on
 
     def take_guards(self) -> list[tuple[str | None, list[str]]]:
-        """What torch's compilers asked of the sizes, as texts over the graph's symbols, with the symbols in each. A text
-        is None where it has no such form. To be called once, when the backend has compiled the graph."""
+        """What torch's compilers asked of the sizes, as texts over the graph's symbols, with the symbols in each. A
+        text is None where it has no such form. To be called once, when the backend has compiled the graph."""
         self.inputs = None
         if self._fake_mode is None:
             return []

@@ -1,4 +1,4 @@
-"""Graphs with symbolic sizes for Python backends: the answers of the plain program, and the captures of the native one."""
+"""Graphs with symbolic sizes for Python backends: answers of the plain program, captures of the native backend."""
 
 from __future__ import annotations
 
