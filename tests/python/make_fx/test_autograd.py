@@ -136,6 +136,11 @@ TRANSFORMS = {
 @pytest.mark.parametrize("name", TRANSFORMS)
 @pytest.mark.parametrize("mode", MODES)
 def test_transforms(x, name, mode):
+    if (mode, name) == ("symbolic", "hessian"):
+        # Forward mode asks for the plain sizes of a symbolic tensor: an error, and no graph.
+        with pytest.raises(RuntimeError, match="cannot be traced"):
+            stator.make_fx(TRANSFORMS[name], tracing_mode=mode)(x)
+        return
     program = TRANSFORMS[name]
     module = stator.make_fx(program, tracing_mode=mode)(x)
     torch.testing.assert_close(module(x + 1), program(x + 1))
