@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.nn.parameter import is_lazy
 
 from . import _C, debug
 from .ambient import Ambient
@@ -103,8 +102,6 @@ class _BackendCall:
         if not any(used is self.target for used in _used):
             _used.append(self.target)
         debug.note_module(gm)
-        if any(map(is_lazy, example_inputs)):
-            return gm  # the graph makes them: no compiler takes a parameter without data
         before = Ambient()
         try:
             with _symbols(gm):

@@ -203,22 +203,6 @@ class TestForcedBackend:
         assert [entry["backend"] for entry in stator.cache_entries(f)] == ["aot_eager"]
 
 
-def test_lazy_modules_inside_a_function():
-    layers = [torch.nn.LazyLinear(2), torch.nn.LazyLinear(2)]
-
-    def f(layer, a):
-        return layer(a * 2)
-
-    compiled = stator.compile(f, backend="aot_eager")
-    inputs = torch.ones(2, 3)
-    torch.manual_seed(0)
-    expected = f(layers[0], inputs)
-    torch.manual_seed(0)
-    for _ in range(2):
-        assert torch.equal(compiled(layers[1], inputs), expected)
-    assert not layers[1].has_uninitialized_params()
-
-
 def test_operators_that_compilers_cannot_trace():
     def f(a, labels):
         lengths = torch.tensor([6, 6]), torch.tensor([2, 1])
