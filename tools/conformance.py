@@ -10,8 +10,8 @@ The programs of the category `backends` run with torch's backends aot_eager and 
 Stator may differ by rounding too. The programs of the category `operators` are the entries of PyTorch's operator
 database (tests/python/parity/op_database.py), each with a few of its samples. Those of the category `sizes` are called
 with twenty sizes (tests/python/parity/size_programs.py): there, Stator must not make more graphs than torch.compile.
-In the categories `make_fx real`, `make_fx fake` and `make_fx symbolic` the operators are traced, by stator.make_fx and by
-torch's make_fx, with all of their samples (tests/python/make_fx/op_database.py); an entry is in one graph if each is
+In the categories `make_fx real`, `make_fx fake` and `make_fx symbolic` the operators are traced, by stator.make_fx and
+by torch's make_fx, with all of their samples (tests/python/make_fx/op_database.py); an entry is in one graph if each is
 traced and its graph is right.
 """
 

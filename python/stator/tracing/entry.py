@@ -50,10 +50,10 @@ def make_fx(
     - `"symbolic"`: as fake, and sizes and integers among the arguments are symbols.
 
     `decomposition_table` maps operators to functions that compute them by others. With `pre_dispatch=True` operators
-    are recorded above autograd and autocast, and composite operators are one node. `_allow_non_fake_inputs` allows tensors
-    from outside `f` in the fake and symbolic modes; in the real mode they are always allowed. They become attributes of
-    the module. `_error_on_data_dependent_ops=False` allows the real mode to read traced data; what was read is then a
-    constant of the graph.
+    are recorded above autograd and autocast, and composite operators are one node. `_allow_non_fake_inputs` allows
+    tensors from outside `f` in the fake and symbolic modes; in the real mode they are always allowed. They become
+    attributes of the module. `_error_on_data_dependent_ops=False` allows the real mode to read traced data; what was
+    read is then a constant of the graph.
     """
     if tracing_mode not in _MODES:
         raise AssertionError(f'tracing_mode must be "real", "fake" or "symbolic", not {tracing_mode!r}')
