@@ -28,25 +28,24 @@ def scaled(x, rate):
     return x / (1 + rate)
 
 
-class Scale:
-    def __init__(self, factor):
-        self.factor = factor
+class Pool:
+    def __init__(self, mode):
+        self.mode = mode
 
 
-def apply(x, scale):
-    return x * scale.factor  # problem 3: each object has a factor of its own
+def reduce(x, pool):
+    return getattr(x, pool.mode)()  # problem 3: each object has a mode of its own
 
 
 def main(steps=4):
     torch.manual_seed(0)
     model = stator.compile(Block(8))
     scale_step = stator.compile(scaled)
-    apply_scale = stator.compile(apply)
+    pooled = stator.compile(reduce)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(steps):
-        loss = model(torch.randn(4, 8)).sum()
+        loss = pooled(model(torch.randn(4, 8)), Pool(["sum", "mean", "amax", "norm"][step % 4]))
         loss = scale_step(loss, 1.0 / (step + 1))
-        loss = apply_scale(loss, Scale(step + 2))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

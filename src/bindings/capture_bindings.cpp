@@ -26,42 +26,15 @@ namespace stator::bindings {
 namespace {
 using namespace capture;
 
-struct SettingRow {
-  const char* name;
-  bool Config::*flag;
-  int64_t Config::*number;
-  std::string Config::*text = nullptr;
-};
-constexpr SettingRow kSettings[] = {
-    {"recompile_limit", nullptr, &Config::recompile_limit},
-    {"accumulated_recompile_limit", nullptr, &Config::accumulated_recompile_limit},
-    {"fail_on_recompile_limit_hit", &Config::fail_on_recompile_limit_hit, nullptr},
-    {"suppress_errors", &Config::suppress_errors, nullptr},
-    {"disable", &Config::disable, nullptr},
-    {"aten_graphs", &Config::aten_graphs, nullptr},
-    {"numpy_exact", &Config::numpy_exact, nullptr},
-    {"raise_on_ctx_manager_usage", &Config::raise_on_ctx_manager_usage, nullptr},
-    {"break_after", nullptr, &Config::break_after},
-    {"compiled_autograd", &Config::compiled_autograd, nullptr},
-    {"oracle", &Config::oracle, nullptr},
-    {"debug_dir", nullptr, nullptr, &Config::debug_dir},
-    {"assume_static_by_default", &Config::assume_static_by_default, nullptr},
-    {"automatic_dynamic_shapes", &Config::automatic_dynamic_shapes, nullptr},
-    {"specialize_int", &Config::specialize_int, nullptr},
-    {"force_parameter_static_shapes", &Config::force_parameter_static_shapes, nullptr},
-    {"dynamic_sources", nullptr, nullptr, &Config::dynamic_sources},
-    {"unbacked_sources", nullptr, nullptr, &Config::unbacked_sources},
-};
-
-const SettingRow* find_setting(PyObject* name) {
-  for (const SettingRow& row : kSettings)
+const Setting* find_setting(PyObject* name) {
+  for (const Setting& row : settings())
     if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
   PyErr_Format(PyExc_AttributeError, "there is no setting %R", name);
   return nullptr;
 }
 
 PyObject* get_config(PyObject*, PyObject* name) {
-  const SettingRow* row = find_setting(name);
+  const Setting* row = find_setting(name);
   if (!row) return nullptr;
   if (row->text) return PyUnicode_FromString((config().*row->text).c_str());
   return row->flag ? PyBool_FromLong(config().*row->flag) : PyLong_FromLongLong(config().*row->number);
@@ -70,7 +43,7 @@ PyObject* get_config(PyObject*, PyObject* name) {
 PyObject* set_config(PyObject*, PyObject* args) {
   PyObject *name, *value;
   if (!PyArg_ParseTuple(args, "UO", &name, &value)) return nullptr;
-  const SettingRow* row = find_setting(name);
+  const Setting* row = find_setting(name);
   if (!row) return nullptr;
   if (row->flag) {
     int truth = PyObject_IsTrue(value);

@@ -302,8 +302,7 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   Dimensions& refused = cache.fixed_by_backend[{place.offset, request_.cache_key.get()}];
   std::optional<ShapeSettings> settings = shape_settings(request_.dynamic);
   if (!settings) return nullptr;
-  changed =
-      cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function}, settings->parameters);
+  changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function}, settings->parameters);
   if (!settings->changed_sizes) changed.sources.sizes = {};
   if (!settings->changed_ints) changed.sources.ints.clear();
   changed.sources.sizes.remove(refused);

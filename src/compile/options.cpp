@@ -1,7 +1,5 @@
 #include "compile/options.h"
 
-#include <map>
-
 namespace stator {
 
 Config& config() {
@@ -18,25 +16,38 @@ static std::string json_text(const std::string& text) {
   return made + "\"";
 }
 
+static constexpr Setting kSettings[] = {
+    {"accumulated_recompile_limit", nullptr, &Config::accumulated_recompile_limit},
+    {"assume_static_by_default", &Config::assume_static_by_default, nullptr},
+    {"aten_graphs", &Config::aten_graphs, nullptr},
+    {"automatic_dynamic_shapes", &Config::automatic_dynamic_shapes, nullptr},
+    {"break_after", nullptr, &Config::break_after},
+    {"compiled_autograd", &Config::compiled_autograd, nullptr},
+    {"debug_dir", nullptr, nullptr, &Config::debug_dir},
+    {"disable", &Config::disable, nullptr},
+    {"dynamic_sources", nullptr, nullptr, &Config::dynamic_sources},
+    {"fail_on_recompile_limit_hit", &Config::fail_on_recompile_limit_hit, nullptr},
+    {"force_parameter_static_shapes", &Config::force_parameter_static_shapes, nullptr},
+    {"numpy_exact", &Config::numpy_exact, nullptr},
+    {"oracle", &Config::oracle, nullptr},
+    {"raise_on_ctx_manager_usage", &Config::raise_on_ctx_manager_usage, nullptr},
+    {"recompile_limit", nullptr, &Config::recompile_limit},
+    {"specialize_int", &Config::specialize_int, nullptr},
+    {"suppress_errors", &Config::suppress_errors, nullptr},
+    {"unbacked_sources", nullptr, nullptr, &Config::unbacked_sources},
+};
+
+std::span<const Setting> settings() { return kSettings; }
+
 std::string config_json() {
   const Config& now = config();
-  auto flag = [](bool value) { return std::string(value ? "true" : "false"); };
-  const std::map<std::string, std::string> rows = {
-      {"accumulated_recompile_limit", std::to_string(now.accumulated_recompile_limit)},
-      {"aten_graphs", flag(now.aten_graphs)},
-      {"break_after", std::to_string(now.break_after)},
-      {"compiled_autograd", flag(now.compiled_autograd)},
-      {"debug_dir", json_text(now.debug_dir)},
-      {"disable", flag(now.disable)},
-      {"fail_on_recompile_limit_hit", flag(now.fail_on_recompile_limit_hit)},
-      {"numpy_exact", flag(now.numpy_exact)},
-      {"oracle", flag(now.oracle)},
-      {"raise_on_ctx_manager_usage", flag(now.raise_on_ctx_manager_usage)},
-      {"recompile_limit", std::to_string(now.recompile_limit)},
-      {"suppress_errors", flag(now.suppress_errors)},
-  };
   std::string text;
-  for (auto& [name, value] : rows) text += (text.empty() ? "{\"" : ", \"") + name + "\": " + value;
+  for (const Setting& row : kSettings) {
+    text += (text.empty() ? "{\"" : ", \"") + std::string(row.name) + "\": ";
+    if (row.flag) text += now.*row.flag ? "true" : "false";
+    if (row.number) text += std::to_string(now.*row.number);
+    if (row.text) text += json_text(now.*row.text);
+  }
   return text + "}";
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace stator {
@@ -30,6 +31,16 @@ struct Config {
   std::string debug_dir;  // empty: off
 };
 Config& config();
+
+/// A setting: its name, and the member that holds it.
+struct Setting {
+  const char* name;
+  bool Config::*flag = nullptr;
+  int64_t Config::*number = nullptr;
+  std::string Config::*text = nullptr;
+};
+/// All settings, by name.
+std::span<const Setting> settings();
 /// The settings as a JSON object with sorted keys.
 std::string config_json();
 

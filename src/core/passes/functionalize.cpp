@@ -125,7 +125,7 @@ void Functionalizer::add_flat_input(uint32_t position, const at::Tensor& fake) {
     const auto bytes = fake.storage().sym_nbytes().maybe_as_int();
     TORCH_CHECK(bytes, "a write to inputs that share memory and have symbolic sizes");
     const auto count = static_cast<int64_t>(static_cast<size_t>(*bytes) / fake.dtype().itemsize());
-    static const auto as_strided = operator_named("aten::as_strided");
+    const auto as_strided = operator_named("aten::as_strided");
     flat = regions_.add_root(builder_.call(
         as_strided, {fake, std::vector<int64_t>{count}, std::vector<int64_t>{1}, c10::IValue(int64_t{0})}));
     flat->region->input = position;
@@ -337,8 +337,8 @@ bool Functionalizer::write_by_twin(const Node& node, const std::vector<Written>&
 
 void Functionalizer::write_on_copies(const Node& node, const std::vector<Written>& written) {
   result_.on_copies.push_back(name_of(node.op));
-  static const auto clone = operator_named("aten::clone");
-  static const auto copy_values = operator_named("aten::copy");
+  const auto clone = operator_named("aten::clone");
+  const auto copy_values = operator_named("aten::copy");
   torch::jit::Stack stack = operands(node);
   std::vector<at::Tensor> copies;
   for (const Written& at : written) {
@@ -372,7 +372,7 @@ void Functionalizer::write_on_copies(const Node& node, const std::vector<Written
 /// Two operands lie in one memory: the operator runs on views of a copy of all of it.
 void Functionalizer::write_on_copied_region(const Node& node, const std::vector<Written>& written) {
   result_.on_copies.push_back(name_of(node.op));
-  static const auto copy_values = operator_named("aten::copy");
+  const auto copy_values = operator_named("aten::copy");
   std::unordered_map<Region*, at::Tensor> copies;
   for (const Written& at : written) {
     at::Tensor& root = copies[at.view->region];
@@ -408,7 +408,7 @@ void Functionalizer::change_metadata(const Node& node) {
   const at::Tensor now = stack[0].toTensor();
   if (name == "aten::resize_" || name == "aten::resize_as_") {
     const size_t mark = builder_.mark();
-    static const auto clone = operator_named("aten::clone");
+    const auto clone = operator_named("aten::clone");
     const at::Tensor copy = builder_.call(clone, {now, c10::IValue()});
     stack[0] = copy;
     builder_.run(node.op, stack);
@@ -445,7 +445,7 @@ void Functionalizer::change_metadata(const Node& node) {
 
 /// Writes the new contents of inputs to the inputs; what is made of them afterwards lies in their memory again.
 void Functionalizer::write_back() {
-  static const auto copy_in_place = operator_named("aten::copy_");
+  const auto copy_in_place = operator_named("aten::copy_");
   for (Region& region : regions_.all()) {
     if (region.writer == nullptr) continue;
     if (region.input && write_back_ == WriteBack::AtEnd) {
@@ -459,8 +459,8 @@ void Functionalizer::write_back() {
 }
 
 void Functionalizer::change_inputs_metadata() {
-  static const auto resize = operator_named("aten::resize_");
-  static const auto copy_in_place = operator_named("aten::copy_");
+  const auto resize = operator_named("aten::resize_");
+  const auto copy_in_place = operator_named("aten::copy_");
   for (const auto& [node, self] : metadata_changes_) {
     builder_.enter(*node);
     const at::Tensor& input = input_fakes_.at(self);

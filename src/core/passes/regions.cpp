@@ -36,7 +36,7 @@ at::Tensor Regions::read_from(View* view, const at::Tensor& root) {
 
 at::Tensor Regions::conform(View* view, at::Tensor content) {
   if (view->geometry.same_layout(Geometry::of(content))) return content;
-  static const auto copy = operator_named("aten::copy");
+  const auto copy = operator_named("aten::copy");
   content = builder_.call(copy, {read(view), content});
   TORCH_CHECK(view->geometry.same_layout(Geometry::of(content)), "a written tensor whose layout cannot be kept");
   return content;

@@ -1,7 +1,6 @@
 #include "core/passes/twins.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -69,16 +68,6 @@ std::vector<size_t> all_arguments(const c10::FunctionSchema& schema) {
   return all;
 }
 
-/// The names of all overloads, by operator.
-const std::multimap<std::string, std::string>& overloads() {
-  static const auto* names = [] {
-    auto* found = new std::multimap<std::string, std::string>;
-    for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) found->emplace(name.name, name.overload_name);
-    return found;
-  }();
-  return *names;
-}
-
 std::optional<Twin> search(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   if (!schema.is_mutable()) return std::nullopt;
@@ -103,21 +92,22 @@ std::optional<Twin> search(const c10::OperatorHandle& op) {
   std::vector<size_t> inputs;  // an `out` overload: what is not written
   for (size_t i = 0; i < schema.arguments().size(); ++i)
     if (!is_written(schema.arguments()[i])) inputs.push_back(i);
-  const auto [first, last] = overloads().equal_range(name);
-  for (auto candidate = first; candidate != last; ++candidate)
-    if (const auto other = find(name, candidate->second))
-      if (auto twin = match(schema, inputs, *other)) return twin;
+  for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames())
+    if (candidate.name == name)
+      if (const auto other = find(name, candidate.overload_name))
+        if (auto twin = match(schema, inputs, *other)) return twin;
   return std::nullopt;
 }
+
+auto& twins_lock = *new ForkSafeMutex;
+auto& known_twins = *new std::unordered_map<c10::OperatorName, std::optional<Twin>>;  // under the lock
 
 }  // namespace
 
 const Twin* find_twin(const c10::OperatorHandle& op) {
-  static auto& mutex = *new ForkSafeMutex;
-  static auto& known = *new std::unordered_map<c10::OperatorName, std::optional<Twin>>;
-  const std::lock_guard lock(mutex);
-  auto found = known.find(op.operator_name());
-  if (found == known.end()) found = known.emplace(op.operator_name(), search(op)).first;
+  const std::lock_guard lock(twins_lock);
+  auto found = known_twins.find(op.operator_name());
+  if (found == known_twins.end()) found = known_twins.emplace(op.operator_name(), search(op)).first;
   return found->second ? &*found->second : nullptr;
 }
 

@@ -109,42 +109,43 @@ at::Tensor un_imag(Builder& builder, const ViewRecipe&, const at::Tensor& parent
   return with_part(builder, parent, content, 1);
 }
 
+const auto& kInverses = *new std::unordered_map<std::string_view, Inverse>{
+    {"aten::select.int", un_select},
+    {"aten::slice.Tensor", un_slice},
+    {"aten::diagonal", un_diagonal},
+    {"aten::t", again},
+    {"aten::transpose.int", again},
+    {"aten::swapdims", again},
+    {"aten::swapaxes", again},
+    {"aten::_conj", again},
+    {"aten::_neg_view", again},
+    {"aten::permute", un_permute},
+    {"aten::view", un_reshape},
+    {"aten::_unsafe_view", un_reshape},
+    {"aten::_reshape_alias", un_reshape},
+    {"aten::reshape", un_reshape},
+    {"aten::flatten.using_ints", un_reshape},
+    {"aten::unflatten.int", un_reshape},
+    {"aten::ravel", un_reshape},
+    {"aten::squeeze", un_reshape},
+    {"aten::squeeze.dim", un_reshape},
+    {"aten::squeeze.dims", un_reshape},
+    {"aten::unsqueeze", un_reshape},
+    {"aten::atleast_1d", un_reshape},
+    {"aten::atleast_2d", un_reshape},
+    {"aten::expand", un_expand},
+    {"aten::broadcast_to", un_expand},
+    {"aten::view.dtype", un_dtype},
+    {"aten::view_as_real", un_real_pairs},
+    {"aten::view_as_complex", un_complex},
+    {"aten::real", un_real},
+    {"aten::imag", un_imag},
+};
+
 Inverse find_inverse(const c10::OperatorName& name) {
-  static const auto* inverses = new std::unordered_map<std::string_view, Inverse>{
-      {"aten::select.int", un_select},
-      {"aten::slice.Tensor", un_slice},
-      {"aten::diagonal", un_diagonal},
-      {"aten::t", again},
-      {"aten::transpose.int", again},
-      {"aten::swapdims", again},
-      {"aten::swapaxes", again},
-      {"aten::_conj", again},
-      {"aten::_neg_view", again},
-      {"aten::permute", un_permute},
-      {"aten::view", un_reshape},
-      {"aten::_unsafe_view", un_reshape},
-      {"aten::_reshape_alias", un_reshape},
-      {"aten::reshape", un_reshape},
-      {"aten::flatten.using_ints", un_reshape},
-      {"aten::unflatten.int", un_reshape},
-      {"aten::ravel", un_reshape},
-      {"aten::squeeze", un_reshape},
-      {"aten::squeeze.dim", un_reshape},
-      {"aten::squeeze.dims", un_reshape},
-      {"aten::unsqueeze", un_reshape},
-      {"aten::atleast_1d", un_reshape},
-      {"aten::atleast_2d", un_reshape},
-      {"aten::expand", un_expand},
-      {"aten::broadcast_to", un_expand},
-      {"aten::view.dtype", un_dtype},
-      {"aten::view_as_real", un_real_pairs},
-      {"aten::view_as_complex", un_complex},
-      {"aten::real", un_real},
-      {"aten::imag", un_imag},
-  };
   const std::string full = c10::toString(name);
-  auto found = inverses->find(full);
-  return found != inverses->end() ? found->second : nullptr;
+  auto found = kInverses.find(full);
+  return found != kInverses.end() ? found->second : nullptr;
 }
 
 }  // namespace

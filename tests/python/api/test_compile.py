@@ -360,7 +360,7 @@ def test_calls_of_a_block_are_captured_where_that_is_allowed(K, K2):
         return f(x) + 1
 
     x = torch.ones(3)
-    block = stator.compile(backend=K)
+    block = stator.compile(backend=K, dynamic=False)
     with stator.config.patch(raise_on_ctx_manager_usage=False):
         for _ in range(2):
             with block:

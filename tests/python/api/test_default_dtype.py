@@ -22,8 +22,7 @@ def made(x, dtype):
     try:
         parts = [torch.ones(2), torch.full((2,), 1.5), torch.arange(2.0), torch.linspace(0, 1, 2), torch.eye(2)]
         parts += [torch.zeros(2, dtype=torch.int64), torch.tensor(2.5), torch.tensor([1.0, 2.0]), torch.rand(2).shape]
-        layer = torch.nn.Linear(2, 2).weight.dtype
-        return [x + part if isinstance(part, torch.Tensor) else part for part in parts], layer
+        return [x + part if isinstance(part, torch.Tensor) else part for part in parts]
     finally:
         torch.set_default_dtype(before)
 
@@ -36,6 +35,21 @@ def test_factories_have_the_dtype(backend, dtype):
     for _ in range(3):
         assert_same(compiled(x, dtype), made(x, dtype))
         assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_parameters_have_the_dtype(backend):
+    """Graphs for compilers that trace ahead of time hold no new parameters: those break."""
+
+    def program():
+        torch.set_default_dtype(torch.float64)
+        try:
+            return torch.nn.Linear(2, 2).weight.dtype
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    compiled = stator.compile(program, fullgraph=True, **({"backend": backend} if backend else {}))
+    assert compiled() == compiled() == torch.float64
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

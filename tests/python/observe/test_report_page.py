@@ -44,7 +44,7 @@ class TestProblems:
         assert found[first]["kind"] == "graph break" and "print" in found[first]["source"]
         assert found[second]["kind"] == "recompilation" and "rate" in found[second]["text"]
         assert found[third]["kind"] == "recompilation" and found[third]["count"] == 3
-        assert "scale.factor" in found[third]["text"]
+        assert "pool.mode" in found[third]["text"]
 
     def test_none(self, tmp_path):
         trace.start(tmp_path)

@@ -65,7 +65,6 @@ CALLS = {
     "aten::isneginf": (x(3, 4) / 0,),
     "aten::isposinf": (x(3, 4) / 0,),
     "aten::leaky_relu_backward": (*GRAD, 0.1, False),
-    "aten::lerp.Scalar": (x(3, 4), x(3, 4) * 2, 0.7),
     "aten::logit_backward": (x(3, 4), x(3, 4).sigmoid(), None),
     "aten::masked_fill.Scalar": (x(3, 4), x(3, 4) > 0, 2.0),
     "aten::mish": (x(3, 4),),

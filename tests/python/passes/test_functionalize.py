@@ -48,6 +48,8 @@ NEEDS_CAPTURE = {
 }
 # Programs that a capture breaks at.
 NOT_CAPTURED = {"data_and_set", "resize_input", "resize_smaller"}
+# Programs that the reference executor runs for any backend: they write to elements that share memory.
+NOT_FOR_BACKENDS = {"fill_expanded"}
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - NOT_CAPTURED))
@@ -58,6 +60,9 @@ def test_captured_program(name):
     stator.reset()
     compiled = stator.compile(fn, fullgraph=True, backend="aten_eager", options={"aten_graphs": seen.append})
     check_run(lambda *given: tensors(compiled(*given)), fn, inputs)
+    if name in NOT_FOR_BACKENDS:
+        assert seen == []
+        return
     assert len(seen) == 1
     on_copies = {op.removeprefix("aten::").split(".")[0] for op in seen[0].on_copies}
     assert set(writes(seen[0].graph)) <= AT_END | on_copies, seen[0].graph.text()

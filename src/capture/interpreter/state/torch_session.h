@@ -28,9 +28,9 @@ class TorchSession {
   TorchSession(const std::string& graph_name, FrameStack& frames);
 
   TorchTracer tracer;
-  std::vector<TensorValue*> inputs;          // by graph input number
+  std::vector<TensorValue*> inputs;                // by graph input number
   std::shared_ptr<ShapeGuards> added_size_guards;  // those of the recorded fact, for what a backend adds; null: none
-  std::vector<Value*> modes;                 // torch-function modes that are active, outermost first
+  std::vector<Value*> modes;                       // torch-function modes that are active, outermost first
   std::vector<Value*> modes_at_start;
   /// While the part of a reentrant checkpoint is captured as its backward pass runs it: on detached arguments.
   bool arguments_are_detached = false;

@@ -33,12 +33,6 @@ using decompositions::in_wide;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Tensor lerp_scalar(const Tensor& start, const Tensor& end, const Scalar& weight) {
-  const Tensor difference = end - start;
-  const double by = weight.toDouble();
-  return by < 0.5 && by > -0.5 ? start + weight * difference : end - difference * (1 - by);
-}
-
 Tensor frac(const Tensor& self) { return self - at::trunc(self); }
 
 Tensor deg2rad(const Tensor& self) { return self * (std::numbers::pi / 180.0); }
@@ -82,7 +76,6 @@ Tensor zero(const Tensor& self) { return at::full_like(self, 0); }
 
 c10::ArrayRef<DecompositionRow> arithmetic_rows() {
   static constexpr DecompositionRow rows[] = {
-      row<lerp_scalar>("lerp.Scalar"),
       row<frac>("frac"),
       row<deg2rad>("deg2rad"),
       row<rad2deg>("rad2deg"),

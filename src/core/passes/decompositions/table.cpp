@@ -14,18 +14,16 @@ namespace {
 
 using Table = std::unordered_map<std::string, Decomposition>;
 
-const Table& table() {
-  static const auto* rows = [] {
-    auto* made = new Table;
-    for (const auto topic : kTopics)
-      for (const DecompositionRow& row : topic()) {
-        const bool is_new = made->emplace("aten::" + std::string(row.name), row.decomposition).second;
-        STATOR_CHECK(is_new, "two decompositions of ", row.name);
-      }
-    return made;
-  }();
-  return *rows;
+Table* make_table() {
+  auto* made = new Table;
+  for (const auto topic : kTopics)
+    for (const DecompositionRow& row : topic()) {
+      const bool is_new = made->emplace("aten::" + std::string(row.name), row.decomposition).second;
+      STATOR_CHECK(is_new, "two decompositions of ", row.name);
+    }
+  return made;
 }
+const Table& kTable = *make_table();
 
 /// A composite operator is made of what its kernel calls.
 bool run_composite(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
@@ -37,14 +35,14 @@ constexpr Decomposition kComposite = run_composite;
 }  // namespace
 
 const Decomposition* find_decomposition(const c10::OperatorHandle& op) {
-  auto found = table().find(c10::toString(op.operator_name()));
-  if (found != table().end()) return &found->second;
+  auto found = kTable.find(c10::toString(op.operator_name()));
+  if (found != kTable.end()) return &found->second;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ? &kComposite : nullptr;
 }
 
 std::vector<std::string> decomposition_names() {
   std::vector<std::string> names;
-  for (const auto& row : table()) names.push_back(row.first);
+  for (const auto& row : kTable) names.push_back(row.first);
   std::sort(names.begin(), names.end());
   return names;
 }
