@@ -103,8 +103,8 @@ def problems(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _what(reason: str) -> str:
-    """The part of a reason that is equal for recompilations of one kind: without numbers and ids."""
-    return re.sub(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", "#", reason.partition("(needed")[0])
+    """The part of a reason that is equal for recompilations of one kind: without numbers, ids and texts."""
+    return re.sub(r"'[^']*'|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", "#", reason.partition("(needed")[0])
 
 
 def _problem(
