@@ -61,6 +61,11 @@ class Backend:
         """Makes the context manager that the backend wants around every compiled call; None if it wants none."""
         return getattr(self.target, "backend_ctx_ctor", None)
 
+    @property
+    def has_static_sizes(self) -> bool:
+        """Whether the backend wants graphs with constant sizes; `dynamic` has no effect then."""
+        return getattr(self.target, "has_static_sizes", False)
+
     def compiler_config(self) -> Any:
         getter = getattr(self.target, "get_compiler_config", None)
         return getter() if getter is not None else None

@@ -166,12 +166,14 @@ def aten_eager(gm: Any, example_inputs: Any, *, options: dict[str, Any] | None =
 
     Its options: `aten_graphs`, a callable that gets the `FunctionalGraph` of each capture; `decompose`, the names of
     operators to decompose, or True for all that have a native decomposition. A call that needs gradients runs the
-    captured graph.
+    captured graph, and so does a graph with sizes that are symbols because a dimension is marked.
     """
     given = dict(options or {})
     listener, names = given.pop("aten_graphs", None), given.pop("decompose", None)
     if given:
         raise InvalidOption(f"'aten_eager' has no option {', '.join(given)}", hint="it has aten_graphs and decompose")
+    if not all(isinstance(example, torch.Tensor) for example in example_inputs):
+        return gm.forward
     captured = gm.__dict__["_native"] if "_native" in gm.__dict__ else from_graph_module(gm, example_inputs).graph
     functional = functionalize(lower(captured))
     graph = functional.graph
@@ -195,4 +197,5 @@ class _Inference:
         return (self.captured if needs_grad else self.functional)(*inputs)
 
 
+aten_eager.has_static_sizes = True  # type: ignore[attr-defined]
 register_backend(aten_eager, name="aten_eager")

@@ -128,7 +128,7 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
         fn,
         backend.compiler,
         settings.fullgraph,
-        settings.dynamic,
+        False if backend.has_static_sizes else settings.dynamic,
         backend.name,
         cache_key,
         strict,

@@ -152,3 +152,22 @@ def test_symbolic_sizes():
         assert "stator::size" in made.graph.text() and not writes(made.graph)
         for shape in [(3, 4), (5, 2), (4, 7)]:
             check_run(made.graph, fn, lambda shape=shape: [torch.ones(shape) * 1.5])
+
+
+@pytest.mark.parametrize("settings", [{}, {"dynamic": True}])
+def test_sizes_that_change_are_captured_apart(settings):
+    seen = []
+    compiled = stator.compile(
+        lambda x: x.view(x.size(0) * 3).add_(1), backend="aten_eager", options={"aten_graphs": seen.append}, **settings
+    )
+    for n in (2, 4, 5, 4):
+        assert torch.equal(compiled(torch.zeros(n, 3)), torch.ones(n * 3))
+    assert len(seen) == 3
+
+
+def test_a_marked_dimension():
+    compiled = stator.compile(lambda x: x.view(x.size(0) * 3) + 1, backend="aten_eager")
+    for n in (2, 4):
+        x = torch.zeros(n, 3)
+        stator.mark_dynamic(x, 0)
+        assert torch.equal(compiled(x), torch.ones(n * 3))
