@@ -11,7 +11,9 @@
 #include <unordered_map>
 
 #include "core/base/fork_safe.h"
+#include "core/graph/uses.h"
 #include "core/graph/verify.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::backend {
 namespace {
@@ -23,6 +25,44 @@ const c10::Type& item_type(const c10::Type& type) {
   if (const auto* optional = type.castRaw<c10::OptionalType>()) return item_type(*optional->getElementType());
   return *type.expectRef<c10::ListType>().getElementType();
 }
+
+/// A number at the sizes of the captured call; none if it depends on data.
+std::optional<int64_t> number_of(const c10::SymInt& number) {
+  if (auto plain = number.maybe_as_int()) return plain;
+  const shapes::Expr expr = shapes::expression_of(number);
+  if (!expr || !expr->hint || expr->hint.is_float()) return std::nullopt;
+  return static_cast<int64_t>(expr->hint.integer());
+}
+
+/// The layout of a fake at the sizes of the captured call.
+struct TrialLayout {
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
+  int64_t last = -1;  // element of the storage; before `offset` if there is none
+  int64_t bytes = 0;  // of the storage
+  bool operator==(const TrialLayout&) const = default;
+
+  static std::optional<TrialLayout> of(const at::Tensor& fake) {
+    TrialLayout layout;
+    const auto offset = number_of(fake.sym_storage_offset()), bytes = number_of(fake.storage().sym_nbytes());
+    if (!offset || !bytes) return std::nullopt;
+    layout.offset = *offset;
+    layout.bytes = *bytes;
+    layout.last = *offset;
+    bool is_empty = false;
+    for (int64_t dim = 0; dim < fake.dim(); ++dim) {
+      const auto size = number_of(fake.sym_size(dim)), stride = number_of(fake.sym_stride(dim));
+      if (!size || !stride) return std::nullopt;
+      layout.sizes.push_back(*size);
+      layout.strides.push_back(*stride);
+      is_empty |= *size == 0;
+      layout.last += (*size - 1) * *stride;
+    }
+    if (is_empty) layout.last = *offset - 1;
+    layout.bytes = std::max(layout.bytes, (layout.last + 1) * static_cast<int64_t>(fake.itemsize()));
+    return layout;
+  }
+};
 
 /// Zero tensors in place of a node's operands; they share memory where the operands do.
 class TrialOperands {
@@ -41,6 +81,26 @@ class TrialOperands {
     text << node_.op.operator_name();
     for (const Argument& argument : node_.args) describe(text, argument);
     return text.str();
+  }
+
+  /// Whether large operands may share a part of their memory with one that is written to, which kernels reject. Smaller
+  /// ones do not show it: each has its own memory.
+  bool may_overlap_in_part() const {
+    if (!is_large()) return false;
+    std::vector<std::pair<const at::Tensor*, bool>> tensors;  // and whether the node writes to them
+    const auto& declared = node_.op.schema().arguments();
+    for (size_t i = 0; i < node_.args.size(); ++i) {
+      const bool is_written = declared[i].alias_info() && declared[i].alias_info()->isWrite();
+      graph::for_each_value(node_.args[i],
+                            [&](graph::ValueId id) { tensors.emplace_back(&graph_.values[id].fake, is_written); });
+    }
+    for (const auto& [written, is_written] : tensors)
+      for (const auto& [other, ignored] : tensors)
+        if (is_written && written != other && written->storage().is_alias_of(other->storage())) {
+          const TrialLayout a = *TrialLayout::of(*written), b = *TrialLayout::of(*other);
+          if (a.offset <= b.last && b.offset <= a.last && a != b) return true;
+        }
+    return false;
   }
 
   torch::jit::Stack stack() {
@@ -68,10 +128,14 @@ class TrialOperands {
     if (argument.kind != Argument::Kind::Value) return;
     const at::Tensor& fake = fake_of(argument);
     is_possible_ &= !graph::is_number_type(type) && fake.defined() && fake.device().is_cpu() &&
-                    fake.layout() == at::kStrided && fake.has_storage() &&
-                    !fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-                    !fake.storage().sym_nbytes().is_heap_allocated();
-    if (is_possible_) bytes_ += fake.storage().nbytes();
+                    fake.layout() == at::kStrided && fake.has_storage();
+    if (!is_possible_) return;
+    const auto layout = TrialLayout::of(fake);
+    is_possible_ = layout.has_value();
+    if (!layout) return;
+    int64_t& known = storage_bytes_[fake.storage().unsafeGetStorageImpl()];
+    known = std::max(known, layout->bytes);
+    bytes_ += static_cast<size_t>(layout->bytes);
   }
 
   void describe(std::ostringstream& text, const Argument& argument) {
@@ -85,8 +149,9 @@ class TrialOperands {
     if (argument.kind != Argument::Kind::Value) return;
     const at::Tensor& fake = fake_of(argument);
     auto storage = std::find(storages_.begin(), storages_.end(), fake.storage().unsafeGetStorageImpl());
-    text << fake.scalar_type() << fake.sizes() << fake.strides() << fake.storage_offset() << 's'
-         << storage - storages_.begin() << (fake.unsafeGetTensorImpl()->is_wrapped_number() ? "w" : "");
+    const TrialLayout layout = *TrialLayout::of(fake);
+    text << fake.scalar_type() << at::IntArrayRef(layout.sizes) << at::IntArrayRef(layout.strides) << layout.offset
+         << 's' << storage - storages_.begin() << (fake.unsafeGetTensorImpl()->is_wrapped_number() ? "w" : "");
     if (storage == storages_.end()) storages_.push_back(fake.storage().unsafeGetStorageImpl());
   }
 
@@ -113,20 +178,20 @@ class TrialOperands {
 
   at::Tensor made_for(const at::Tensor& fake) {
     at::Tensor made;
+    TrialLayout layout = *TrialLayout::of(fake);
     if (is_large()) {
       // Keep equal sizes equal, and sizes of one.
-      std::vector<int64_t> sizes = fake.sizes().vec();
-      for (int64_t& size : sizes) size = std::min<int64_t>(size, 2);
-      made = at::zeros(sizes, fake.options());
+      for (int64_t& size : layout.sizes) size = std::min<int64_t>(size, 2);
+      made = at::zeros(layout.sizes, fake.options());
     } else {
       at::Tensor& memory = memory_[fake.storage().unsafeGetStorageImpl()];
       if (!memory.defined()) {
-        auto bytes = static_cast<int64_t>(fake.storage().nbytes());
+        const int64_t bytes = storage_bytes_[fake.storage().unsafeGetStorageImpl()];
         memory = at::zeros({bytes}, at::TensorOptions().dtype(at::kByte));
       }
       made = at::zeros({0}, fake.options());
       made.unsafeGetTensorImpl()->set_storage_keep_dtype(memory.storage());
-      made.unsafeGetTensorImpl()->set_sizes_and_strides(fake.sizes(), fake.strides(), fake.storage_offset());
+      made.unsafeGetTensorImpl()->set_sizes_and_strides(layout.sizes, layout.strides, layout.offset);
     }
     if (fake.unsafeGetTensorImpl()->is_wrapped_number()) made.unsafeGetTensorImpl()->set_wrapped_number(true);
     return made;
@@ -137,6 +202,7 @@ class TrialOperands {
   bool is_possible_ = true;
   bool has_numbers_ = false;  // has lists of numbers, such as sizes
   size_t bytes_ = 0;          // of the operands' storages
+  std::unordered_map<const c10::StorageImpl*, int64_t> storage_bytes_;
   std::vector<const c10::StorageImpl*> storages_;
   std::unordered_map<const c10::StorageImpl*, at::Tensor> memory_;
 };
@@ -194,7 +260,7 @@ bool raises_on_sight(const graph::Graph& graph, const graph::Node& node) {
   if (!operands.are_possible()) return false;
   const std::string key = operands.key();
   if (auto known = answers.find(key)) return *known;
-  const bool result = raises(node, operands);
+  const bool result = operands.may_overlap_in_part() || raises(node, operands);
   answers.keep(key, result);
   return result;
 }

@@ -159,7 +159,7 @@ bool takes_random_numbers(const graph::Node& node) {
 
 UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) : keeps_order_(keeps_order) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
-  first_effect_ = first_lasting_ = first_fallible_ = count;
+  first_effect_ = first_lasting_ = first_unsaved_ = first_fallible_ = count;
   hazard_ = early_hazard_ = {count, count};
   fails_inside_.assign(count, false);
   const graph::Aliasing aliasing(graph);
@@ -170,7 +170,7 @@ UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) : keeps_order_(kee
   // the last node: no node fails after it. But if that node itself may fail after a partial write, its write is saved.
   bool is_over =
       first_effect_ + (keeps_order ? 1 : 0) >= count && !(first_effect_ < count && fails_inside_[first_effect_]);
-  saves_ = !is_over && first_effect_ < first_lasting_;
+  saves_ = !is_over && first_effect_ < first_unsaved_;
   if (first_fallible_ < first_lasting_ && first_lasting_ < count) early_hazard_ = {first_lasting_, first_fallible_};
 }
 
@@ -198,9 +198,9 @@ void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing
         const bool is_tensor = value != graph::kNoValue && graph.values[value].fake.defined();
         elsewhere |= is_tensor && !graph.values[value].fake.device().is_cpu();
       }
-    if (elsewhere) first_lasting_ = std::min(first_lasting_, index);
+    if (elsewhere) lasts(index);
   }
-  if (is_lasting_call(node)) first_lasting_ = std::min(first_lasting_, index);
+  if (is_lasting_call(node)) lasts(index);
   uint32_t effect = first_effect_;
   graph::for_each_written(node, [&](graph::ValueId id) { writes(graph, aliasing.inputs_sharing(id), index); });
   const bool fails = graph::is_control_op(node.op) ? parts_may_raise(node) : raises;
@@ -213,19 +213,25 @@ void UndoLog::writes(const graph::Graph& graph, const std::vector<uint32_t>& inp
   bool undone = !graph.nodes[index].op.hasTag(at::Tag::inplace_view);
   for (uint32_t i : inputs) {
     const at::Tensor& input = graph.values[graph.inputs[i]].fake;
-    // The autograd state of a tensor cannot be restored. A tensor of symbolic size may be large in a later run: if the
-    // nodes run in order, the plan does not rely on it. If not, each run saves what is small.
+    // The autograd state of a tensor cannot be restored. A tensor of symbolic size may be large in a later run: each
+    // run saves what is small. If the nodes run in order, the plan does not rely on that.
     const bool is_symbolic = input.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-    undone &= !input.requires_grad() && input.device().is_cpu() && !(is_symbolic && keeps_order_);
+    undone &= !input.requires_grad() && input.device().is_cpu();
     may_be_large_ |= is_symbolic;
+    if (is_symbolic && keeps_order_) first_lasting_ = std::min(first_lasting_, index);
     auto is_it = [&](const auto& known) { return known.first == i; };
     if (std::none_of(written_.begin(), written_.end(), is_it)) {
       written_.emplace_back(i, index);
-      bytes_ += input.has_storage() ? input.storage().nbytes() : 0;
+      bytes_ += input.has_storage() && !is_symbolic ? input.storage().nbytes() : 0;
     }
   }
   first_effect_ = std::min(first_effect_, index);
-  if (!undone || bytes_ > kMostBytes) first_lasting_ = std::min(first_lasting_, index);
+  if (!undone || bytes_ > kMostBytes) lasts(index);
+}
+
+void UndoLog::lasts(uint32_t index) {
+  first_lasting_ = std::min(first_lasting_, index);
+  first_unsaved_ = std::min(first_unsaved_, index);
 }
 
 UndoLog::Saved UndoLog::save(const std::vector<at::Tensor>& inputs) const {
@@ -233,7 +239,7 @@ UndoLog::Saved UndoLog::save(const std::vector<at::Tensor>& inputs) const {
   if (!saves_) return saved;
   size_t bytes = 0;
   for (auto [input, node] : written_) {
-    if (node >= first_lasting_) continue;
+    if (node >= first_unsaved_) continue;
     const c10::Storage& storage = inputs[input].storage();
     bytes += storage.nbytes();
     if (bytes > kMostBytes) return {};
@@ -257,7 +263,7 @@ bool UndoLog::restore(const Saved& saved, const Failure& failure) const {
   // The node that raised wrote nothing itself, unless it can fail after a partial write.
   bool inside = failed_node < fails_inside_.size() && fails_inside_[failed_node];
   if (failed_node < first_effect_ || (failed_node == first_effect_ && !inside)) return true;
-  if (failed_node > first_lasting_ || (failed_node == first_lasting_ && inside) || !saved.is_complete) return false;
+  if (failed_node > first_unsaved_ || (failed_node == first_unsaved_ && inside) || !saved.is_complete) return false;
   for (auto& [storage, bytes] : saved.storages) {
     if (storage.nbytes() != bytes.size()) return false;
     std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());

@@ -57,6 +57,8 @@ class STATOR_API UndoLog {
 
  private:
   void look_at(const graph::Graph& graph, const graph::Aliasing& aliasing, uint32_t index);
+  /// The effect of this node is never undone.
+  void lasts(uint32_t index);
   /// The node writes to memory of these inputs.
   void writes(const graph::Graph& graph, const std::vector<uint32_t>& inputs, uint32_t index);
 
@@ -67,8 +69,10 @@ class STATOR_API UndoLog {
   bool may_be_large_ = false;  // a written tensor has a symbolic size
   bool checks_late_ = false;
   bool random_ = false;
-  // Node indices of the first effect, and of the first one that cannot be undone; past the last node if there is none.
-  uint32_t first_effect_, first_lasting_;
+  // Node indices of the first effect, of the first one that a plan must take for unrecoverable, and of the first one
+  // that is never undone; past the last node if there is none. A write to a tensor of symbolic size is undone if the
+  // tensor is small in that run, which no plan can rely on.
+  uint32_t first_effect_, first_lasting_, first_unsaved_;
   Hazard hazard_, early_hazard_;
   uint32_t first_fallible_;
   size_t bytes_ = 0;                // total size of the storages written so far

@@ -279,3 +279,48 @@ def test_guards_name_the_sizes_and_the_line():
     assert "x.size(0)" in text and "y.size(0)" in text and "Tensor Float[*" in text
     (sizes,) = (line for line in text.splitlines() if "has sizes with" in line)
     assert f"  (needed at {__file__}:" in sizes
+
+
+def overlapping(x, log):
+    log.append("start")
+    x.mul_(3)
+    x[:3].add_(x[x.size(0) - 3 :])  # raises if these parts of the memory overlap in part
+    log.append("end")
+
+
+def overlapping_and_handled(x, log):
+    log.append("start")
+    x.mul_(3)
+    try:
+        x[:3].add_(x[x.size(0) - 3 :])
+    except RuntimeError:
+        log.append("handled")
+
+
+def overlapping_always(x, log):
+    log.append("start")
+    x.mul_(3)
+    x.add_(x[0])
+
+
+@pytest.mark.parametrize("fn", [overlapping, overlapping_and_handled, overlapping_always])
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("first", [8, 4])
+def test_an_operator_raises_after_a_write_for_some_sizes(fn, dynamic, first):
+    """The effects before the error are kept, and the error comes from the program's own line."""
+    compiled = stator.compile(fn, dynamic=dynamic)
+
+    def observed(called, n):
+        x, log, lines = torch.arange(float(n)), [], []
+        try:
+            called(x, log)
+        except RuntimeError as error:
+            entry = error.__traceback__
+            while entry:
+                if entry.tb_frame.f_code.co_name == fn.__name__:
+                    lines.append(entry.tb_lineno)
+                entry = entry.tb_next
+        return x, log, lines
+
+    for n in [first, 9, 7, 4, 5, 6, 8, 4, 30_000, 3]:
+        assert_same(observed(compiled, n), observed(fn, n), f"length {n}")
