@@ -25,6 +25,7 @@ TOPICS = [
     "misses",
     "steady",
     "shapes",
+    "make_fx",
     "phases",
     "memory",
     "inductor",

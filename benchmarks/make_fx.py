@@ -110,12 +110,18 @@ def growth() -> list[Row]:
         rows.append(
             Row(f"100,000 adds against 1000, per op, {mode}", f"{slope:.3g}x", target="<= 1.5x", ok=slope <= 1.5)
         )
+    return rows
+
+
+def memory() -> Row:
+    """To be called before other traces: memory that they freed would be used again."""
+    x = torch.ones(4)
+    trace_native(adds(1000), (x,), "fake")
     before = resident()
     kept = trace_native(adds(100_000), (x,), "fake")
     size = (resident() - before) / 100_000
-    rows.append(Row("memory of a node, after the trace", f"{size:.0f} bytes", target="<= 1024 bytes", ok=size <= 1024))
     del kept
-    return rows
+    return Row("memory of a node, after the trace", f"{size:.0f} bytes", target="<= 1024 bytes", ok=size <= 1024)
 
 
 def resident() -> int:
@@ -126,8 +132,9 @@ def resident() -> int:
 
 @single_threaded
 def run(quick: bool = False) -> list[Table]:
+    size = memory()
     x = torch.ones(4)
     rows = compare("1000 torch.add", adds(1000), (x,), quick)
     rows += compare("GPT, 12 blocks", *forward(), quick)
     rows += compare("GPT, training step", *training_step(), quick)
-    return [Table("make_fx", rows + growth(), peer="make_fx of torch")]
+    return [Table("make_fx", [*rows, *growth(), size], peer="make_fx of torch")]
