@@ -96,7 +96,8 @@ class TrialOperands {
     }
     for (const auto& [written, is_written] : tensors)
       for (const auto& [other, ignored] : tensors)
-        if (is_written && written != other && written->storage().is_alias_of(other->storage())) {
+        if (is_written && written != other &&
+            written->storage().unsafeGetStorageImpl() == other->storage().unsafeGetStorageImpl()) {
           const TrialLayout a = *TrialLayout::of(*written), b = *TrialLayout::of(*other);
           if (a.offset <= b.last && b.offset <= a.last && a != b) return true;
         }
