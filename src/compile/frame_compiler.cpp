@@ -146,7 +146,8 @@ Varying note_specialised(Entry& entry, Constants& constants) {
   return repeated;
 }
 
-/// Raises if a size that the user marked as dynamic has one value, or is outside of the range that the mark states.
+/// Sets a ConstraintViolation as Python error, and returns true, if the capture specialised on a size that the user
+/// marked with `mark_dynamic`, or if the size is outside of the mark's range.
 bool raise_violation(const Entry& entry, const Varying& needed, const Constants& constants) {
   for (const MarkedSize& marked : entry.marked) {
     if (!marked.is_strict) continue;

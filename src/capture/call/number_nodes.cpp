@@ -7,7 +7,8 @@
 
 namespace stator::capture {
 
-/// The node that torch's bindings wrapped: they see the nodes of symbolic floats and truths as Python objects.
+/// Torch's bindings wrap the SymNode of a SymFloat or SymBool that comes from Python in a PythonSymNodeImpl. Returns
+/// the node inside; null if `wrapper` is another class.
 static c10::SymNode unwrapped_node(c10::SymNodeImpl* wrapper) {
   auto* wrapped = dynamic_cast<torch::impl::PythonSymNodeImpl*>(wrapper);
   if (wrapped == nullptr) return {};

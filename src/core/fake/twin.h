@@ -15,7 +15,7 @@ class STATOR_API Twins {
  public:
   /// A fake with the metadata of `real`, which must be a plain strided tensor (see `can_have_fake`).
   at::Tensor make(const at::Tensor& real);
-  /// The storage of the fakes of tensors that share the storage of `real`.
+  /// The fake storage that stands for the storage of `real`: real tensors that share memory get fakes that share it.
   c10::Storage storage_of(const at::Tensor& real);
 
  private:

@@ -87,7 +87,7 @@ bool may_be_same(const c10::AliasInfo& a, const c10::AliasInfo& b) {
          std::any_of(right.begin(), right.end(), [&](const auto& inner) { return may_be_same(a, inner); });
 }
 
-/// Whether the node gives a value another storage.
+/// Whether the node replaces the storage of its first operand.
 bool exchanges_storage(const Node& node) {
   const std::string_view name = node.op.operator_name().name;
   return name == "aten::set_" || name == "aten::set_data";

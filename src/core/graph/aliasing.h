@@ -65,8 +65,9 @@ class STATOR_API Aliasing {
   mutable std::optional<std::unordered_set<const void*>> written_;         // storages, made when first asked for
 };
 
-/// Groups the values of a graph that may share memory, for graphs with and without fakes. Where storages are not known,
-/// the schemas decide, and what they leave out; of operators outside ATen it is assumed that all may share.
+/// Groups the values of a graph that may share memory. Fakes show it by their storages. For a graph without fakes, the
+/// operators' schemas show it, together with the table of aliases that schemas omit; the operands and results of an
+/// operator outside ATen are assumed to share memory.
 class STATOR_API MemoryGroups {
  public:
   explicit MemoryGroups(const Graph& graph);

@@ -108,7 +108,8 @@ STATOR_API uint64_t frame_count();
 /// Sets that to 0, and drops the times of phases.
 STATOR_API void reset_frame_count();
 
-/// Notes a function whose capture began, as text, once; the first kMaxFrames are kept, in their order.
+/// Adds a function whose capture began (its name, file and line) to the list of frames, unless the list has it. The
+/// list keeps the first kMaxFrames.
 inline constexpr size_t kMaxFrames = 10'000;
 STATOR_API void note_frame(const std::string& frame);
 STATOR_API std::vector<std::string> frames();

@@ -27,7 +27,8 @@ bool same_data(const at::Tensor& a, const at::Tensor& b) {
            b.item().toDouble() != b.item().toDouble()));
 }
 
-/// Compares two graphs side by side; values correspond by the place where they are made.
+/// Compares two graphs node by node. Two values correspond if they are the same result of corresponding nodes, or the
+/// inputs at the same position.
 class Comparison {
  public:
   Comparison(const graph::Graph& a, const graph::Graph& b) : a_(a), b_(b), other_(a.values.size(), kNoValue) {}

@@ -11,8 +11,8 @@ namespace stator::passes {
 
 struct View;
 
-/// The memory of a program's tensors: one tensor, the root, holds all its elements. Its contents change with each
-/// write.
+/// One piece of memory, which several tensors of the program may view. The root is a tensor with all of its elements.
+/// `version` counts the writes.
 struct Region {
   View* root = nullptr;
   uint64_t version = 0;

@@ -31,7 +31,8 @@ class Replay {
 
   /// Calls the node's operator, or adds the node without running it if the dispatcher cannot run it.
   void copy(const graph::Node& node);
-  /// The operands of the node, by the types that its schema has.
+  /// The operands of the node as a stack for a boxed call: values, constants and lists of the types that its schema
+  /// declares.
   torch::jit::Stack operands(const graph::Node& node);
   /// Binds the results of the node to those on the stack.
   void bind_results(const graph::Node& node, const torch::jit::Stack& results);

@@ -14,8 +14,9 @@ namespace stator::passes {
 /// memory that nothing reads afterwards is removed as well.
 STATOR_API size_t eliminate_dead_code(graph::Graph& graph);
 
-/// Nodes that compute the same become one. Kept apart: what draws random numbers or has effects, reads around a write,
-/// results that are written to, and results that leave the graph as tensors of their own.
+/// Merges nodes that compute the same value. Not merged: nodes that draw random numbers or have side effects, reads
+/// with a write to the same memory between them, results that are written to later, and outputs of the graph that must
+/// be distinct tensors.
 STATOR_API size_t merge_common_subexpressions(graph::Graph& graph);
 
 /// Nodes whose operands are all constants are computed now. Their results become constants of the graph if they have at

@@ -32,7 +32,7 @@ at::Tensor call(Builder& builder, const char* op, Args args) {
   return builder.call(operator_named(op), std::move(args));
 }
 
-/// The same elements in the same order, in other sizes.
+/// `content` reshaped to `sizes`: a view if its strides allow one, otherwise a copy.
 at::Tensor reshaped(Builder& builder, const at::Tensor& content, const c10::SymDimVector& sizes) {
   try {
     return call(builder, "aten::view", {content, ints(sizes)});
@@ -74,7 +74,7 @@ at::Tensor un_diagonal(Builder& builder, const ViewRecipe& recipe, const at::Ten
                        const at::Tensor& content) {
   return call(builder, "aten::diagonal_scatter", {parent, content, recipe.args[1], recipe.args[2], recipe.args[3]});
 }
-/// Its own inverse, with the same arguments.
+/// The inverse of a view operator that is its own inverse (`t`, `transpose`): applies it again, with its arguments.
 at::Tensor again(Builder& builder, const ViewRecipe& recipe, const at::Tensor&, const at::Tensor& content) {
   Args args = recipe.args;
   args[recipe.self] = content;

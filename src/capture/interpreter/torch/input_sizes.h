@@ -10,10 +10,10 @@ namespace stator::capture {
 /// all. Empty vectors if none is.
 shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor);
 
-/// Finds the guards on symbolic sizes that the attempt relied on (`TorchSession::size_guards`). To be called once, at
-/// its end.
+/// Stores the guards on symbolic sizes that the attempt relied on in `TorchSession::size_guards`. Call it once, when
+/// the attempt has ended.
 void find_size_guards(Interpreter& in);
-/// Adds the guards that were found.
+/// Records the guards that `find_size_guards` stored, as a fact about the inputs' sources.
 void guard_sizes(Interpreter& in);
 
 /// Adds what was asked since to these guards, also if checks were built from them: a backend asked while it compiled.
