@@ -71,6 +71,7 @@ __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
     from . import callbacks, events, once, testing, trace
+    from .checking.repro import repro
     from .profiler import profile
     from .records import record_failures, replay
     from .report import ExplainOutput, explain
@@ -88,6 +89,7 @@ _LATER = {
     "profile": "profiler",
     "record_failures": "records",
     "replay": "records",
+    "repro": "checking.repro",
     "testing": "testing",
 }
 
@@ -169,6 +171,7 @@ __all__ = [
     "record_failures",
     "register_backend",
     "replay",
+    "repro",
     "reset",
     "run",
     "set_logs",

@@ -5,7 +5,8 @@
     stator.replay("failures/step_Unsupported_12_5f0c21ab.rec")
 
 A record holds the function (its code, the globals it names, its closure and defaults) and the arguments of the call.
-Objects that can be imported are stored by name. Reading a record unpickles it: open only records that you trust.
+Objects that can be imported are stored by name; classes of a script are found by running the script again, under
+another `__name__`. Reading a record runs code that it holds: `replay` warns of that, unless it trusts the file.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import json
 import logging
 import marshal
 import pickle
+import runpy
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,7 @@ from typing import Any
 from . import _C
 from .api import compile
 from .errors import StatorError
+from .files import write_whole
 
 _log = logging.getLogger("stator")
 
@@ -46,8 +50,17 @@ def record_failures(directory: str | Path) -> Iterator[None]:
         _C.set_failure_recorder(before)
 
 
-def replay(file: str | Path) -> Any:
-    """Captures a recorded call again with the reference backend. Raises the capture's error, or returns the result."""
+def replay(file: str | Path, *, trust: bool = False) -> Any:
+    """Captures a recorded call again with the reference backend. Raises the capture's error, or returns the result.
+
+    This runs code that the file holds, and warns of that first. `trust`: the file is known, and there is no warning.
+    """
+    if not trust:
+        warnings.warn(
+            f"{file} holds code, which runs now: replay only files that you trust (`trust=True` ends this warning)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     function, args, kwargs, header = _load(Path(file))
     before = _C.set_failure_recorder(None)
     try:
@@ -97,13 +110,33 @@ class _Recorder:
             "error": type(error).__name__,
             "text": str(error),
             "fullgraph": fullgraph,
-            "python": list(sys.version_info[:2]),
         }
-        body = io.BytesIO()
-        # Rename a complete file into place, so that no partial file is left.
-        _Pickler(body, protocol=pickle.HIGHEST_PROTOCOL).dump((function, *_arguments(code, values)))
-        self._directory.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_MAGIC + json.dumps(header).encode() + b"\n" + body.getvalue())
+        _write_file(path, header, (function, *_arguments(code, values)))
+
+
+def write_values(path: Path, values: dict[str, Any]) -> None:
+    """Writes a record of any values, for `read_values`."""
+    _write_file(path, {}, values)
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The values of a record. This runs code that the file holds."""
+    values: dict[str, Any] = _read_file(path)[0]
+    return values
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What a record says of itself: function, place, error, versions. Runs no code of the file."""
+    with path.open("rb") as file:
+        return _checked_header(path, file)
+
+
+def _write_file(path: Path, header: dict[str, Any], values: Any) -> None:
+    main = getattr(sys.modules["__main__"], "__file__", None)
+    header |= {"python": list(sys.version_info[:2]), "main": main and str(Path(main).resolve()), "path": sys.path}
+    body = io.BytesIO()
+    _Pickler(body, protocol=pickle.HIGHEST_PROTOCOL).dump(values)
+    write_whole(path, _MAGIC + json.dumps(header).encode() + b"\n" + body.getvalue())
 
 
 def _arguments(code: types.CodeType, values: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
@@ -120,22 +153,63 @@ def _arguments(code: types.CodeType, values: tuple[Any, ...]) -> tuple[list[Any]
 
 
 def _load(path: Path) -> tuple[types.FunctionType, list[Any], dict[str, Any], dict[str, Any]]:
-    with path.open("rb") as file:
-        if file.readline() != _MAGIC:
-            raise StatorError(f"{path} is not a record of this version", code="invalid-record")
-        header = json.loads(file.readline())
-        if header["python"] != list(sys.version_info[:2]):
-            raise StatorError(
-                f"{path} was recorded with Python {'.'.join(map(str, header['python']))}",
-                hint="code objects of one version of Python cannot be run by another",
-                code="invalid-record",
-            )
-        namespaces.clear()
-        try:
-            function, args, kwargs = pickle.load(file)
-        finally:
-            namespaces.clear()
+    (function, args, kwargs), header = _read_file(path)
     return function, args, kwargs, header
+
+
+def _checked_header(path: Path, file: Any) -> dict[str, Any]:
+    """Reads the header of an open record."""
+    try:
+        if file.readline() != _MAGIC:
+            raise ValueError("another beginning")
+        header: dict[str, Any] = json.loads(file.readline())
+    except ValueError as error:
+        raise StatorError(f"{path} is not a record of this version", code="invalid-record") from error
+    if header["python"] != list(sys.version_info[:2]):
+        raise StatorError(
+            f"{path} was recorded with Python {'.'.join(map(str, header['python']))}",
+            hint="code objects of one version of Python cannot be run by another",
+            code="invalid-record",
+        )
+    return header
+
+
+def _read_file(path: Path) -> tuple[Any, dict[str, Any]]:
+    with path.open("rb") as file:
+        header = _checked_header(path, file)
+        body = file.read()
+    sys.path += [folder for folder in header.get("path", ()) if folder not in sys.path]
+    namespaces.clear()
+    try:
+        return _Unpickler(io.BytesIO(body), header.get("main")).load(), header
+    except (EOFError, pickle.UnpicklingError) as error:
+        raise StatorError(f"{path} is not whole: {error}", code="invalid-record") from error
+    finally:
+        namespaces.clear()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds what the recorded process had in `__main__` by running its script as an ordinary module."""
+
+    def __init__(self, file: io.BytesIO, main: str | None):
+        super().__init__(file)
+        self._main = main
+        self._names: dict[str, Any] | None = None
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module != "__main__" or self._main is None or self._main == self._own_main():
+            return super().find_class(module, name)
+        if self._names is None:
+            self._names = runpy.run_path(self._main, run_name="__recorded__")
+        found: Any = self._names
+        for index, part in enumerate(name.split(".")):
+            found = found[part] if index == 0 else getattr(found, part)
+        return found
+
+    @staticmethod
+    def _own_main() -> str | None:
+        main = getattr(sys.modules["__main__"], "__file__", None)
+        return main and str(Path(main).resolve())
 
 
 # ---- functions by value

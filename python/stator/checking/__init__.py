@@ -1,0 +1,1 @@
+"""Checks of compiled programs against the plain ones: `stator.repro` and shadow mode."""
