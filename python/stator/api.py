@@ -90,7 +90,8 @@ def compile(
         on. True: all sizes are symbols from the first capture on. False: each new size is captured. A size that the
         program needs as a number (`range(x.size(0))`) is specialised on. Graphs for Python backends have static sizes.
     backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default backend.
-    mode, options: passed to the backend if it accepts them.
+    mode, options: passed to the backend if it accepts them. Two options are Stator's own: `shadow=n` also runs each
+        n-th call as plain Python and logs the first difference; `on_difference` is a function that gets it.
     error_on_graph_break: True makes a break in this callable an error even if its caller allows breaks; False allows
         breaks even if the caller forbids them; None inherits from the caller. `fullgraph` overrides both.
     guard_filter_fn: gets a list of `stator.Guard` and returns for each whether it is checked. The user is responsible
@@ -109,6 +110,9 @@ def compile(
     check_compatible()
     if not isinstance(disable, bool):
         raise InvalidOption(f"disable must be True or False, not {disable!r}")
+    shadow = _taken(options, "shadow", 0), _taken(options, "on_difference", None)
+    if isinstance(options, dict) and options.keys() & _OWN_OPTIONS:
+        options = {key: value for key, value in options.items() if key not in _OWN_OPTIONS} or None
     if isinstance(options, dict) and "guard_filter_fn" in options:  # where torch.compile takes it
         if guard_filter_fn is not None:
             raise InvalidOption("guard_filter_fn is given twice", hint="pass it once, as an argument or as an option")
@@ -116,12 +120,20 @@ def compile(
         options = {key: value for key, value in options.items() if key != "guard_filter_fn"} or None
     callbacks = (guard_filter_fn, guard_export_fn, guard_fail_fn)
     own = (name, recompile_limit, isolate_recompiles)
-    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks, *own)
+    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks, *own, *shadow)
     log.forget()
     torch_compiler.add_backend(_ResetByTorch)
     if disable or _is_disabled():
         return _Decorator(None) if model is None else _unchanged(model)
     return _Decorator(settings) if model is None else compile_target(model, settings)
+
+
+# Options that no backend gets.
+_OWN_OPTIONS = frozenset({"shadow", "on_difference"})
+
+
+def _taken(options: Any, name: str, otherwise: Any) -> Any:
+    return options.get(name, otherwise) if isinstance(options, dict) else otherwise
 
 
 class _Decorator:

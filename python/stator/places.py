@@ -44,6 +44,12 @@ def is_of_user(file: str) -> bool:
     return _distance(file) == 0
 
 
+def is_standard(file: str) -> bool:
+    """Whether a file is of the standard library."""
+    folder = sysconfig.get_paths()["stdlib"] + os.sep
+    return file.startswith("<frozen") or (file.startswith(folder) and not file.startswith(_packages()))
+
+
 def user_index(stack: Sequence[Sequence[Any]]) -> int:
     """The index of the user's own line in a stack (outermost first): the innermost line of the user's files; if there
     is none, of an installed package; if there is none, the innermost line."""

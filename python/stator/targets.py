@@ -33,6 +33,8 @@ class Settings:
     name: str | None = None
     recompile_limit: int | None = None
     isolate_recompiles: bool = False
+    shadow: int = 0
+    on_difference: Callable[[Any], None] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.fullgraph, bool):
@@ -47,11 +49,13 @@ class Settings:
         limit = self.recompile_limit
         if limit is not None and (type(limit) is not int or limit < 1):
             raise InvalidOption(f"recompile_limit must be a positive int or None, not {limit!r}")
+        if type(self.shadow) is not int or self.shadow < 0:
+            raise InvalidOption(f"the option shadow must be a positive int, or 0, not {self.shadow!r}")
         if not isinstance(self.isolate_recompiles, bool):
             raise InvalidOption(f"isolate_recompiles must be True or False, not {self.isolate_recompiles!r}")
         if not (self.error_on_graph_break is None or isinstance(self.error_on_graph_break, bool)):
             raise InvalidOption(f"error_on_graph_break must be True, False or None, not {self.error_on_graph_break!r}")
-        for name in ("guard_filter_fn", "guard_export_fn", "guard_fail_fn"):
+        for name in ("guard_filter_fn", "guard_export_fn", "guard_fail_fn", "on_difference"):
             if (given := getattr(self, name)) is not None and not callable(given):
                 raise InvalidOption(f"{name} must be a callable or None, not {given!r}")
         backends.resolve(self.backend, self.mode, self.options, self.dynamic)
@@ -139,9 +143,12 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
     # Applies to the body when another compiled function inlines it.
     compiled.error_on_graph_break = settings.fullgraph or settings.error_on_graph_break
     compiled._stator_config = _ConfigGetter(backend)
-    if backend.context is None:
-        return compiled
-    return _in_context(compiled, fn, backend.context)
+    made = compiled if backend.context is None else _in_context(compiled, fn, backend.context)
+    if not settings.shadow:
+        return made
+    from .checking.shadow import shadowed
+
+    return shadowed(made, fn, settings)
 
 
 def with_backend(compiled: Any, backend: Any) -> Callable[..., Any]:
