@@ -30,7 +30,8 @@ def remember_original(wrapper: Any, original: Any) -> None:
 
 
 def innermost(target: Any) -> Any:
-    """The user's own callable below any number of wrappers of ours and of torch.compile."""
+    """The user's own callable below any number of wrappers of ours and of torch's: to compile a disabled function
+    compiles it, as with torch.compile."""
     while True:
         if isinstance(target, _C.CompiledFunction):
             target = target.__wrapped__
@@ -43,13 +44,13 @@ def innermost(target: Any) -> Any:
 
 
 def _below_torch_compile(target: Any) -> Any:
-    """What torch.compile was given, if `target` is what it returned; else None."""
+    """What torch.compile or torch.compiler.disable was given, if `target` is what it returned; else None."""
     if isinstance(target, torch.nn.Module):
         dynamo = sys.modules.get("torch._dynamo.eval_frame")
         return target._orig_mod if dynamo is not None and isinstance(target, dynamo.OptimizedModule) else None
     attributes = vars(target) if isinstance(target, types.FunctionType) else {}
-    # A user's wrapper around it, or a disabled function, has some of the attributes as well.
-    if attributes.get("_torchdynamo_wrapper_id") != id(target) or attributes.get("_torchdynamo_disable"):
+    # A user's wrapper around it has some of the attributes as well.
+    if attributes.get("_torchdynamo_wrapper_id") != id(target):
         return None
     return attributes.get("_torchdynamo_orig_callable")
 

@@ -110,6 +110,16 @@ def test_nested_compiles_collapse(x, K):
     assert stator.compile(stator.disable(stator.compile(f))).__wrapped__ is f
 
 
+@pytest.mark.parametrize("recursive", [True, False])
+def test_a_function_disabled_by_torch_is_compiled_if_asked(x, K, recursive):
+    disabled = torch.compiler.disable(f, recursive=recursive)
+    compiled = stator.compile(disabled, backend=K, fullgraph=True)
+    assert compiled.__wrapped__ is f
+    assert torch.equal(compiled(x), f(x)) and K.count == 1
+    caller = stator.compile(lambda x: disabled(x) + 1)  # elsewhere it stays disabled
+    assert torch.equal(caller(x), f(x) + 1) and stator.counters()["breaks"] == {"disabled": 1}
+
+
 def test_users_wrapper_is_not_taken_for_ours(x, K):
     inner = stator.compile(f)
 

@@ -61,6 +61,11 @@ def frozen(x):
     return y * 2
 
 
+def lazy(x):
+    torch.manual_seed(0)
+    return nn.LazyLinear(2)(x)
+
+
 def seen(value):
     if isinstance(value, tuple):
         return [seen(item) for item in value]
@@ -71,7 +76,7 @@ def seen(value):
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize(
     "fn",
-    [of_input, of_written_input, of_detached, retained, with_inner_gradient, parameter, module, frozen],
+    [of_input, of_written_input, of_detached, retained, with_inner_gradient, parameter, module, frozen, lazy],
     ids=lambda fn: fn.__name__,
 )
 def test_new_leaves(fn, requires_grad, backend):
@@ -81,6 +86,55 @@ def test_new_leaves(fn, requires_grad, backend):
         assert_same(seen(compiled(actual)), seen(fn(expected)))
         assert_same(seen(actual), seen(expected))
     assert captures() > 0
+
+
+def same_layout(p, x):
+    p.data = x * 2
+    return p + 1
+
+
+def transposed(p, x):
+    p.data = (x * 2).t()
+    return p * x
+
+
+def other_sizes(p, x):
+    y = p * 3
+    p.data = x[:1] * 2
+    return y, p + x
+
+
+def other_dtype(p, x):
+    p.data = x.double()
+    return p + 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fn", [same_layout, transposed, other_sizes, other_dtype], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("make", [torch.clone, nn.Parameter])
+def test_data_is_replaced(fn, backend, make):
+    compiled = stator.compile(fn, backend=BACKENDS[backend]())
+    for start in (1.0, 2.0):
+        x = torch.arange(9.0).reshape(3, 3) * start
+        given = [make(torch.ones(3, 3)) for _ in range(2)]
+        results = [f(p, x) for f, p in zip([fn, compiled], given, strict=True)]
+        assert_same(seen(results[1]), seen(results[0]))
+        assert_same(given[1].detach(), given[0].detach())
+    assert captures() > 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_lazy_layer_of_a_function(backend):
+    torch.manual_seed(0)
+    expected, actual = nn.LazyLinear(2), nn.LazyLinear(2)
+    compiled = stator.compile(lambda x: actual(x) * 2, backend=BACKENDS[backend]())
+    for batch in (3, 3, 3):
+        x = torch.randn(batch, 4)
+        state = torch.random.get_rng_state()
+        e = expected(x) * 2
+        torch.random.set_rng_state(state)
+        assert_same(seen(compiled(x)), seen(e))
+    assert type(actual) is nn.Linear and captures() > 0
 
 
 def hooked(x):

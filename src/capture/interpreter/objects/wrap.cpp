@@ -270,8 +270,17 @@ Value* Interpreter::wrap_result(PyObject* object) {
   throw Break{BreakId::unknown_object, std::string("a result of type ") + type->tp_name};
 }
 
+/// Whether tensors of the class have no data yet (`UninitializedParameter`, `UninitializedBuffer`).
+static bool is_uninitialized(PyTypeObject* type) {
+  static PyObject* const mixin = known_object("torch.nn.parameter.UninitializedTensorMixin");
+  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(mixin));
+}
+
 PyObject* Interpreter::fake_of(TensorValue* tensor) {
   if (!tensor->fake) {
+    // Most operators raise on it, so torch's compilers can't take it.
+    if (options.for_python_backend && is_uninitialized(tensor->type))
+      throw Break{BreakId::tensor_subclass, "a tensor without data, in a graph for a Python backend"};
     std::string name = tensor->source->describe();
     const shapes::InputLayout layout = symbolic_layout(*this, tensor);
     tensor->fake = torch.tracer.add_input(tensor->real.get(), name, layout);

@@ -121,9 +121,26 @@ Value* read_grad(Interpreter& in, TensorValue* tensor) {
   return tensor->grad;
 }
 
+/// Whether two fakes have the same dtype, device, sizes and strides.
+bool are_laid_out_alike(PyObject* fake, PyObject* other) {
+  for (const char* name : {"dtype", "device", "shape"}) {
+    const Ref a = Ref::steal(PyObject_GetAttrString(fake, name)), b = Ref::steal(PyObject_GetAttrString(other, name));
+    if (!a || !b || PyObject_RichCompareBool(a.get(), b.get(), Py_EQ) != 1) return PyErr_Clear(), false;
+  }
+  const Ref a = Ref::steal(PyObject_CallMethod(fake, "stride", nullptr));
+  const Ref b = Ref::steal(PyObject_CallMethod(other, "stride", nullptr));
+  if (a && b && PyObject_RichCompareBool(a.get(), b.get(), Py_EQ) == 1) return true;
+  PyErr_Clear();
+  return false;
+}
+
 void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
   refuse_in_transform(in, tensor, "data");
-  if (to->kind != Kind::Tensor) throw Break{BreakId::raises, "something else than a tensor as data"};
+  auto* data = as<TensorValue>(to);
+  if (!data) throw Break{BreakId::raises, "something else than a tensor as data"};
+  // Torch's compilers copy the new data into an input, so it must fit.
+  if (in.options.for_python_backend && !are_laid_out_alike(in.fake_of(tensor), in.fake_of(data)))
+    throw Break{BreakId::mutation, "data of another layout, in a graph for a Python backend"};
   recorded(in, "set_data", {tensor, to});
 }
 
