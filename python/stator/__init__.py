@@ -47,7 +47,7 @@ from .errors import (
     Unsupported,
 )
 from .guards import Guard, GuardFail
-from .logs import set_logs
+from .logs import log_file, set_logs
 from .marks import (
     allow_in_graph,
     assume_constant_result,
@@ -158,6 +158,7 @@ __all__ = [
     "is_compiling",
     "is_supported",
     "list_backends",
+    "log_file",
     "make_fx",
     "mark_dynamic",
     "mark_static",

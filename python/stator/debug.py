@@ -1,27 +1,42 @@
 """The debug folder: files that each capture writes. `stator.config.debug_dir = path`, or STATOR_DEBUG_DIR=path.
 
-    path/0_0/capture.log    phases, their times, the outcome, and the messages of Stator's loggers
-             graph.txt      the graph; graph.py: as a user's backend got it
-             guards.txt     one line for each guard
-             plan.txt       the steps of the plan
-             break.txt      reason and place of the graph break, if there was one
+    path/run_<time>-pid_<number>/       one for each process
+        0_0/capture.log    phases, their times, the outcome, and the messages of Stator's loggers
+            graph.txt      the graph; graph.py: as a user's backend got it
+            guards.txt     one line for each guard
+            plan.txt       the steps of the plan
+            break.txt      reason and place of the graph break, if there was one
 
 Nothing is overwritten: if a folder exists, the new one gets a number.
 """
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import logging
+import os
 import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
 from . import _C
+from .once import strip_color
 
 _logger = logging.getLogger("stator")
-_FORMAT = logging.Formatter("%(asctime)s %(name)s: %(message)s")
+
+
+class _Format(logging.Formatter):
+    """Without the sequences that colour text in a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return strip_color(super().format(record))
+
+
+_FORMAT = _Format("%(asctime)s %(name)s: %(message)s")
+# The folder of this process, by the setting and the process.
+_runs: dict[tuple[str, int], Path] = {}
 
 # Folders of the running captures, the innermost last. Only one thread captures at a time.
 _open: list[Folder] = []
@@ -69,12 +84,21 @@ class Folder:
 def open_folder(directory: str, compile_id: str, function: str, file: str, line: int, reason: str) -> Folder | None:
     """Called when a capture starts. On an error it warns, and the capture continues without a folder."""
     try:
-        folder = Folder(_fresh(Path(directory), compile_id.replace("/", "_")))
+        folder = Folder(_fresh(run_folder(directory), compile_id.replace("/", "_")))
     except OSError as error:
         warnings.warn(f"nothing is written to stator.config.debug_dir: {error}", RuntimeWarning, stacklevel=2)
         return None
     folder.say(f"capture of {function} ({file}:{line})" + (f", again because {reason}" if reason else ""))
     return folder
+
+
+def run_folder(directory: str) -> Path:
+    """The folder of this process in `directory`. It is made when the first capture writes to it."""
+    key = directory, os.getpid()
+    if key not in _runs:
+        now = datetime.datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
+        _runs[key] = Path(directory) / f"run_{now}-pid_{os.getpid()}"
+    return _runs[key]
 
 
 def note_module(gm: Any) -> None:

@@ -23,11 +23,13 @@ wanted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch._logging._internal as torch_logging
@@ -169,6 +171,35 @@ _ARTIFACTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "dynamic": _dynamic_text,
     "perf": _perf_text,
 }
+
+
+class _File(logging.FileHandler):
+    """Writes each message once, however many of the loggers above it give it the message."""
+
+    _last: logging.LogRecord | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record is not self._last:
+            super().emit(record)
+        self._last = record
+
+
+@contextlib.contextmanager
+def log_file(path: str | Path) -> Iterator[None]:
+    """For a block: what Stator's loggers print, they also write to the file. OSError if it cannot be opened."""
+    handler = _File(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+    # A logger may not propagate its messages, so each gets the handler.
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "stator"]
+    loggers = [logging.getLogger(name) for name in {"stator", *names}]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+        handler.close()
 
 
 class _Log:

@@ -166,6 +166,13 @@ def mark_dynamic(
 ) -> None:
     """Marks a size of the tensor as varying: a capture makes it a symbol. If the program needs its value, or the size
     is not between `min` and `max`, the call raises ConstraintViolation. The mark has no effect for Python backends."""
+    if isinstance(tensor, torch.nn.Parameter) and _C.get_config("force_parameter_static_shapes"):
+        warnings.warn(
+            "sizes of parameters are static, so mark_dynamic has no effect on a parameter; "
+            "stator.config.force_parameter_static_shapes = False makes them as other sizes",
+            UserWarning,
+            stacklevel=2,
+        )
     _mark_dimensions(tensor, index, "_dynamo_dynamic_indices", with_hints=True)
     marked: Any = tensor
     if not hasattr(marked, "_dynamo_dynamic_range"):

@@ -26,7 +26,8 @@ void report_limit(CodeCache& cache, const CompileRequest& request, bool is_error
                         (is_error ? std::string(forbids) + " forbids to run it as plain Python" : consequence);
   if (!reason.empty())
     message += "\n  what changed: " + reason +
-               "\n  try: keep that the same from call to call, make a changing number a tensor, or raise the limit";
+               "\n  try: keep that the same from call to call, make a changing number a tensor, or raise the limit "
+               "(docs/errors.md, recompile-limit)";
   if (is_error) {
     PyObject* type = error_types().recompile_limit.get();
     Ref error = Ref::steal(PyObject_CallFunction(type, "s", message.c_str()));

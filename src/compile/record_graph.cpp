@@ -1,6 +1,4 @@
 // What a record says about a graph. Apart from record_view.cpp, which needs none of torch's headers.
-#include <algorithm>
-
 #include "capture/tensors/tensor_object.h"
 #include "compile/record_view.h"
 #include "core/graph/graph.h"
@@ -17,14 +15,6 @@ std::string sizes_text(const graph::TensorMeta& meta) {
   return text + (meta.sizes.size() == 1 ? ",)" : ")");
 }
 
-/// Whether torch itself registers operators of this namespace.
-bool is_of_torch(std::string_view name) {
-  static constexpr std::string_view kOwn[] = {"aten", "prim",     "prims",  "stator",       "quantized",
-                                              "c10d", "profiler", "mkldnn", "higher_order", "_c10d_functional"};
-  const std::string_view space = name.substr(0, name.find(':'));
-  return std::find(std::begin(kOwn), std::end(kOwn), space) != std::end(kOwn);
-}
-
 }  // namespace
 
 void note_graph(const std::shared_ptr<graph::Graph>& graph, observe::CompilationRecord& record) {
@@ -32,7 +22,7 @@ void note_graph(const std::shared_ptr<graph::Graph>& graph, observe::Compilation
   record.input_count = static_cast<int64_t>(graph->inputs.size());
   record.node_count = static_cast<int64_t>(graph->nodes.size() + graph->inputs.size() + 1);
   for (const graph::Node& node : graph->nodes)
-    if (!is_of_torch(node.op.schema().name())) record.custom_ops.insert(node.op.schema().name());
+    if (!observe::is_of_torch(node.op.schema().name())) record.custom_ops.insert(node.op.schema().name());
 }
 
 std::vector<std::pair<std::string, std::string>> shapes_of(const graph::Graph& graph) {

@@ -11,6 +11,7 @@
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 #include "core/fake/symbolic.h"
+#include "core/observe/record.h"
 #include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
 
@@ -155,6 +156,7 @@ void refuse(std::string reason) {
 }
 
 void refuse(const c10::OperatorHandle& op, const char* reason) {
+  observe::note_refused(op.operator_name().name);
   refuse(c10::toString(op.operator_name()) + ": " + reason);
 }
 

@@ -1,5 +1,6 @@
 #include "core/observe/record.h"
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <unordered_set>
@@ -61,6 +62,17 @@ std::shared_ptr<const CompilationRecord> RecordScope::end() {
 }
 
 CompilationRecord* open_record() { return record_of_thread; }
+
+bool is_of_torch(std::string_view operator_name) {
+  static constexpr std::string_view kOwn[] = {"aten", "prim",     "prims",  "stator",       "quantized",
+                                              "c10d", "profiler", "mkldnn", "higher_order", "_c10d_functional"};
+  const std::string_view space = operator_name.substr(0, operator_name.find(':'));
+  return std::find(std::begin(kOwn), std::end(kOwn), space) != std::end(kOwn);
+}
+
+void note_refused(const std::string& operator_name) {
+  if (record_of_thread != nullptr && !is_of_torch(operator_name)) record_of_thread->refused_ops.insert(operator_name);
+}
 
 std::vector<std::shared_ptr<const CompilationRecord>> records() {
   std::lock_guard lock(record_mutex);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -96,6 +97,11 @@ class STATOR_API RecordScope {
 };
 /// The innermost record that is open on this thread; null: none.
 STATOR_API CompilationRecord* open_record();
+
+/// Whether torch itself registers operators of the namespace that this name (`aten::add`) begins with.
+STATOR_API bool is_of_torch(std::string_view operator_name);
+/// Adds an operator without a shape function to the open record, unless it is one of torch.
+STATOR_API void note_refused(const std::string& operator_name);
 
 /// The newest records, the oldest first.
 STATOR_API std::vector<std::shared_ptr<const CompilationRecord>> records();

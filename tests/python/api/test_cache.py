@@ -121,7 +121,7 @@ def test_limit_as_error():
         strict(x, 0), strict(x, 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with pytest.raises(stator.RecompileLimitExceeded, match="add"):
+            with pytest.raises(stator.RecompileLimitExceeded, match=r"add[\s\S]*docs/errors.md, recompile-limit"):
                 strict(x, 2)
         stator.reset()
         with stator.config.patch(fail_on_recompile_limit_hit=True):

@@ -46,6 +46,17 @@ class TestProblems:
         assert found[third]["kind"] == "recompilation" and found[third]["count"] == 3
         assert "pool.mode" in found[third]["text"]
 
+    def test_of_a_model_that_is_trained(self, tmp_path):
+        pytest.importorskip("transformers")
+        script = ROOT / "examples" / "bert_training.py"
+        command("run", "--trace", tmp_path / "trace", script)
+        found = html.collect(tmp_path / "trace")["problems"]
+        own = [row for row in found if row["file"] == str(script)]
+        assert sorted(row["kind"] for row in own) == ["graph break"] * 3 + ["recompilation"] * 2 and own == found
+        lines = script.read_text().splitlines()
+        breaks = {row["line"] for row in own if row["kind"] == "graph break"}
+        assert breaks == {number for number, line in enumerate(lines, 1) if "# a break" in line}
+
     def test_none(self, tmp_path):
         trace.start(tmp_path)
         stator.compile(lambda x: x + 1)(torch.ones(3))
@@ -105,7 +116,8 @@ class TestCommands:
 def in_browser(page: Path, script: str, tmp_path: Path, *options: str) -> dict:
     """Opens the page in a browser, runs the script in it, and gives back what the script put into `result`."""
     copy = tmp_path / "in_browser.html"
-    catcher = "<script>window.failed = []; window.onerror = text => { failed.push(String(text)); };</script>"
+    catcher = "<script>window.failed = []; window.onerror = text => { failed.push(String(text)); };"
+    catcher += "console.error = console.warn = text => { failed.push(String(text)); };</script>"
     ending = "result.failed = failed; document.title = JSON.stringify(result);"
     runner = f"<script>const result = {{}}; {script}; {ending}</script>"
     text = page.read_text().replace("<style>", catcher + "<style>", 1).replace("</body>", runner + "</body>")
