@@ -31,7 +31,7 @@ Unwanted outcome_for(const Fact& fact, const Source& source) {
 }
 
 void drop(Source* source, const std::function<bool(const Fact*)>& is_unwanted) {
-  std::vector<Fact> kept;
+  std::pmr::vector<Fact> kept(source->facts.get_allocator());
   for (Fact& fact : source->facts) {
     Unwanted outcome = is_unwanted(&fact) ? outcome_for(fact, *source) : Unwanted::Keep;
     if (outcome == Unwanted::Drop) continue;

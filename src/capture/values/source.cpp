@@ -17,7 +17,7 @@ static bool same_key(PyObject* a, PyObject* b) {
 }
 
 Source* SourceTree::make(SourceKind kind, Source* parent, int32_t index, PyObject* key, PyObject* object) {
-  Source* made = &arena_.emplace_back();
+  Source* made = &arena_.emplace_back(&memory_);
   made->kind = kind;
   made->parent = parent;
   made->index = index;
@@ -158,20 +158,19 @@ void SourceTree::add_of_break(const SourceTree& other, uint64_t last_step) {
     }
 }
 
-static std::string text_of(PyObject* object, bool quoted) {
-  if (PyUnicode_CheckExact(object) && !quoted)
-    if (const char* chars = PyUnicode_AsUTF8(object)) return chars;
-  PyErr_Clear();
+static void append_object(PyObject* object, bool quoted, std::string& text) {
+  auto append = [&text](PyObject* shown) {
+    Py_ssize_t length = 0;
+    const char* chars = shown ? PyUnicode_AsUTF8AndSize(shown, &length) : nullptr;
+    if (!chars) PyErr_Clear();
+    chars ? text.append(chars, static_cast<size_t>(length)) : text.append("?");
+  };
+  if (PyUnicode_CheckExact(object) && !quoted) return append(object);
   // An instance of a Python class would run the program's __repr__ or __str__.
-  if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-    Ref plain = Ref::steal(PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(object)->tp_name, object));
-    return plain ? PyUnicode_AsUTF8(plain.get()) : "?";
-  }
+  if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    return append(Ref::steal(PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(object)->tp_name, object)).get());
   NoSignals no_signals;  // repr of a long text checks for signals, whose handlers are code of the program
-  Ref text = Ref::steal(quoted ? PyObject_Repr(object) : PyObject_Str(object));
-  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!chars) PyErr_Clear();
-  return chars ? chars : "?";
+  append(Ref::steal(quoted ? PyObject_Repr(object) : PyObject_Str(object)).get());
 }
 
 /// Whether it is an attribute named `_modules`, `_parameters` or `_buffers`.
@@ -191,12 +190,23 @@ static bool append_member(const Source& item, std::string& text) {
   const bool is_index = PyUnicode_GET_LENGTH(key) > 0 && Py_UNICODE_ISDIGIT(PyUnicode_READ_CHAR(key, 0));
   item.parent->parent->append_text(text);
   text += is_index ? '[' : '.';
-  text += text_of(key, false);
+  append_object(key, false, text);
   if (is_index) text += ']';
   return true;
 }
 
-std::string Source::shown_key(bool quoted) const { return key ? text_of(key.get(), quoted) : key_text; }
+static void append_key(const Source& source, bool quoted, std::string& text) {
+  if (source.key)
+    append_object(source.key.get(), quoted, text);
+  else
+    text += source.key_text;
+}
+
+std::string Source::shown_key(bool quoted) const {
+  std::string text;
+  append_key(*this, quoted, text);
+  return text;
+}
 
 /// Columns of source_kinds.def.
 namespace {
@@ -245,8 +255,8 @@ void fill_in(std::string_view text, const Source& source, std::string& filled) {
     std::string_view name = text.substr(1, close - 1);
     if (name == "parent") source.parent->append_text(filled);
     if (name == "index") filled += std::to_string(source.index);
-    if (name == "key") filled += source.shown_key(false);
-    if (name == "key!r") filled += source.shown_key(true);
+    if (name == "key") append_key(source, false, filled);
+    if (name == "key!r") append_key(source, true, filled);
     text.remove_prefix(close + 1);
   }
 }
@@ -284,6 +294,7 @@ bool is_per_call(const Source& source) {
 
 std::string Source::describe() const {
   std::string text;
+  text.reserve(96);  // enough for most paths
   append_text(text);
   return text;
 }
@@ -301,7 +312,7 @@ void Source::append_text(std::string& text) const {
     text += '.';
   }
   if (is_variable || is_attribute)
-    text += shown_key(false);
+    append_key(*this, false, text);
   else if (kind != SourceKind::DictItem || !append_member(*this, text))
     fill_in(row_of(*this).text, *this, text);
 }

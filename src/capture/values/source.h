@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -67,14 +68,17 @@ struct Fact {
 };
 
 struct Source {
+  /// `memory`: of the tree that owns the source.
+  explicit Source(std::pmr::memory_resource* memory) : children(memory), facts(memory) {}
+
   SourceKind kind{};
   Source* parent = nullptr;
   int32_t index = 0;
   Ref key;
   std::string key_text;  // the key as text, once the key itself was dropped
   Ref object;            // what was there at capture; dropped when the check array is built
-  std::vector<Source*> children;
-  std::vector<Fact> facts;
+  std::pmr::vector<Source*> children;
+  std::pmr::vector<Fact> facts;
   bool loaded = false;     // a plan or another source's guard reads it, so it needs a slot even without facts
   bool recurring = false;  // an instance, guarded by structure, that later calls are likely to bring again
   bool of_break = false;   // only facts of a break are at or below it
@@ -120,7 +124,7 @@ class SourceTree {
   /// on (`Fact::of_break`). What this tree has already stays as it is.
   void add_of_break(const SourceTree& other, uint64_t last_step);
 
-  const std::vector<Source*>& roots() const { return roots_; }
+  const std::pmr::vector<Source*>& roots() const { return roots_; }
   /// Removes these roots from `roots()`, and so everything reached from them. Pointers to them stay valid.
   template <class F>
   void drop_roots(F&& is_dropped) {
@@ -133,11 +137,13 @@ class SourceTree {
   Source* counterpart(const Source& theirs, Source* parent);
 
   const uint64_t* steps_;
-  std::deque<Source> arena_;
-  std::vector<Source*> roots_;
-  std::unordered_map<PyObject*, Source*> pinned_;
+  // Sources, their facts and the tables below: all of it is freed at once.
+  std::pmr::monotonic_buffer_resource memory_{16 * 1024};
+  std::pmr::deque<Source> arena_{&memory_};
+  std::pmr::vector<Source*> roots_{&memory_};
+  std::pmr::unordered_map<PyObject*, Source*> pinned_{&memory_};
   // Sources with many children get a hash index, so that interning all of them takes linear time.
-  std::unordered_map<Source*, std::unordered_multimap<uint64_t, Source*>> child_index_;
+  std::pmr::unordered_map<Source*, std::pmr::unordered_multimap<uint64_t, Source*>> child_index_{&memory_};
 };
 
 }  // namespace stator::capture

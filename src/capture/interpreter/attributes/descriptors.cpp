@@ -60,7 +60,12 @@ Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, V
   auto pinned = [&](PyObject* object) {
     Value* part = is_own ? part_of_prototype(*this, object) : nullptr;
     if (part) return part;
-    return wrap(object, guards.sources().pinned(object, (std::string(owner->tp_name) + "." + name_text(name)).c_str()));
+    // Kept between calls, for its memory.
+    static std::string text;
+    const char* chars = PyUnicode_AsUTF8(name);
+    if (!chars) PyErr_Clear();
+    text.assign(owner->tp_name).append(".").append(chars ? chars : "?");
+    return wrap(object, guards.sources().pinned(object, text.c_str()));
   };
   if (type == &PyFunction_Type) {
     Value* function = pinned(descriptor);

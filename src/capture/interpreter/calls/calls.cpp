@@ -78,20 +78,21 @@ Value* Interpreter::call_method(Value* self, const char* name, std::vector<Value
 }
 
 Value* Interpreter::call(Value* callee, CallArgs args, CallMode mode) {
-  callee = unproxied(*this, callee);
-  // If the substitute breaks, the break is reported at this call, and the original runs: its frame is not resumable.
-  if (Value* substitute = substitute_of(*this, callee))
-    return call(substitute, std::move(args), {.break_is_error = mode.break_is_error});
+  for (;;) {
+    callee = unproxied(*this, callee);
+    // If the substitute breaks, the break is reported at this call, and the original runs: its frame is not resumable.
+    if (Value* substitute = substitute_of(*this, callee))
+      return call(substitute, std::move(args), {.break_is_error = mode.break_is_error});
+    if (callee->kind != Kind::Method) break;
+    auto* method = static_cast<MethodValue*>(callee);
+    args.positional.insert(args.positional.begin(), method->self);
+    callee = method->function;
+  }
   switch (callee->kind) {
     case Kind::Function:
       return call_function(static_cast<FunctionValue*>(callee), std::move(args), mode);
-    case Kind::Method: {
-      auto* method = static_cast<MethodValue*>(callee);
-      args.positional.insert(args.positional.begin(), method->self);
-      return call(method->function, std::move(args), mode);
-    }
     case Kind::Constant:
-      return call_constant(*this, static_cast<ConstantValue*>(callee), std::move(args), mode);
+      return call_constant(*this, static_cast<ConstantValue*>(callee), args, mode);
     case Kind::Object: {
       auto* object = static_cast<ObjectValue*>(callee);
       if (object->type == partial_type()) return call_partial(*this, object, std::move(args));
@@ -169,7 +170,7 @@ static void guard_called(Interpreter& in, FunctionValue* function) {
                 reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(object)));
 }
 
-Value* Interpreter::call_function(FunctionValue* function, CallArgs args, CallMode mode) {
+Value* Interpreter::call_function(FunctionValue* function, CallArgs&& args, CallMode mode) {
   if (PyObject* object = function->function.get()) {
     auto guard_identity = [&] { guards.add(function->source, FactKind::Identity, object); };
     if (const ModelRow* row = model_of(object); row && !(row->asks && is_overridden(*this, args))) {
@@ -205,28 +206,32 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs args, CallMo
     throw Break{BreakId::internal, "bytecode of an unknown version"};
   }
   Frame* caller = frames.current();
-  auto inner = std::make_unique<Frame>();
-  inner->owner = this;
-  inner->continuation = mode.continuation;
-  inner->break_is_error = mode.break_is_error.value_or(caller->break_is_error);
-  inner->code = code;
-  inner->function = function;
-  inner->globals = function->globals;
-  inner->globals_source = function->globals_source;
-  inner->builtins = caller->builtins;
-  inner->names = mode.class_names;
-  inner->locals.assign(code->nlocalsplus, nullptr);
-  inner->stack.reserve(code->stacksize);
-  inner->caller = caller;
-  inner->line = function->code->co_firstlineno;
-  bind_arguments(*this, function, *code, args, *inner);
-  if (code->flags & CO_GENERATOR) {
+  const bool is_generator = code->flags & CO_GENERATOR;
+  // A generator's frame outlives this call.
+  auto kept = is_generator ? std::make_unique<Frame>() : nullptr;
+  Frame own;
+  Frame& inner = kept ? *kept : own;
+  inner.owner = this;
+  inner.continuation = mode.continuation;
+  inner.break_is_error = mode.break_is_error.value_or(caller->break_is_error);
+  inner.code = code;
+  inner.function = function;
+  inner.globals = function->globals;
+  inner.globals_source = function->globals_source;
+  inner.builtins = caller->builtins;
+  inner.names = mode.class_names;
+  inner.locals.assign(code->nlocalsplus, nullptr);
+  inner.stack.reserve(code->stacksize);
+  inner.caller = caller;
+  inner.line = function->code->co_firstlineno;
+  bind_arguments(*this, function, *code, args, inner);
+  if (is_generator) {
     // The code that iterates the generator will be its caller, not this call.
-    inner->continuation = Continuation::Opaque;
-    return make_generator(*this, std::move(inner));
+    inner.continuation = Continuation::Opaque;
+    return make_generator(*this, std::move(kept));
   }
   if (code->is_generator_like()) throw Break{BreakId::generator, "a coroutine"};
-  return run_frame(*inner);
+  return run_frame(inner);
 }
 
 }  // namespace stator::capture

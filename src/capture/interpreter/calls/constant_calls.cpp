@@ -204,7 +204,7 @@ constexpr Resolver kResolvers[] = {
 
 }  // namespace
 
-Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs args, CallMode mode) {
+Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs& args, CallMode mode) {
   ConstantCall call{in, callee, in.constant_of(callee), args, mode};
   for (Resolver resolve : kResolvers)
     if (Value* result = resolve(call)) return result;

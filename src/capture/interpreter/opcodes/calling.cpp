@@ -15,18 +15,19 @@ using pycompat::Instr;
 void on_call(Interpreter& in, Frame& f, const Instr& i) {
   CallArgs args;
   PyObject* names = i.arg2 >= 0 ? PyTuple_GET_ITEM(f.code->consts, i.arg2) : nullptr;
-  size_t keywords = names ? PyTuple_GET_SIZE(names) : 0;
-  std::vector<Value*> items = pop_many(f, i.arg);
-  Value* self_or_callee = f.pop();
-  Value* null_or_method = f.pop();
-  Value* callee = self_or_callee;
-  if (!is_null(null_or_method)) {
-    callee = null_or_method;
-    args.positional.push_back(self_or_callee);
-  }
-  args.positional.insert(args.positional.end(), items.begin(), items.end() - keywords);
+  const size_t keywords = names ? PyTuple_GET_SIZE(names) : 0, count = static_cast<size_t>(i.arg);
+  // The stack: a method and its self, or NULL and the callee; then the arguments, those by keyword last.
+  const size_t first = f.stack.size() - count;
+  args.keywords.reserve(keywords);
   for (size_t k = 0; k < keywords; ++k)
-    args.keywords.emplace_back(Ref::borrow(PyTuple_GET_ITEM(names, k)), items[items.size() - keywords + k]);
+    args.keywords.emplace_back(Ref::borrow(PyTuple_GET_ITEM(names, k)), f.top(keywords - k));
+  // Room for the self of a bound method as well.
+  args.positional.reserve(count - keywords + 2);
+  const bool is_method = !is_null(f.stack[first - 2]);
+  if (is_method) args.positional.push_back(f.read(f.stack[first - 1]));
+  for (size_t k = first; k < first + count - keywords; ++k) args.positional.push_back(f.read(f.stack[k]));
+  Value* callee = f.read(f.stack[is_method ? first - 2 : first - 1]);
+  f.stack.resize(first - 2);
   f.push(in.call(callee, std::move(args), {.continuation = Continuation::Push}));
 }
 /// `f(*value)` of a value that cannot be iterated. The message names the function.

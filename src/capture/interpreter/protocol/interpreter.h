@@ -146,7 +146,7 @@ class Interpreter {
   bool contains(Value* container, Value* item);
   Value* format(Value* value, int conversion, Value* spec);
   Value* call(Value* callee, CallArgs args, CallMode mode = {});
-  Value* call_function(FunctionValue* function, CallArgs args, CallMode mode = {});
+  Value* call_function(FunctionValue* function, CallArgs&& args, CallMode mode = {});
   Value* call_method(Value* self, const char* name, std::vector<Value*> args);
   Value* instantiate(PyTypeObject* type, CallArgs args, CallMode mode = {});
   Value* load_global(Frame& frame, PyObject* name);
