@@ -139,11 +139,13 @@ PyObject* call_bound(CompiledFunction* self, RunMode mode, const RawCall& raw, P
   const Place place{self->fn, cache->decoded, 0, bound.data(), 0};
   if (has_oracle && !FrameCompiler(*self->request).confirm_words(*cache, place, input)) return nullptr;
   const uint64_t captures = cache->next_compile_id;
-  std::shared_ptr<Entry> found = cache->find(0, self->request->cache_key.get(), input);
-  if (found && !is_refused(self, *found)) {
-    if (has_oracle && !FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
-    return run_entry(self, *found, args, nargsf, names);
+  auto find = [&] { return cache->find(0, self->request->cache_key.get(), input); };
+  std::shared_ptr<Entry> found = find();
+  if (has_oracle && found && !is_refused(self, *found)) {
+    if (!FrameCompiler(*self->request).confirm_hit(place, *found)) return nullptr;
+    found = find();  // other threads ran, and may have filled the slots of the entry's guards
   }
+  if (found && !is_refused(self, *found)) return run_entry(self, *found, args, nargsf, names);
   if (skips_guards())
     if (std::shared_ptr<Entry> only = cache->find_only(0, self->request->cache_key.get(), input);
         only && !is_refused(self, *only))
