@@ -54,18 +54,22 @@ Value* part_of_prototype(Interpreter& in, PyObject* part) {
 
 }  // namespace
 
+/// "Class.name". Valid until the next call.
+static const char* text_of(PyTypeObject* owner, PyObject* name) {
+  static std::string text;  // kept for its memory
+  const char* chars = PyUnicode_AsUTF8(name);
+  if (!chars) PyErr_Clear();
+  text.assign(owner->tp_name).append(".").append(chars ? chars : "?");
+  return text.c_str();
+}
+
 Value* Interpreter::bind_descriptor(PyObject* descriptor, PyTypeObject* owner, Value* self, PyObject* name) {
   PyTypeObject* type = Py_TYPE(descriptor);
   const bool is_own = is_of_prototype(*this, descriptor, owner, name);
   auto pinned = [&](PyObject* object) {
     Value* part = is_own ? part_of_prototype(*this, object) : nullptr;
     if (part) return part;
-    // Kept between calls, for its memory.
-    static std::string text;
-    const char* chars = PyUnicode_AsUTF8(name);
-    if (!chars) PyErr_Clear();
-    text.assign(owner->tp_name).append(".").append(chars ? chars : "?");
-    return wrap(object, guards.sources().pinned(object, text.c_str()));
+    return wrap(object, guards.sources().pinned(object, text_of(owner, name)));
   };
   if (type == &PyFunction_Type) {
     Value* function = pinned(descriptor);
