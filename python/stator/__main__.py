@@ -52,10 +52,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from stator import progress
     from stator.html import write_report
 
     try:
-        frames = write_report(options.directory, options.output)
+        with progress.shown(f"the trace in {options.directory} is read"):
+            frames = write_report(options.directory, options.output)
     except (OSError, ValueError) as error:
         print(f"no report: {error}", file=sys.stderr)
         return 1

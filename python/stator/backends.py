@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import _C, debug
+from . import _C, debug, progress
 from .ambient import Ambient
 from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
 
@@ -109,7 +109,7 @@ class _BackendCall:
         debug.note_module(gm)
         before = Ambient()
         try:
-            with _symbols(gm):
+            with progress.shown(f"the backend {self.name!r} compiles {_graph_name(gm)}"), _symbols(gm):
                 compiled = self.target(gm, example_inputs, **self.keywords)
         except BaseException as error:
             before.put_back(error)

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from . import _C
-from .once import strip_color
+from .files import LogFile, write_whole
+from .once import strip_color, warn_once
 
 _logger = logging.getLogger("stator")
 
@@ -47,7 +48,7 @@ class Folder:
 
     def __init__(self, path: Path):
         self.path = path
-        self._handler = logging.FileHandler(path / "capture.log", encoding="utf-8")
+        self._handler = LogFile(path / "capture.log")
         self._handler.setFormatter(_FORMAT)
         _logger.addHandler(self._handler)
         _open.append(self)
@@ -57,7 +58,11 @@ class Folder:
         self._handler.handle(logging.LogRecord("stator.capture", logging.INFO, "", 0, text, (), None))
 
     def put(self, name: str, lines: list[str]) -> None:
-        (self.path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        """Writes a file; on an error it warns."""
+        try:
+            write_whole(self.path / name, "".join(f"{line}\n" for line in lines))
+        except OSError as error:
+            warn_once(f"{self.path / name} is not written: {error}", stacklevel=3)
 
     def write(self, record: dict[str, Any]) -> None:
         """Writes graph, guards, plan and break of the finished capture."""

@@ -1,11 +1,15 @@
-"""Files that are whole or absent."""
+"""Files that are whole or absent, and logs that say if they are not whole."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import sys
 import tempfile
 from pathlib import Path
+
+from .once import warn_once
 
 
 def write_whole(file: Path, text: str | bytes) -> None:
@@ -22,3 +26,22 @@ def write_whole(file: Path, text: str | bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+class LogFile(logging.FileHandler):
+    """A log that is written as far as the disk allows. What is lost is a warning, once."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(path, encoding="utf-8")
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        self._warn(sys.exc_info()[1])
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: BaseException | None) -> None:
+        warn_once(f"{self.baseFilename} is not whole: {error}", stacklevel=3)

@@ -8,7 +8,7 @@
     graph                   each graph as a table
     graph_code              each graph as Python code with sizes and the program's lines
     graphs                  each graph in its text form, which `stator._C.Graph.parse` reads
-    guards                  the guards of each capture as a tree, and what checking them costs
+    guards                  the guards of each capture as a tree
     bytecode                the bytecode of the function, and the plan that replaces it
     plans                   what a call does, as Python
     dynamic                 sizes that are symbols, and numbers that are inputs
@@ -36,6 +36,7 @@ import torch._logging._internal as torch_logging
 
 from . import _C, places, show
 from .errors import InvalidOption
+from .files import LogFile
 from .once import Once
 
 _NAMES = (
@@ -173,7 +174,7 @@ _ARTIFACTS: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-class _File(logging.FileHandler):
+class _File(LogFile):
     """Writes each message once, however many of the loggers above it give it the message."""
 
     _last: logging.LogRecord | None = None
@@ -187,7 +188,7 @@ class _File(logging.FileHandler):
 @contextlib.contextmanager
 def log_file(path: str | Path) -> Iterator[None]:
     """For a block: what Stator's loggers print, they also write to the file. OSError if it cannot be opened."""
-    handler = _File(path, encoding="utf-8")
+    handler = _File(path)
     handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
     # A logger may not propagate its messages, so each gets the handler.
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "stator"]

@@ -11,7 +11,6 @@ Then the graph of that capture is tried as a program of its own, and its operato
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 from .. import metrics, places
 from ..api import compile, reset
 from ..modes import innermost
+from ..progress import shown
 from .failures import Checks, Failure, Limits, graph_failure, limited, program_failure
 from .graphs import Collector, GraphCall, is_text, minimised, place_of
 from .trials import in_child
@@ -118,13 +118,13 @@ class _Search:
         self._call = found.call
 
     def run(self) -> None:
-        _progress("the instruction is searched")
-        after = self._first_instruction()
-        captures = self._first_capture(after) if after >= 0 else 0
+        with shown(f"the instruction at which {self._found.name} fails is searched"):
+            after = self._first_instruction()
+            captures = self._first_capture(after) if after >= 0 else 0
         self._found.limits = Limits(after, captures)
         if after >= 0:
-            _progress("the operator is searched")
-            self._locate()
+            with shown(f"the operator at which {self._found.name} fails is searched"):
+                self._locate()
 
     def _fails(self, limits: Limits) -> bool:
         return self._failure.is_like(program_failure(*self._call, self._found.checks, limits))
@@ -222,8 +222,3 @@ def _small_graph(call: GraphCall, checks: Checks, failure: Failure) -> SmallGrap
         if node.op == "get_attr"
     }
     return SmallGraph(small.module.code, small.inputs, constants, len(small.operators), lines, seen or failure)
-
-
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"stator.repro: {text}", file=sys.stderr)
