@@ -44,6 +44,7 @@ def is_of_user(file: str) -> bool:
     return _distance(file) == 0
 
 
+@functools.cache
 def is_standard(file: str) -> bool:
     """Whether a file is of the standard library."""
     folder = sysconfig.get_paths()["stdlib"] + os.sep

@@ -92,15 +92,23 @@ class _Shadow:
 
     def _check(self, args: Any, kwargs: Any) -> Any:
         try:
+            if _is_watched():
+                raise Unsavable("a mode, a transform or a trace is active")
             state = State({"function": self._function, **_named(self._function, args, kwargs)})
             before = state.save()
             copied, second = _without_history(args, kwargs), _without_history(args, kwargs)
-        except Unsavable as reason:
+        except Exception as problem:  # of any object of the program; nothing was changed yet
+            is_known = isinstance(problem, Unsavable)
+            reason = str(problem) if is_known else f"its state cannot be read: {type(problem).__name__}"
             counters["shadow"][f"not run: {reason}"] += 1
             return self._compiled(*args, **kwargs)
         counters["shadow"]["calls"] += 1
-        ref = _run(self._plain, copied, state, state.hidden())
-        state.restore(before)
+        try:
+            ref = _run(self._plain, copied, state, state.hidden())
+        except (SystemExit, GeneratorExit) as ended:  # the compiled call is to end in the same way
+            ref = Outcome(error=type(ended).__name__, message=str(ended))
+        finally:
+            state.restore(before)
         results: list[Any] = []
         error: Exception | None = None
 
@@ -152,6 +160,13 @@ class _Shadow:
 
         start, graphs = starts_in_capture(self._plain, self._function, again)
         return start or starts_in_backend(graphs, self._settings, TOLERANCE)
+
+
+def _is_watched() -> bool:
+    """Whether something sees the operators that run, and would see those of the plain run as well."""
+    modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
+    level = torch._C._functorch.maybe_current_level()
+    return modes > 0 or level is not None or torch.jit.is_tracing()
 
 
 def _run(function: Callable[..., Any], inputs: tuple[Any, Any], state: State, before: list[Any]) -> Outcome:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import functools
 import io
+import pickle
 import random
 import sys
 import types
@@ -282,10 +283,8 @@ class State:
             self._add("<random>", value.getstate, value.setstate)
         elif isinstance(value, torch.Generator):
             self._add("<generator>", lambda: value.get_state().numpy().tobytes(), lambda old: _seed(value, old))
-        elif hasattr(value, "bit_generator"):
-            self._add("<numpy>", lambda: repr(value.bit_generator.state), _Restored(value.bit_generator))
-        elif hasattr(value, "get_state"):
-            self._add("<numpy>", lambda: repr(value.get_state()), _Restored(value))
+        elif (owner := getattr(value, "bit_generator", value if hasattr(value, "get_state") else None)) is not None:
+            self._add("<numpy>", lambda: _numpy_state(owner), lambda old: _set_numpy_state(owner, old))
 
     def _add_generators(self) -> None:
         self._visit("<random>", random._inst)
@@ -307,19 +306,16 @@ class State:
         self._todo += reversed(items)
 
 
-class _Restored:
-    """Puts the state of a NumPy generator back, as it was when this was made or last read."""
+def _numpy_state(owner: Any) -> bytes:
+    return pickle.dumps(owner.state if hasattr(owner, "state") else owner.get_state())
 
-    def __init__(self, owner: Any):
-        self._owner = owner
-        self._is_new = hasattr(owner, "state")
-        self._state = owner.state if self._is_new else owner.get_state()
 
-    def __call__(self, old: str) -> None:
-        if self._is_new:
-            self._owner.state = self._state
-        else:
-            self._owner.set_state(self._state)
+def _set_numpy_state(owner: Any, old: bytes) -> None:
+    state = pickle.loads(old)  # made by `_numpy_state`
+    if hasattr(owner, "state"):
+        owner.state = state
+    else:
+        owner.set_state(state)
 
 
 def _seed(generator: torch.Generator, state: bytes) -> None:
@@ -419,7 +415,8 @@ def _save_tensor(tensor: torch.Tensor) -> SavedTensor:
         alias = tensor.detach()
         data = alias.clone()
     grad = tensor.grad if tensor.is_leaf else None
-    return SavedTensor(alias, data, tensor._version, tensor.requires_grad, tensor.grad_fn, grad)
+    version = -1 if tensor.is_inference() else tensor._version
+    return SavedTensor(alias, data, version, tensor.requires_grad, tensor.grad_fn, grad)
 
 
 def _has_other_memory(tensor: torch.Tensor, old: SavedTensor) -> bool:
@@ -451,7 +448,7 @@ def _restore_tensor(tensor: torch.Tensor, old: SavedTensor) -> None:
             tensor.requires_grad_(old.requires_grad)
     if tensor.is_leaf and tensor.grad is not old.grad:
         tensor.grad = old.grad
-    if tensor._version != old.version:
+    if old.version >= 0 and tensor._version != old.version:
         torch._C._autograd._unsafe_set_version_counter((tensor,), (old.version,))
 
 

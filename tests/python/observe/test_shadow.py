@@ -259,6 +259,25 @@ class TestDifferences:
         f(torch.ones(3))
         assert (found[0].start.operator, found[0].start.cause) == ("aten.sin.default", "capture")
 
+    def test_a_report_leaves_no_trace(self):
+        log, norm = [], torch.nn.BatchNorm1d(2)
+
+        def program(x):
+            log.append(len(log))
+            return (norm(x) + random.random() + float(np.random.rand())).exp()
+
+        def run(compiled):
+            random.seed(1), np.random.seed(1), torch.manual_seed(1), norm.reset_running_stats(), log.clear()
+            for _ in range(2):
+                compiled(torch.randn(3, 2))
+            return random.random(), np.random.rand(), torch.rand(1).item(), norm.running_mean.tolist(), list(log)
+
+        found = []
+        options = {"shadow": 1, "on_difference": found.append}
+        expected = run(program)
+        assert run(stator.compile(program, backend=backend_with(aten.exp.default), options=options)) == expected
+        assert len(found) == 2 and all(difference.start.operator == "aten.exp.default" for difference in found)
+
     def test_of_state(self):
         norm = torch.nn.BatchNorm1d(2)
 
@@ -313,6 +332,43 @@ class TestNotRun:
 
             stator.compile(f, options={"shadow": 1})(torch.ones(1))
         assert (tmp_path / "log").read_text() == "line\n"
+
+    def test_what_sees_operators_sees_those_of_the_compiled_call_alone(self):
+        f = stator.compile(lambda x: x.sin() + 1, options={"shadow": 1})
+        x = torch.randn(3)
+        graph = torch.fx.experimental.proxy_tensor.make_fx(f)(x).graph
+        assert [str(node.target) for node in graph.nodes if node.op == "call_function"].count("aten.sin.default") == 1
+        assert torch.equal(torch.func.vmap(f)(x), x.sin() + 1)
+        assert stator.counters["shadow"]["calls"] == 0
+
+    def test_inference_mode(self):
+        f = stator.compile(lambda x: x.add_(1) * 2, options={"shadow": 1})
+        with torch.inference_mode():
+            x = torch.zeros(2)
+            assert torch.equal(f(x), torch.full((2,), 2.0)) and torch.equal(x, torch.ones(2))
+        assert stator.counters["shadow"]["differences"] == 0
+
+    def test_an_interrupt(self):
+        log = []
+
+        def f(x):
+            log.append(1)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            stator.compile(f, options={"shadow": 1})(torch.ones(1))
+        assert len(log) <= 1
+
+    def test_a_program_that_ends_the_process(self):
+        log = []
+
+        def f(x):
+            log.append(1)
+            raise SystemExit(3)
+
+        with pytest.raises(SystemExit):
+            stator.compile(f, options={"shadow": 1})(torch.ones(1))
+        assert log == [1]
 
     @pytest.mark.parametrize("value", [-1, True, "2", 1.5])
     def test_bad_values(self, value):
