@@ -113,8 +113,10 @@ def prefix(call: GraphCall, count: int) -> GraphCall:
 
 def _finished(call: GraphCall, graph: Graph, inputs: list[Any]) -> GraphCall:
     """Gives a graph its results: all tensors that it does not use itself."""
-    ends = [n for n in graph.nodes if n.op in ("call_function", "get_attr") and not n.users and not is_setting(n)]
-    ends = [n for n in ends if n.op != "get_attr"]
+    for node in list(graph.nodes):
+        if node.op == "get_attr" and not node.users:
+            graph.erase_node(node)
+    ends = [node for node in graph.nodes if node.op == "call_function" and not node.users and not is_setting(node)]
     graph.output(tuple(ends))
     return GraphCall(GraphModule(call.module, graph), inputs)
 

@@ -244,6 +244,22 @@ class TestGraphs:
         small = minimised(GraphCall(gm, [torch.ones(2)]), fails)
         assert fails(small) and len(small.operators) <= 2
 
+    def test_constants(self):
+        graphs = []
+
+        def backend(gm, inputs):
+            graphs.append(gm)
+            return gm
+
+        stator.compile(lambda x: (x * torch.tensor([1.0, 2.0]) + 1).cos(), backend=backend)(torch.ones(2))
+        call = GraphCall(graphs[0], [torch.ones(2)])
+        with_constant = minimised(call, lambda made: calls(made.module, aten.mul.Tensor))
+        without = minimised(call, lambda made: calls(made.module, aten.cos.default))
+        for made, operators in ((with_constant, 1), (without, 1)):
+            made.module(*made.copied_inputs())
+            assert len(made.operators) == operators
+        assert "_constant" not in without.module.code
+
 
 class TestReadingFiles:
     def test_replay_warns_that_it_runs_code(self, tmp_path):
