@@ -246,12 +246,15 @@ def _call_real(real: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) ->
     """Calls NumPy itself. If it raises or warns, the call is refused, so that the plain program raises or warns."""
 
     def call() -> Any:
-        with warnings.catch_warnings(), np.errstate(all="raise"):
-            warnings.simplefilter("error")
-            try:
+        # Not by `catch_warnings`: after it, Python gives warnings again that the program has given once.
+        rules, warnings.filters = warnings.filters, [("error", None, Warning, None, 0)]
+        try:
+            with np.errstate(all="raise"):
                 return real(*args, **kwargs)
-            except Exception as error:
-                raise Refused(f"NumPy raises {type(error).__name__}: {error}") from None
+        except Exception as error:
+            raise Refused(f"NumPy raises {type(error).__name__}: {error}") from None
+        finally:
+            warnings.filters = rules
 
     return _C.call_unrecorded(call)
 

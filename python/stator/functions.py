@@ -186,11 +186,6 @@ _MOST_ELEMENTS = 1 << 16
 _PLAIN = (type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.Size, torch.layout)
 
 
-def silent() -> Any:
-    """Suppresses the warnings of a trial call."""
-    return warnings.catch_warnings(action="ignore")
-
-
 def trial_argument(value: Any, filled: int = 0) -> Any:
     """The value with small tensors, filled with zeros or another number, in place of its tensors. Raises LookupError if
     that is not possible: for a number that depends on data, a random generator, a large tensor."""

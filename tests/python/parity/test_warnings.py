@@ -1,5 +1,6 @@
 """`warnings.warn` in a captured program: given once per call, at the program's line, as the filters say."""
 
+import contextlib
 import sys
 import warnings
 
@@ -41,6 +42,29 @@ def test_given_as_the_filters_say(action):
         mine, plain = recorded(compiled, x, action=action), recorded(warns, x, action=action)
         assert mine[1] == plain[1] and all(map(torch.equal, mine[0], plain[0]))
     assert captures() == 1
+
+
+def product(a):
+    return a @ a[:2]  # raises: the capture tries the call on zeros
+
+
+def of_array(a):
+    return torch.from_numpy(a.numpy() * 2 + 1)
+
+
+@pytest.mark.parametrize("fn", [warns, product, of_array])
+def test_a_capture_leaves_given_warnings_given(fn):
+    """Python forgets which warnings it has given when the filters are changed; a capture must not do that."""
+    compiled = stator.compile(fn)
+    globals().pop("__warningregistry__", None)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            warns(x)
+            stator.reset()
+            with contextlib.suppress(RuntimeError):
+                compiled(x)
+    assert [str(item.message) for item in seen] == ["by number", "deep", "by name"]
 
 
 def test_an_error_is_raised_at_its_line():

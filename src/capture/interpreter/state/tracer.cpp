@@ -11,7 +11,7 @@
 #include "capture/call/python_node.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/tracer_impl.h"
-#include "capture/interpreter/state/warnings_as_errors.h"
+#include "capture/interpreter/state/warning_rule.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/exec_state.h"
@@ -74,8 +74,8 @@ Ref TorchTracer::in_scope(Scope&& scope, void* call, PyObject* (*run)(void*)) {
 }
 
 Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
-  std::optional<WarningsAsErrors> silent;
-  if (refuses_warnings) silent.emplace();
+  std::optional<WarningRule> rule;
+  if (refuses_warnings) rule.emplace(WarningRule::Action::Error);
   recorded_silently = recorded_silently || refuses_warnings;
   impl_->tracer.forget_failure();
   std::optional<shapes::FloatMarkers> markers;

@@ -4,6 +4,7 @@
 
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/warning_rule.h"
 #include "core/tracer/tracer.h"
 
 namespace stator::capture {
@@ -36,11 +37,7 @@ Ref error_on_trial(std::span<PyObject* const> objects, const TorchCall& call, lo
     }
     zeros.push_back(owned.back().get());
   }
-  Ref silent = Ref::steal(PyObject_CallNoArgs(known_object("stator.functions.silent")));
-  if (!silent || !Ref::steal(PyObject_CallMethod(silent.get(), "__enter__", nullptr))) {
-    PyErr_Clear();
-    return {};
-  }
+  WarningRule silent(WarningRule::Action::Ignore);
   Ref random = Ref::steal(PyObject_CallNoArgs(known_object("torch.get_rng_state")));
   Ref made = Ref::steal(call(zeros.data()));
   Ref raised;
@@ -54,8 +51,6 @@ Ref error_on_trial(std::span<PyObject* const> objects, const TorchCall& call, lo
   }
   PyErr_Clear();
   Ref restored = random ? Ref::steal(PyObject_CallOneArg(known_object("torch.set_rng_state"), random.get())) : Ref();
-  PyErr_Clear();
-  Ref left = Ref::steal(PyObject_CallMethod(silent.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
   PyErr_Clear();
   return raised;
 }

@@ -4,7 +4,7 @@
 
 #include "capture/interpreter/protocol/names.h"
 #include "capture/interpreter/state/known_types.h"
-#include "capture/interpreter/state/warnings_as_errors.h"
+#include "capture/interpreter/state/warning_rule.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
