@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -58,6 +58,9 @@ class GraphMeta:
             self._fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
         return self._fake_mode
 
+    def has_lines(self, location: int) -> bool:
+        return True
+
     def stack_trace(self, location: int) -> str:
         trace = self.traces.get(location)
         if trace is None:
@@ -106,7 +109,7 @@ class GraphMeta:
 class NodeMeta(dict[str, Any]):
     """A node's `meta`. `pending` lists the entries that were not made yet."""
 
-    __slots__ = ("definition", "location", "number", "pending", "shared")
+    __slots__ = ("definition", "lazy", "location", "number", "pending", "shared")
 
     def __init__(
         self, shared: GraphMeta, location: int, definition: tuple[int, ...] | None, number: str | int | None = None
@@ -117,19 +120,23 @@ class NodeMeta(dict[str, Any]):
         self.definition = definition  # a value and the node that defines it; the value alone for inputs
         self.number = number  # of a node that computes a number: its text, see `_C.Graph.number`
         self.pending: set[str] = set()
+        self.lazy: dict[str, Callable[[], Any]] = {}  # other entries
         if number is not None:
             self.pending.update(("val", "example_value"))
         elif definition is not None and shared.native.has_meta(*definition):
             self.pending.update(_TENSOR_KEYS)
         if location:
-            self.pending.add("stack_trace")
+            if shared.has_lines(location):
+                self.pending.add("stack_trace")
             if shared.module_stack(location):
                 self.pending.add("nn_module_stack")
 
     def make(self, key: str) -> Any:
         self.pending.discard(key)
-        if key == "stack_trace":
-            value: Any = self.shared.stack_trace(self.location)
+        if key in self.lazy:
+            value: Any = self.lazy[key]()
+        elif key == "stack_trace":
+            value = self.shared.stack_trace(self.location)
         elif key == "nn_module_stack":
             value = dict(self.shared.module_stack(self.location))
         elif self.number is not None:
@@ -149,6 +156,10 @@ class NodeMeta(dict[str, Any]):
                 value = known if known is not None else self.shared.fake(meta, self.definition)
         dict.__setitem__(self, key, value)
         return value
+
+    def add_lazy(self, key: str, make: Callable[[], Any]) -> None:
+        self.lazy[key] = make
+        self.pending.add(key)
 
     def fill(self) -> NodeMeta:
         for key in sorted(self.pending):
@@ -228,7 +239,7 @@ class NodeMeta(dict[str, Any]):
     def copy(self) -> NodeMeta:
         made = NodeMeta(self.shared, 0, None)
         made.location, made.definition, made.pending = self.location, self.definition, set(self.pending)
-        made.number = self.number
+        made.number, made.lazy = self.number, dict(self.lazy)
         for key, value in dict.items(self):
             dict.__setitem__(made, key, value)
         return made

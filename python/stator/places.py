@@ -30,7 +30,7 @@ def _packages() -> tuple[str, ...]:
 
 
 @functools.cache
-def _distance(file: str) -> int:
+def distance_of(file: str) -> int:
     """0: the user's own file; 1: an installed package; 2: torch, the standard library or Stator."""
     if file.startswith((*_OWN, "<frozen")):
         return 2
@@ -41,7 +41,7 @@ def _distance(file: str) -> int:
 
 def is_of_user(file: str) -> bool:
     """Whether a file is the user's own."""
-    return _distance(file) == 0
+    return distance_of(file) == 0
 
 
 @functools.cache
@@ -56,10 +56,10 @@ def user_index(stack: Sequence[Sequence[Any]]) -> int:
     is none, of an installed package; if there is none, the innermost line."""
     if not stack:
         return -1
-    nearest = min(_distance(line[0]) for line in stack)
+    nearest = min(distance_of(line[0]) for line in stack)
     if nearest == 2:
         return len(stack) - 1
-    return max(index for index, line in enumerate(stack) if _distance(line[0]) == nearest)
+    return max(index for index, line in enumerate(stack) if distance_of(line[0]) == nearest)
 
 
 def short_path(file: str) -> str:
@@ -85,7 +85,7 @@ def running(skip: int) -> list[Line]:
     lines: list[Line] = []
     frame: types.FrameType | None = sys._getframe(skip)
     while frame is not None:
-        if _distance(frame.f_code.co_filename) < 2:
+        if distance_of(frame.f_code.co_filename) < 2:
             lines.insert(0, (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname))
         frame = frame.f_back
     return lines

@@ -74,24 +74,62 @@ c10::SymNode wrap_number(c10::SymNode node) {
   return c10::make_intrusive<torch::impl::PythonSymNodeImpl>(py::cast(std::move(node)));
 }
 
+/// What a tracer gets from Python.
+struct PythonHost {
+  std::shared_ptr<DecompositionTable> table;
+  py::object table_object;  // the dict that `table` was made of
+  py::object locate;        // see `location_by`
+  py::object outer;         // the trace in which this one is a sub-graph
+};
+
+/// `locate()` returns (file, function, line) for a new location, the number of a known one, or None.
+uint32_t location_by(const py::object& locate, graph::Graph& graph) {
+  py::gil_scoped_acquire gil;
+  const py::object found = locate();
+  if (found.is_none()) return 0;
+  if (py::isinstance<py::int_>(found)) return found.cast<uint32_t>();
+  const auto place = found.cast<py::tuple>();
+  graph.locations.push_back(
+      {place[0].cast<std::string>(), place[1].cast<std::string>(), place[2].cast<int>(), 0, {}, {}});
+  return static_cast<uint32_t>(graph.locations.size() - 1);
+}
+
 struct FunctionTracerObject {
   PyObject_HEAD FunctionTracer* tracer;
+  PythonHost* host;
 };
 
 FunctionTracer& function_tracer_of(PyObject* object) {
   return *reinterpret_cast<FunctionTracerObject*>(object)->tracer;
 }
 
+PythonHost& host_of(PyObject* object) { return *reinterpret_cast<FunctionTracerObject*>(object)->host; }
+
+/// Whether the object is a tracer; else a Python error is set.
+bool expect_tracer(PyObject* object, PyTypeObject* type) {
+  if (PyObject_TypeCheck(object, type)) return true;
+  PyErr_Format(PyExc_TypeError, "expected a trace, not %s", Py_TYPE(object)->tp_name);
+  return false;
+}
+
+void set_table(PythonHost& host, PyObject* table) {
+  host.table_object = py::reinterpret_borrow<py::object>(table);
+  host.table = std::make_shared<DecompositionTable>(py::reinterpret_borrow<py::dict>(table));
+}
+
 PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   return handle_errors([&]() -> PyObject* {
     const char *name = nullptr, *mode = nullptr;
     int above = 0, allow_real = 0, refuse_reads = 1;
-    PyObject *table = nullptr, *locate = nullptr;
-    static const char* names[] = {"name", "mode", "above", "allow_real", "refuse_reads", "table", "locate", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sspppO!O:FunctionTracer", const_cast<char**>(names), &name, &mode,
-                                     &above, &allow_real, &refuse_reads, &PyDict_Type, &table, &locate)) {
+    PyObject *table = nullptr, *locate = nullptr, *outer = Py_None;
+    static const char* names[] = {"name",  "mode",   "above", "allow_real", "refuse_reads",
+                                  "table", "locate", "outer", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sspppO!O|O:FunctionTracer", const_cast<char**>(names), &name,
+                                     &mode, &above, &allow_real, &refuse_reads, &PyDict_Type, &table, &locate,
+                                     &outer)) {
       return nullptr;
     }
+    if (outer != Py_None && !expect_tracer(outer, type)) return nullptr;
     if (auto reason = tracer::install_function_tracer(); !reason.empty()) {
       return PyErr_Format(PyExc_RuntimeError, "cannot trace: %s", reason.c_str());
     }
@@ -99,19 +137,26 @@ PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     const std::string_view text = mode;
     tracer::FunctionTracerOptions options{
         text == "real" ? TraceMode::Real : (text == "fake" ? TraceMode::Fake : TraceMode::Symbolic), above != 0,
-        allow_real != 0, refuse_reads != 0};
-    auto decompositions = std::make_shared<DecompositionTable>(py::reinterpret_borrow<py::dict>(table));
+        allow_real != 0, refuse_reads != 0, outer != Py_None ? &function_tracer_of(outer) : nullptr};
+    auto python = std::make_unique<PythonHost>();
+    python->locate = py::reinterpret_borrow<py::object>(locate);
+    python->outer = py::reinterpret_borrow<py::object>(outer);
+    set_table(*python, table);
     tracer::FunctionTracerHost host;
     host.number_of = number_of;
     host.wrap_number = wrap_number;
-    if (!decompositions->empty()) {
-      host.decompose = [decompositions](const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-        return decompositions->apply(op, stack);
-      };
-    }
+    host.decompose = [python = python.get()](const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+      // The function may set another table.
+      const auto table = python->table;
+      return !table->empty() && table->apply(op, stack);
+    };
+    if (locate != Py_None)
+      host.locate = [python = python.get()](graph::Graph& graph) { return location_by(python->locate, graph); };
     PyObject* object = type->tp_alloc(type, 0);
     if (object == nullptr) return nullptr;
-    reinterpret_cast<FunctionTracerObject*>(object)->tracer = new FunctionTracer(name, options, std::move(host));
+    auto* made = reinterpret_cast<FunctionTracerObject*>(object);
+    made->tracer = new FunctionTracer(name, options, std::move(host));
+    made->host = python.release();
     return object;
   });
 }
@@ -119,6 +164,7 @@ PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
 void traced_dealloc(PyObject* object) {
   auto* type = Py_TYPE(object);
   delete reinterpret_cast<FunctionTracerObject*>(object)->tracer;
+  delete reinterpret_cast<FunctionTracerObject*>(object)->host;
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -135,6 +181,85 @@ PyObject* traced_input(PyObject* self, PyObject* args) {
     const char* name = nullptr;
     if (!PyArg_ParseTuple(args, "Os:input", &real, &name) || !expect_tensor(real)) return nullptr;
     return wrap_tensor(function_tracer_of(self).add_input(tensor_of(real), name));
+  });
+}
+
+c10::SymInt number_from(PyObject* object) {
+  if (PyLong_Check(object)) return PyLong_AsLongLong(object);
+  const c10::SymNode node = node_of(object);
+  TORCH_CHECK_TYPE(node, "expected an integer or a symbolic one of this trace");
+  return c10::SymInt(node);
+}
+
+std::vector<c10::SymInt> numbers_from(PyObject* objects) {
+  std::vector<c10::SymInt> numbers;
+  for (const py::handle object : py::reinterpret_borrow<py::sequence>(objects))
+    numbers.push_back(number_from(object.ptr()));
+  return numbers;
+}
+
+std::vector<at::Tensor> tensors_from(PyObject* objects) {
+  std::vector<at::Tensor> tensors;
+  for (const py::handle object : py::reinterpret_borrow<py::sequence>(objects)) {
+    TORCH_CHECK_TYPE(is_tensor_object(object.ptr()), "expected a tensor");
+    tensors.push_back(tensor_of(object.ptr()));
+  }
+  return tensors;
+}
+
+PyObject* traced_foreign_input(PyObject* self, PyObject* args) {
+  return handle_errors([&]() -> PyObject* {
+    PyObject *foreign = nullptr, *sizes = nullptr, *strides = nullptr, *offset = nullptr, *base = nullptr;
+    const char* name = nullptr;
+    if (!PyArg_ParseTuple(args, "OOOOOs:foreign_input", &foreign, &sizes, &strides, &offset, &base, &name) ||
+        !expect_tensor(foreign))
+      return nullptr;
+    return wrap_tensor(function_tracer_of(self).add_input(
+        tensor_of(foreign), {numbers_from(sizes), numbers_from(strides), number_from(offset)},
+        base == Py_None ? at::Tensor() : tensor_of(base), name));
+  });
+}
+
+PyObject* traced_symbol(PyObject* self, PyObject* args) {
+  return handle_errors([&]() -> PyObject* {
+    long long hint = 0;
+    const char* source = nullptr;
+    if (!PyArg_ParseTuple(args, "Ls:symbol", &hint, &source)) return nullptr;
+    return py::cast(function_tracer_of(self).add_symbol(hint, source)).release().ptr();
+  });
+}
+
+PyObject* traced_record_call(PyObject* self, PyObject* args) {
+  return handle_errors([&]() -> PyObject* {
+    long long function = 0;
+    PyObject *tensors = nullptr, *numbers = nullptr, *results = nullptr;
+    if (!PyArg_ParseTuple(args, "LOOO:record_call", &function, &tensors, &numbers, &results)) return nullptr;
+    function_tracer_of(self).record_call(function, tensors_from(tensors), numbers_from(numbers), tensors_from(results));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* traced_has(PyObject* self, PyObject* tensor) {
+  if (!expect_tensor(tensor)) return nullptr;
+  return PyBool_FromLong(function_tracer_of(self).has(tensor_of(tensor)));
+}
+
+/// Sets the table and returns the earlier one.
+PyObject* traced_set_table(PyObject* self, PyObject* table) {
+  return handle_errors([&]() -> PyObject* {
+    if (!PyDict_Check(table)) return PyErr_Format(PyExc_TypeError, "expected a dict");
+    const py::object earlier = host_of(self).table_object;
+    set_table(host_of(self), table);
+    return py::object(earlier).release().ptr();
+  });
+}
+
+/// The guards on the symbols: their truths, as Python.
+PyObject* traced_guards(PyObject* self, PyObject*) {
+  return handle_errors([&]() -> PyObject* {
+    return list_of(function_tracer_of(self).symbols().guards(),
+                   [](const auto& guard) { return text_object(to_python(guard.truth)); })
+        .release();
   });
 }
 
@@ -186,7 +311,14 @@ PyObject* traced_output(PyObject* self, PyObject* result) {
 
 PyObject* traced_attributes(PyObject* self, PyObject*) {
   return handle_errors([&]() -> PyObject* {
-    return list_of(function_tracer_of(self).attributes(), [](const at::Tensor& t) { return owned(wrap_tensor(t)); })
+    auto& tracer = function_tracer_of(self);
+    size_t index = 0;
+    return list_of(tracer.attributes(),
+                   [&](const at::Tensor& tensor) {
+                     c10::SymNode number = tracer.attribute_number(index++);
+                     if (!number) return owned(wrap_tensor(tensor));
+                     return owned(py::cast(c10::SymInt(std::move(number))).release().ptr());
+                   })
         .release();
   });
 }
@@ -216,6 +348,14 @@ PyObject* traced_finish(PyObject* self, PyObject* outputs) {
 
 PyMethodDef traced_methods[] = {
     {"input", traced_input, METH_VARARGS, "input(tensor, name): the fake that the function gets for it."},
+    {"foreign_input", traced_foreign_input, METH_VARARGS,
+     "foreign_input(tensor, sizes, strides, offset, base, name): the fake for a tensor of torch's fakes."},
+    {"symbol", traced_symbol, METH_VARARGS, "symbol(hint, source): a symbolic size."},
+    {"record_call", traced_record_call, METH_VARARGS,
+     "record_call(function, tensors, numbers, results): adds a node that Python makes sense of."},
+    {"has", traced_has, METH_O, "has(tensor): whether the trace, or one around it, has a value for it."},
+    {"set_table", traced_set_table, METH_O, "set_table(dict): other decompositions; returns the earlier ones."},
+    {"guards", traced_guards, METH_NOARGS, "The truths that the trace relies on, as Python."},
     {"integer_input", traced_integer_input, METH_VARARGS, "integer_input(number, name): the symbol for it."},
     {"call", traced_call, METH_VARARGS, "call(fn, args): calls it and records the operators it calls."},
     {"failure", traced_failure, METH_NOARGS, "(kind, message) of what made the trace useless, or None."},

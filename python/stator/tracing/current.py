@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+
+@dataclass(eq=False)
+class Recording:
+    """A trace that runs. `tracer` records the operators."""
+
+    tracer: Any
+    options: Any
+    table: dict[Any, Any] = field(default_factory=dict)  # decompositions in use
+    calls: list[Any] = field(default_factory=list)  # nodes that only Python can make: `stator::traced_call` by number
+    decomposed: list[Any] = field(default_factory=list)  # operators whose decompositions run, outermost first
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        self.stack: list[Any] = []
+        self.stack: list[Recording | None] = []
 
 
 _thread = _Thread()
 
 
-def current_tracer() -> Any:
+def current_tracer() -> Recording | None:
     """The innermost trace of this thread; None if there is none, or it is paused."""
     return _thread.stack[-1] if _thread.stack else None
 
 
 @contextlib.contextmanager
-def running(tracer: Any) -> Iterator[None]:
-    _thread.stack.append(tracer)
+def running(recording: Recording | None) -> Iterator[None]:
+    _thread.stack.append(recording)
     try:
         yield
     finally:
@@ -31,27 +43,62 @@ def running(tracer: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def disable_tracing() -> Iterator[Any]:
+def disable_tracing() -> Iterator[Recording | None]:
     """In this block operators are not recorded. In the real mode, tensors that it makes are constants of the trace.
     Gives the trace; None if there is none."""
-    tracer = current_tracer()
-    if tracer is None:
+    recording = current_tracer()
+    if recording is None:
         yield None
         return
-    previous = tracer.pause(True)
+    previous = recording.tracer.pause(True)
     try:
         with running(None):
-            yield tracer
+            yield recording
     finally:
-        tracer.pause(previous)
+        recording.tracer.pause(previous)
+
+
+@contextlib.contextmanager
+def decompose(decomposition_table: Mapping[Any, Callable[..., Any]] | None) -> Iterator[Mapping[Any, Any] | None]:
+    """In this block the trace of this thread uses another decomposition table; None is an empty one. Gives the table."""
+    recording = current_tracer()
+    if recording is None:
+        raise AssertionError("decompose() needs a trace that runs on this thread")
+    earlier = recording.table
+    use_table(recording, decomposition_table or {})
+    try:
+        yield decomposition_table
+    finally:
+        use_table(recording, earlier)
+
+
+def use_table(recording: Recording, table: Mapping[Any, Callable[..., Any]]) -> None:
+    """Its functions note which operator they compute."""
+
+    def noting(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        def decomposition(*args: Any, **kwargs: Any) -> Any:
+            recording.decomposed.append(operator)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                recording.decomposed.pop()
+
+        return decomposition
+
+    recording.table = dict(table)
+    recording.tracer.set_table({operator: noting(operator, function) for operator, function in table.items()})
 
 
 def get_isolated_graph_module(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, tracing_mode: str = "real"
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    tracing_mode: str = "real",
+    decomposition_table: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Any:
     """The module of one call, traced while the trace around it is paused."""
     from .entry import make_fx, wrapper_and_args_for_make_fx
 
     wrapped, flat = wrapper_and_args_for_make_fx(func, args, kwargs or {})
     with disable_tracing():
-        return make_fx(wrapped, tracing_mode=tracing_mode)(flat)
+        return make_fx(wrapped, decomposition_table, tracing_mode)(flat)

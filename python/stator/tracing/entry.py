@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+import torch.fx.traceback as fx_traceback
 import torch.utils._pytree as pytree
 
 from .. import _C
 from ..places import show, user_index
-from .current import running
+from . import higher_order
+from .current import Recording, running, use_table
+from .foreign import ForeignInputs
+from .metadata import ModuleCalls, Notes
 from .module import TracedGraphModule, build_module, tensors_of
+from .partial import log_partial_graph
 from .signature import Signature, signature_of
 
 _MODES = ("real", "fake", "symbolic")
@@ -28,6 +34,8 @@ class Options:
     allow_non_fake_inputs: bool = False
     pre_dispatch: bool = False
     error_on_data_dependent_ops: bool = True
+    record_module_stack: bool = False
+    record_stack_traces: bool = False
 
 
 def make_fx(
@@ -37,7 +45,9 @@ def make_fx(
     _allow_non_fake_inputs: bool = False,
     *,
     pre_dispatch: bool = False,
+    record_module_stack: bool = False,
     _error_on_data_dependent_ops: bool = True,
+    record_stack_traces: bool = False,
 ) -> Callable[..., TracedGraphModule]:
     """A function that calls `f` once on its arguments and returns the ATen operators that ran as a
     `torch.fx.GraphModule`.
@@ -54,6 +64,11 @@ def make_fx(
     tensors from outside `f` in the fake and symbolic modes; in the real mode they are always allowed. They become
     attributes of the module. `_error_on_data_dependent_ops=False` allows the real mode to read traced data; what was
     read is then a constant of the graph.
+
+    Arguments may be torch's FakeTensors: then nothing is computed, and the values of nodes belong to their mode.
+    `record_stack_traces` gives nodes the lines of the program (`meta["stack_trace"]`). `record_module_stack` does so too,
+    and gives nodes the modules whose `forward` ran, if `f` is a module or has one as `_orig_mod`
+    (`meta["nn_module_stack"]`, and the function of torch as `meta["torch_fn"]`).
     """
     if tracing_mode not in _MODES:
         raise AssertionError(f'tracing_mode must be "real", "fake" or "symbolic", not {tracing_mode!r}')
@@ -63,6 +78,8 @@ def make_fx(
         _allow_non_fake_inputs,
         pre_dispatch,
         _error_on_data_dependent_ops,
+        record_module_stack,
+        record_stack_traces,
     )
 
     @functools.wraps(f)
@@ -82,30 +99,60 @@ def name_of(f: Callable[..., Any]) -> str:
 class Trace:
     """One call of a function that was traced."""
 
-    tracer: Any
+    recording: Recording
     signature: Signature
     names: list[str]  # of the placeholders
     given: list[Any]  # what the function got for each leaf of the arguments
     in_spec: Any
-    result: Any
+    foreign: ForeignInputs
+    notes: Notes | None
+    result: Any = None
+
+    @property
+    def tracer(self) -> Any:
+        return self.recording.tracer
 
 
 def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Trace:
     signature = signature_of(f, len(args))
+    leaves, in_spec = pytree.tree_flatten(args)
+    foreign = ForeignInputs(leaves)
+    if foreign.mode is not None:
+        options = replace(options, tracing_mode="symbolic" if foreign.has_symbols else "fake")
+    notes = notes_for(f, options)
     tracer = _C.FunctionTracer(
         name_of(f),
         options.tracing_mode,
         options.pre_dispatch,
         options.allow_non_fake_inputs,
         options.error_on_data_dependent_ops,
-        options.decomposition_table,
-        None,
+        {},
+        notes,
     )
-    leaves, in_spec = pytree.tree_flatten(args)
+    recording = Recording(tracer, options)
+    use_table(recording, options.decomposition_table)
     names = placeholder_names(signature.names, in_spec)
-    given = [add_input(tracer, leaf, name, options) for leaf, name in zip(leaves, names, strict=True)]
-    result = call(tracer, f, pytree.tree_unflatten(given, in_spec))
-    return Trace(tracer, signature, names, given, in_spec, result)
+    given = [add_input(tracer, leaf, name, options, foreign) for leaf, name in zip(leaves, names, strict=True)]
+    trace = Trace(recording, signature, names, given, in_spec, foreign, notes)
+    if notes is not None:
+        notes.recording = recording
+    try:
+        with foreign.paused(), notes.modules.watching() if notes and notes.modules else contextlib.nullcontext():
+            trace.result = call(recording, f, pytree.tree_unflatten(given, in_spec))
+    except Exception as error:
+        log_partial_graph(trace, error)
+        raise
+    return trace
+
+
+def notes_for(f: Callable[..., Any], options: Options) -> Notes | None:
+    """None if nodes remember nothing of the program."""
+    root = getattr(f, "_orig_mod", f) if options.record_module_stack else None
+    modules = ModuleCalls(root) if isinstance(root, torch.nn.Module) else None
+    lines = options.record_stack_traces or modules is not None
+    if not lines and not options.decomposition_table and not fx_traceback.has_preserved_node_meta():
+        return None
+    return Notes(lines, modules, call.__code__)
 
 
 def trace(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> TracedGraphModule:
@@ -127,7 +174,9 @@ def placeholder_names(parameters: list[str], in_spec: pytree.TreeSpec) -> list[s
     ]
 
 
-def add_input(tracer: Any, leaf: Any, name: str, options: Options) -> Any:
+def add_input(tracer: Any, leaf: Any, name: str, options: Options, foreign: ForeignInputs) -> Any:
+    if foreign.is_foreign(leaf):
+        return foreign.add(tracer, leaf, name)
     if isinstance(leaf, torch.Tensor):
         return tracer.input(leaf, name)
     if type(leaf) is int and options.tracing_mode == "symbolic":
@@ -135,18 +184,19 @@ def add_input(tracer: Any, leaf: Any, name: str, options: Options) -> Any:
     return leaf
 
 
-def call(tracer: Any, f: Callable[..., Any], args: Any) -> Any:
+def call(recording: Recording, f: Callable[..., Any], args: Any) -> Any:
     """Calls the function. What made the trace useless is raised even if the function handled it."""
+    higher_order.install()
     try:
-        with running(tracer):
-            result = tracer.call(f, tuple(args))
+        with running(recording):
+            result = recording.tracer.call(f, tuple(args))
     except BaseException as error:
         _C._fake.note_error(str(error))
-        failure = tracer.failure()
+        failure = recording.tracer.failure()
         if failure is None or not isinstance(error, Exception):
             raise
         raise error_of(failure, error).with_traceback(error.__traceback__) from None
-    failure = tracer.failure()
+    failure = recording.tracer.failure()
     if failure is not None:
         raise error_of(failure, None)
     return result

@@ -10,20 +10,38 @@ import torch.utils._pytree as pytree
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from .. import _C
-from ..fx_meta import GraphMeta, NodeMeta
+from ..fx_meta import NodeMeta
 from ..fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from ..fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen
 from ..fx_states import StateNodes
-from .signature import Signature
+from .current import Recording
+from .higher_order import Lifted, Operand, Part, is_lifted, lifted_key
+from .metadata import TraceMeta
+from .signature import EMPTY, Signature
+
+CALL = "stator::traced_call"
 
 _PLAIN = (tuple, list, dict, type(None), int, float, complex, bool, str, torch.dtype, torch.device, torch.Tensor)
+_META = "_stator_trace_meta"
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class TracedGraphModule(ExportedGraphModule):
-    """The module that `make_fx` makes. `shape_env` holds the symbols of a symbolic trace; None in other modes."""
+    """The module that `make_fx` makes."""
 
-    shape_env: Any = None
+    @property
+    def shape_env(self) -> Any:
+        """The symbols of a symbolic trace, with what it relies on as guards; None in other modes."""
+        shared = self.__dict__.get(_META)
+        return self.__dict__.get("_shape_env") if shared is None else shared.shape_env
+
+    @shape_env.setter
+    def shape_env(self, env: Any) -> None:  # GraphModule sets it
+        self.__dict__["_shape_env"] = env
+
+    def __reduce__(self) -> Any:
+        make, (packed, state, name) = super().__reduce__()
+        return make, (packed, {key: value for key, value in state.items() if key != _META}, name)
 
 
 class _Output:
@@ -37,17 +55,20 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-def build_module(trace: Any) -> TracedGraphModule:
-    """The module of a `Trace`."""
+def build_module(trace: Any, is_partial: bool = False) -> TracedGraphModule:
+    """The module of a `Trace`; with no result if the trace failed."""
     tracer, signature, in_spec = trace.tracer, trace.signature, trace.in_spec
 
     def mark(leaf: Any) -> Any:
         return _Output(tracer.output(leaf)) if isinstance(leaf, (torch.Tensor, *_NUMBERS)) else leaf
 
-    marked = pytree.tree_map(mark, trace.result)
+    marked = None if is_partial else pytree.tree_map(mark, trace.result)
     leaves, out_spec = pytree.tree_flatten(marked)
     native = tracer.finish([leaf.value for leaf in leaves if isinstance(leaf, _Output)])
-    builder = _Builder(native, tracer.attributes())
+    is_symbolic = trace.recording.options.tracing_mode == "symbolic"
+    shared = TraceMeta(native, trace, tracer.guards() if is_symbolic else None)
+    builder = _Builder(native, trace.recording, shared)
+    builder.given = {id(leaf): name for leaf, name in zip(trace.given, trace.names, strict=True)}
     builder.add_placeholders(trace.names, trace.given, placeholder_defaults(signature, in_spec))
     builder.add_nodes()
     is_flat = all(child.is_leaf() for child in in_spec.children())
@@ -58,7 +79,27 @@ def build_module(trace: Any) -> TracedGraphModule:
         builder.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(signature.names, in_spec, out_spec))
     module = TracedGraphModule(builder.attributes, builder.graph, native.name)
     module.meta[NAME_KEY] = native.name
+    module.__dict__[_META] = shared
     return module
+
+
+def build_part(part: Part) -> TracedGraphModule:
+    """The module of a sub-graph: a function of the operands, then of what its node lifts."""
+    if part.module is not None:
+        return part.module
+    tracer = part.recording.tracer
+    native = tracer.finish([tracer.output(tensor) for tensor in part.tensors])
+    builder = _Builder(native, part.recording, TraceMeta(native))
+    names = [f"arg{i}_1" for i in range(len(part.operands) + len(part.lifted))]
+    builder.add_placeholders(names[: len(part.operands)], part.operands, [EMPTY] * len(part.operands))
+    for name, value in zip(names[len(part.operands) :], part.lifted, strict=True):
+        builder.add_lifted(name, value)
+    builder.add_nodes()
+    results = tuple(_Output(value) for value in native.outputs)
+    builder.add_output(results[0] if part.gives_one else results, None)
+    part.module = TracedGraphModule(builder.attributes, builder.graph, part.name)
+    part.module.__dict__[_META] = builder.shared
+    return part.module
 
 
 def placeholder_defaults(signature: Signature, in_spec: Any) -> list[Any]:
@@ -79,19 +120,28 @@ def _is_plain(result: Any) -> bool:
 
 
 class _Builder:
-    def __init__(self, native: _C.Graph, attributes: list[torch.Tensor]) -> None:
+    def __init__(self, native: _C.Graph, recording: Recording, shared: TraceMeta) -> None:
+        attributes = recording.tracer.attributes()
         self.native = native
+        self.calls = recording.calls
+        self.is_real = recording.options.tracing_mode == "real"
         self.graph = torch.fx.Graph()
-        self.shared = GraphMeta(native)
+        self.shared = shared
+        self.unbound = {name for name, _, hint, *_ in native.symbol_table() if hint is None}
+        self.given: dict[int, str] = {}  # placeholders of arguments that are objects
+        self.lifted: dict[Any, int] = {}
         self.env: dict[int, torch.fx.Node] = {}
         self.attributes: dict[str, Any] = {}
         inputs = native.inputs
         self.inputs = inputs[: len(inputs) - len(attributes)]
         self.attribute_names: dict[int, str] = {}
-        self.objects: dict[int, str] = {}
+        self.objects: dict[Any, str] = {}
         self.index: int | None = None
         self.location = 0
         for value, tensor in zip(inputs[len(self.inputs) :], attributes, strict=True):
+            if is_lifted(tensor):
+                self.lifted[lifted_key(tensor)] = value
+                continue
             prefix = "_param_constant" if isinstance(tensor, torch.nn.Parameter) else "_tensor_constant"
             self.attribute_names[value] = self.add_attribute(prefix, tensor)
 
@@ -108,6 +158,11 @@ class _Builder:
             if isinstance(leaf, (torch.Tensor, torch.SymInt)):
                 self.define(next(values), node)
 
+    def add_lifted(self, name: str, value: Any) -> None:
+        node = self.graph.placeholder(name)
+        if (known := self.lifted.get(lifted_key(value))) is not None:
+            self.define(known, node)
+
     def add_nodes(self) -> None:
         nodes = self.native.nodes()
         switch = StateNodes(self.graph, self.native.states(), [node[5] for node in nodes])
@@ -116,7 +171,10 @@ class _Builder:
             switch.before(index, state)
             self.index, self.location = index, location
             if name in (ITEM, SIZE, NUMBER, CHOOSE):
-                self.env[results[0]] = self.add_number(name, args)
+                self.env[results[0]] = self.add_number(name, args, results[0])
+                continue
+            if name == CALL:
+                self.add_call(args, results)
                 continue
             target = find_operator(name, overload)
             operands = tuple([self.operand(arg) for arg in args])
@@ -125,7 +183,41 @@ class _Builder:
             self.add_results(node, results)
         switch.finish()
 
-    def add_number(self, name: str, args: Any) -> torch.fx.Node:
+    def add_call(self, args: Any, results: Any) -> None:
+        """A node with sub-graphs."""
+        function, tensors, numbers = args
+        call = self.calls[function]
+        operands = [self.operand(tensor) for tensor in tensors]
+        count = len(operands) - sum(1 for value in call.lifted if isinstance(value, torch.Tensor))
+        lifted_tensors, lifted_numbers = iter(operands[count:]), iter([self.operand(number) for number in numbers])
+        lifted = [next(lifted_tensors if isinstance(value, torch.Tensor) else lifted_numbers) for value in call.lifted]
+        position = self.number_of_parts(call.parts[0].name)
+        parts = {id(part): self.add_part(part, position) for part in call.parts}
+
+        def replaced(arg: Any) -> Any:
+            if isinstance(arg, (tuple, list)):
+                items = [items for item in arg for items in (lifted if isinstance(item, Lifted) else [replaced(item)])]
+                return type(arg)(items)
+            if isinstance(arg, Operand):
+                return operands[arg.index]
+            return parts.get(id(arg), arg)
+
+        node = self.graph.create_node("call_function", call.op, replaced(call.args), {}, name=call.op.name())
+        self.describe(None, node)
+        for index, value in enumerate(results[0]):
+            self.add_result(self.item_of(node, index), value)
+
+    def number_of_parts(self, name: str) -> int:
+        return sum(1 for known in self.attributes if known.rstrip("0123456789") == f"{name}_")
+
+    def add_part(self, part: Part, position: int) -> torch.fx.Node:
+        module = build_part(part)
+        module.__dict__[_META].outer = self.shared
+        name = f"{part.name}_{position}"
+        self.attributes[name] = module
+        return self.graph.get_attr(name)
+
+    def add_number(self, name: str, args: Any, result: int) -> torch.fx.Node:
         if name == ITEM:
             target, operands = torch.ops.aten._local_scalar_dense.default, args
         elif name == SIZE:
@@ -140,16 +232,44 @@ class _Builder:
         node = self.graph.create_node(
             "call_function", target, tuple([self.operand(arg) for arg in operands]), {}, name=base
         )
-        self.describe(None, node)
+        self.describe_number(result, node)
         return node
+
+    def describe_number(self, value: int, node: torch.fx.Node) -> None:
+        text = None if self.is_real else self.native.number(value)
+        node.meta = NodeMeta(self.shared, self.location, None, text)
+        self.shared.annotate(node.meta, self.location)
+        if text in self.unbound:
+            self.unbound.discard(text)
+            node.meta.add_lazy("unbacked_bindings", lambda: self.shared.bindings({text: (None, None)}))
 
     def add_results(self, node: torch.fx.Node, results: Any) -> None:
         if len(results) == 1:
             self.add_result(node, results[0])
+            self.bind(node, results[0], None)
             return
         self.describe(None, node)
         for position, result in enumerate(results):
             self.add_result(self.item_of(node, position), result)
+            self.bind(node, result, position)
+
+    def bind(self, node: torch.fx.Node, result: Any, position: int | None) -> None:
+        """The node makes the sizes of this result that nothing computes."""
+        if not self.unbound or not isinstance(result, int):
+            return
+        meta = self.native.meta(result, self.index)
+        found = {
+            size: (position, dim)
+            for dim, size in enumerate(meta[1] if meta else ())
+            if size in self.unbound
+        }
+        if not found:
+            return
+        self.unbound -= found.keys()
+        known = node.meta.lazy.get("unbacked_bindings")
+        node.meta.add_lazy(
+            "unbacked_bindings", lambda: (known() if known else {}) | self.shared.bindings(found)
+        )
 
     def add_result(self, node: torch.fx.Node, result: Any) -> None:
         if isinstance(result, list):
@@ -167,13 +287,17 @@ class _Builder:
     def define(self, value: int, node: torch.fx.Node) -> None:
         # Also for an existing value: the operator returned the same tensor, and later uses depend on the operator.
         self.env[value] = node
-        self.describe(value, node)
+        if self.index is None and not self.native.has_meta(value):
+            self.describe_number(value, node)
+        else:
+            self.describe(value, node)
 
     def describe(self, value: int | None, node: torch.fx.Node) -> None:
         definition = None
         if value is not None:
             definition = (value,) if self.index is None else (value, self.index)
         node.meta = NodeMeta(self.shared, self.location, definition)
+        self.shared.annotate(node.meta, self.location)
 
     def operand(self, arg: Any) -> Any:
         if isinstance(arg, _C.Value):
@@ -181,7 +305,19 @@ class _Builder:
             return self.get_attribute(arg) if node is None else node
         if isinstance(arg, list):
             return [self.operand(item) for item in arg]
+        if isinstance(arg, (torch.Generator, torch.ScriptObject)):
+            return self.object(arg)
         return arg
+
+    def object(self, value: Any) -> torch.fx.Node:
+        """An object that an operator takes: an argument of the function, or an attribute."""
+        if (placeholder := self.given.get(id(value))) is not None:
+            return next(node for node in self.graph.nodes if node.name == placeholder)
+        key = hash(value) if isinstance(value, torch.ScriptObject) else id(value)
+        if key not in self.objects:
+            prefix = "_torchbind_obj" if isinstance(value, torch.ScriptObject) else "_opaque_obj"
+            self.objects[key] = self.add_attribute(prefix, value)
+        return self.graph.get_attr(self.objects[key])
 
     def get_attribute(self, value: int) -> torch.fx.Node:
         """Each use of a tensor from outside has a node."""

@@ -453,6 +453,14 @@ at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const a
 at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real) {
   Outside& tensor = outside[real.unsafeGetTensorImpl()];
   if (tensor.fake.defined()) return tensor.fake;
+  if (outer != nullptr) {
+    // A tensor from outside of both traces: the outer one has it as an attribute, which autograd finds.
+    const at::Tensor fake = outer->attribute(real);
+    outside[real.unsafeGetTensorImpl()] = {real, fake, {}, false};
+    attributes.push_back(fake);
+    recorder.add_input("", fake);
+    return fake;
+  }
   const bool has_fake = fake::can_have_fake(real);
   at::Tensor fake = !has_fake ? real : options.mode == TraceMode::Real ? twins.make(real) : fakes.from_real(real);
   tensor = {real, fake, real.requires_grad() && real.is_leaf() ? real.grad() : at::Tensor(), false};
@@ -464,15 +472,6 @@ at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real) {
     torch::autograd::impl::set_gradient_edge(fake, torch::autograd::impl::gradient_edge(real));
   }
   return fake;
-}
-
-bool FunctionTracer::Impl::bring_in_twin(const at::Tensor& fake) {
-  const at::Tensor real = fake::twin_of(fake);
-  if (!real.defined()) return false;
-  outside[real.unsafeGetTensorImpl()] = {real, fake, {}, false};
-  attributes.push_back(real);
-  recorder.add_input("", fake);
-  return true;
 }
 
 bool FunctionTracer::Impl::is_known(const at::Tensor& tensor) const {

@@ -60,8 +60,12 @@ struct FunctionTracer::Impl final : fake::Observer {
   void bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above);
   at::Tensor bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above);
   at::Tensor attribute(const at::Tensor& real);
-  /// Makes a fake that no recorded operator made an attribute: its twin. False if it has none.
-  bool bring_in_twin(const at::Tensor& fake);
+  /// Makes a fake that no recorded operator made an attribute: a value of the outer trace, or the fake's twin. False if
+  /// it is neither.
+  bool bring_in_fake(const at::Tensor& fake);
+  /// Makes a symbol of the outer trace an attribute.
+  bool bring_in_symbol(shapes::Ex symbol);
+  bool has(const at::Tensor& tensor) const;
 
   // ---- constants
   bool is_known(const at::Tensor& tensor) const;
@@ -71,11 +75,13 @@ struct FunctionTracer::Impl final : fake::Observer {
 
   const FunctionTracerOptions options;
   const FunctionTracerHost host;
-  shapes::EnvPtr env = shapes::ShapeEnv::make();
+  Impl* const outer;  // null: none
+  shapes::EnvPtr env;
   FunctionRecorder recorder;
   fake::FakeMode fakes;
   fake::Twins twins;
   std::vector<at::Tensor> attributes;
+  std::unordered_map<size_t, shapes::Ex> attribute_numbers;  // by attribute: of the outer trace
   struct Outside {
     at::Tensor real, fake;
     at::Tensor gradient;  // the real one's before the trace

@@ -7,12 +7,12 @@ namespace stator::tracer {
 static const auto detach_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
 
 FunctionRecorder::FunctionRecorder(std::string name, shapes::ShapeEnv* symbols, const FunctionTracerHost* host,
-                                   std::function<bool(const at::Tensor&)> bring_in)
+                                   BringIn bring_in)
     : BelowRecorder(std::move(name), symbols, detach_op), host_(host), bring_in_(std::move(bring_in)) {}
 
 graph::ValueId FunctionRecorder::resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) {
   const graph::ValueId id = BelowRecorder::resolve(op, tensor);
-  return id == graph::kNoValue && bring_in_(tensor) ? find(tensor) : id;
+  return id == graph::kNoValue && bring_in_.tensor(tensor) ? find(tensor) : id;
 }
 
 void FunctionRecorder::returned(graph::ValueId id, const at::Tensor& fake) {

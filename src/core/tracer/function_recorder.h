@@ -8,12 +8,16 @@
 
 namespace stator::tracer {
 
+/// Makes what a list does not have an attribute; false if it cannot.
+struct BringIn {
+  std::function<bool(const at::Tensor&)> tensor;
+  std::function<bool(shapes::Ex)> symbol;
+};
+
 /// The list of a `FunctionTracer`. Tensors from outside become inputs of the graph when an operator uses them.
 class FunctionRecorder final : public BelowRecorder {
  public:
-  /// `bring_in` makes an unknown tensor an attribute; false if it cannot.
-  FunctionRecorder(std::string name, shapes::ShapeEnv* symbols, const FunctionTracerHost* host,
-                   std::function<bool(const at::Tensor&)> bring_in);
+  FunctionRecorder(std::string name, shapes::ShapeEnv* symbols, const FunctionTracerHost* host, BringIn bring_in);
 
   /// Results of operators are recorded by `FunctionTracer` itself.
   void before(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
@@ -30,9 +34,10 @@ class FunctionRecorder final : public BelowRecorder {
   bool accepts(const at::Tensor& real) const override { return true; }
   bool accepts(const c10::IValue& object) const override;
   shapes::Expr number_in_place_of(const at::Tensor& placeholder) override;
+  bool bring_in(shapes::Ex symbol) override { return bring_in_.symbol(symbol); }
 
   const FunctionTracerHost* host_;
-  const std::function<bool(const at::Tensor&)> bring_in_;
+  const BringIn bring_in_;
 };
 
 }  // namespace stator::tracer

@@ -29,7 +29,10 @@ static thread_local FunctionTracer* innermost = nullptr;
 FunctionTracer::Impl::Impl(std::string name, FunctionTracerOptions given, FunctionTracerHost functions)
     : options(given),
       host(std::move(functions)),
-      recorder(std::move(name), env.get(), &host, [this](const at::Tensor& fake) { return bring_in_twin(fake); }) {
+      outer(given.outer != nullptr ? given.outer->impl_.get() : nullptr),
+      env(outer != nullptr ? outer->env : shapes::ShapeEnv::make()),
+      recorder(std::move(name), env.get(), &host, {[this](const at::Tensor& fake) { return bring_in_fake(fake); },
+                                                   [this](shapes::Ex symbol) { return bring_in_symbol(symbol); }}) {
   if (!options.above) return;
   recorder.graph().states.clear();
   state = recorder.graph().intern_state(graph::current_state());
@@ -81,6 +84,8 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
   at::Tensor fake = real;
   if (const auto known = outside.find(real.unsafeGetTensorImpl()); known != outside.end()) {
     fake = known->second.fake;
+  } else if (impl_->outer != nullptr && fake::is_fake(real)) {
+    fake = real;
   } else if (has_fake && impl_->options.mode == TraceMode::Real) {
     fake = impl_->twins.make(real);
     if (real.requires_grad()) fake.requires_grad_(true);
@@ -92,6 +97,35 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
   outside.try_emplace(real.unsafeGetTensorImpl(), Impl::Outside{real, fake, {}, true});
   impl_->recorder.add_input(std::move(name), fake);
   return fake;
+}
+
+at::Tensor FunctionTracer::add_input(const at::Tensor& foreign, const FakeGeometry& geometry, const at::Tensor& base,
+                                     std::string name) {
+  const fake::MetaBitScope meta_bit;
+  const c10::InferenceMode as_born(foreign.is_inference());
+  auto [entry, is_new] = impl_->outside.try_emplace(foreign.unsafeGetTensorImpl());
+  if (is_new) {
+    c10::SymInt bytes = geometry.offset + 1;
+    for (size_t dim = 0; dim < geometry.sizes.size(); ++dim)
+      bytes = bytes + (geometry.sizes[dim] - 1) * geometry.strides[dim];
+    const c10::Storage storage =
+        base.defined() ? base.storage() : fake::make_storage(bytes * foreign.itemsize(), foreign.device());
+    const c10::DispatchKeySet bits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+    at::Tensor fake = fake::make_over(storage, fake::keys_for(foreign.device()) | (foreign.key_set() & bits),
+                                      foreign.scalar_type());
+    fake::set_geometry(fake, geometry.sizes, geometry.strides, geometry.offset);
+    if (foreign.requires_grad()) fake.requires_grad_(true);
+    entry->second = Impl::Outside{foreign, fake, {}, true};
+  }
+  impl_->recorder.add_input(std::move(name), entry->second.fake);
+  return entry->second.fake;
+}
+
+c10::SymInt FunctionTracer::add_symbol(int64_t hint, std::string source) {
+  shapes::BackedSpec spec;
+  spec.hint = hint;
+  spec.source = std::move(source);
+  return shapes::to_sym_int(impl_->env->add_backed(spec).expr);
 }
 
 void FunctionTracer::add_gradients() {
@@ -150,6 +184,13 @@ ValueId FunctionTracer::output(const c10::SymNodeImpl* number) {
 }
 
 const std::vector<at::Tensor>& FunctionTracer::attributes() const { return impl_->attributes; }
+
+c10::SymNode FunctionTracer::attribute_number(size_t attribute) const {
+  const auto found = impl_->attribute_numbers.find(attribute);
+  return found == impl_->attribute_numbers.end() ? c10::SymNode() : shapes::to_node(found->second);
+}
+
+bool FunctionTracer::has(const at::Tensor& tensor) const { return impl_->has(tensor); }
 
 at::Tensor FunctionTracer::real_of(const at::Tensor& fake) const { return fake::twin_of(fake); }
 

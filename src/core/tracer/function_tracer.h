@@ -24,6 +24,8 @@ STATOR_API std::string install_function_tracer();
 /// are symbols.
 enum class TraceMode : uint8_t { Real, Fake, Symbolic };
 
+class FunctionTracer;
+
 struct FunctionTracerOptions {
   TraceMode mode = TraceMode::Real;
   /// Record above autograd: a composite operator is one node.
@@ -32,6 +34,9 @@ struct FunctionTracerOptions {
   bool allow_real = false;
   /// Real: a read of traced data is an error. Otherwise the number that was read becomes a constant of the trace.
   bool refuse_reads = true;
+  /// The trace in which this one is a sub-graph. The two share their symbols, and a value of the outer trace that the
+  /// function uses becomes an attribute. Outlives this trace.
+  FunctionTracer* outer = nullptr;
 };
 
 /// What a trace asks of the language that the program is written in. Each function may be null.
@@ -63,6 +68,11 @@ struct TraceFailure {
 /// One tracer records one call, on the thread of its scope. Traces nest: the inner one records alone.
 class STATOR_API FunctionTracer {
  public:
+  struct FakeGeometry {
+    std::vector<c10::SymInt> sizes, strides;
+    c10::SymInt offset = 0;
+  };
+
   FunctionTracer(std::string graph_name, FunctionTracerOptions options, FunctionTracerHost host = {});
   ~FunctionTracer();
   FunctionTracer(const FunctionTracer&) = delete;
@@ -74,6 +84,12 @@ class STATOR_API FunctionTracer {
 
   /// The fake that the function gets for a tensor. The same tensor again: the same fake, which is the later input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
+  /// Of a tensor of another library's fakes, which has no data: by its metadata. `base`: a fake of this trace with which
+  /// it shares memory; may be undefined.
+  at::Tensor add_input(const at::Tensor& foreign, const FakeGeometry& geometry, const at::Tensor& base,
+                       std::string name);
+  /// A symbol for a size of such a tensor.
+  c10::SymInt add_symbol(int64_t hint, std::string source);
   /// The symbol that the function gets for an integer, in the symbolic mode. A plain integer for 0 and 1.
   c10::SymInt add_integer_input(int64_t number, std::string name);
 
@@ -84,8 +100,17 @@ class STATOR_API FunctionTracer {
   graph::ValueId output(const at::Tensor& result);
   graph::ValueId output(const c10::SymNodeImpl* number);
 
-  /// The tensors from outside, in the order of the last inputs.
+  /// Adds a node that the language computes: `stator::traced_call(int function, ...)`. `results` are fakes that were made
+  /// while the trace was paused.
+  void record_call(int64_t function, std::vector<at::Tensor> tensors, std::vector<c10::SymInt> numbers,
+                   const std::vector<at::Tensor>& results);
+  /// Whether the trace, or one around it, has a value for this tensor.
+  bool has(const at::Tensor& tensor) const;
+
+  /// The tensors from outside, in the order of the last inputs. Fakes are values of the outer trace.
   const std::vector<at::Tensor>& attributes() const;
+  /// The number of the outer trace that an attribute stands for; null for tensors.
+  c10::SymNode attribute_number(size_t attribute) const;
   /// The real tensor of a fake of this trace, in the real mode; undefined for others.
   at::Tensor real_of(const at::Tensor& fake) const;
   /// The symbols of the trace.

@@ -89,6 +89,8 @@ class Recorder {
   virtual bool accepts(const at::Tensor& real) const { return false; }
   /// The operand of a number in the place of a tensor whose value torch's bindings did not pass; refuses by default.
   virtual shapes::Expr number_in_place_of(const at::Tensor& placeholder) { return {}; }
+  /// Called for a symbol that the graph does not have. True if it is an input now.
+  virtual bool bring_in(shapes::Ex symbol) { return false; }
   /// An operand of a kind that graphs for execution do not have.
   virtual bool accepts(const c10::IValue& object) const { return false; }
 

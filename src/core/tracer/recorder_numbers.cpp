@@ -120,7 +120,10 @@ ValueId Recorder::number_value(const c10::OperatorHandle& op, Ex expr) {
     Ex part = open.back();
     const size_t before = open.size();
     if (!has_number(part)) {
-      if (part->count == 0) refuse(op, "a number that the graph does not have");
+      if (part->count == 0) {
+        if (!bring_in(part)) refuse(op, "a number that the graph does not have");
+        continue;
+      }
       for_each_part(part, [&](Ex operand) {
         if (!has_number(operand)) open.push_back(operand);
       });

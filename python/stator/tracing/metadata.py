@@ -1,0 +1,201 @@
+"""What the nodes of a trace remember of the program: lines, modules, annotations, operators that were decomposed."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import torch
+import torch.fx.traceback as fx_traceback
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import SequenceKey
+
+from .. import _C, places
+from ..fx_meta import GraphMeta, NodeMeta
+from ..fx_symbols import GraphSymbols
+from .current import Recording
+from .foreign import ForeignSymbols
+
+# Entries of torch's own traceback that nodes inherit while it preserves metadata.
+_INHERITED = ("custom", "recompute", "ac_graph_id", "from_node", "is_gradient_acc", "partitioner_tag")
+
+
+@dataclass
+class Note:
+    """What one node, or several, remember."""
+
+    lines: list[tuple[str, int, str]] = field(default_factory=list)  # file, line, function; outermost first
+    modules: dict[str, tuple[str, str]] = field(default_factory=dict)  # (path, class) by call
+    entries: dict[str, Any] = field(default_factory=dict)
+
+    def same(self, other: Note) -> bool:
+        return self.lines == other.lines and self.modules == other.modules and self.entries == other.entries
+
+
+class Notes:
+    """Collects notes while a function is traced. The number of a note is the location of its nodes in the graph."""
+
+    def __init__(self, lines: bool, modules: ModuleCalls | None, outermost: CodeType) -> None:
+        self.has_lines = lines
+        self.modules = modules
+        self.outermost = outermost  # of the frame that calls the traced function
+        self.recording: Recording | None = None
+        self.notes = [Note()]
+
+    def __call__(self) -> Any:
+        """What the tracer asks for each node: a new place, or the number of a known one."""
+        note = Note(self.lines(), self.modules.stack() if self.modules else {}, self.entries())
+        if note.same(self.notes[-1]):
+            return len(self.notes) - 1
+        self.notes.append(note)
+        return (note.lines[-1][0], note.lines[-1][2], note.lines[-1][1]) if note.lines else ("", "", 0)
+
+    def lines(self) -> list[tuple[str, int, str]]:
+        found: list[tuple[str, int, str]] = []
+        frame = sys._getframe(2) if self.has_lines else None
+        while frame is not None and frame.f_code is not self.outermost:
+            code = frame.f_code
+            if places.distance_of(code.co_filename) < 2:
+                found.append((code.co_filename, frame.f_lineno, code.co_name))
+            frame = frame.f_back
+        return found[::-1]
+
+    def entries(self) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        if self.modules and self.modules.function is not None:
+            entries["torch_fn"] = self.modules.function
+        if self.recording is not None and self.recording.decomposed:
+            entries["original_aten"] = self.recording.decomposed[0]
+        if fx_traceback.has_preserved_node_meta():
+            current = fx_traceback.get_current_meta()
+            entries |= {key: current[key] for key in _INHERITED if key in current}
+            node = torch._C._current_autograd_node()
+            entries["seq_nr"] = node._sequence_nr() if node is not None else torch.autograd._get_sequence_nr() - 1
+            if node is not None:
+                entries["autograd_backward"] = True
+        return entries
+
+
+class ModuleCalls(TorchFunctionMode):
+    """The modules whose `forward` runs, and the function of torch that runs."""
+
+    def __init__(self, root: torch.nn.Module) -> None:
+        super().__init__()
+        self.root = root
+        self.calls: list[tuple[torch.nn.Module, str, str]] = []  # (module, path, key)
+        self.times: dict[str, int] = {}
+        self.function: tuple[str, str] | None = None
+        self.counts: dict[str, int] = {}
+
+    def stack(self) -> dict[str, tuple[str, str]]:
+        return {key: (path, f"{type(m).__module__}.{type(m).__qualname__}") for m, path, key in self.calls}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.__name__
+        self.counts[name] = self.counts.get(name, 0) + 1
+        previous, self.function = self.function, (f"{name}_{self.counts[name]}", f"{type(func).__name__}.{name}")
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.function = previous
+
+    def path_of(self, module: torch.nn.Module) -> str | None:
+        """How the running module reaches this one."""
+        if not self.calls:
+            return "" if module is self.root else None
+        owner, path, _ = self.calls[-1]
+        for name, child in owner.named_modules(remove_duplicate=False):
+            if child is module and name:
+                return f"{path}.{name}" if path else name
+        return None
+
+    def enter(self, module: torch.nn.Module, _args: Any) -> None:
+        path = None if isinstance(module, torch.fx.GraphModule) else self.path_of(module)
+        if path is None:  # inlined: the stack of the caller
+            self.calls.append(self.calls[-1] if self.calls else (self.root, "", ""))
+            return
+        times = self.times[path] = self.times.get(path, -1) + 1
+        self.calls.append((module, path, f"{path}@{times}" if times else path))
+
+    def leave(self, _module: torch.nn.Module, _args: Any, _result: Any) -> None:
+        self.calls.pop()
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        handles = []
+        try:
+            for module in dict.fromkeys(self.root.modules()):
+                handles.append(module.register_forward_pre_hook(self.enter, prepend=True))
+                handles.append(module.register_forward_hook(self.leave, always_call=True))
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+class TraceMeta(GraphMeta):
+    """Metadata of the nodes of a trace; of a sub-graph, if there is no `trace`."""
+
+    def __init__(self, native: _C.Graph, trace: Any = None, guards: list[str] | None = None) -> None:
+        super().__init__(native)
+        self.guards = guards  # of the symbolic mode
+        self.notes: list[Note] = trace.notes.notes if trace is not None and trace.notes is not None else []
+        self.is_guarded = False
+        if trace is not None and trace.foreign.mode is not None:
+            self._fake_mode = trace.foreign.mode
+            if guards is not None:
+                self._symbols = ForeignSymbols(native, trace.foreign)
+
+    @property
+    def shape_env(self) -> Any:
+        """Torch's environment of the symbols, with the guards of the trace; None if the trace was not symbolic."""
+        if self.guards is None:
+            return None
+        if self.symbols is None:
+            self._has_symbols, self._symbols = True, GraphSymbols(self.native)
+        symbols = self.symbols
+        assert symbols is not None
+        if not self.is_guarded:
+            self.is_guarded = True
+            assert symbols.fake_mode is not None  # makes the symbols
+            for truth in self.guards:
+                bool(symbols.texts.value(truth))  # torch's symbols note the question
+        return symbols.shape_env
+
+    def bindings(self, places: dict[str, tuple[int | None, int | None]]) -> dict[Any, tuple[Any, ...]]:
+        """Paths in the result of a node by torch's symbols. A place is the number of the result, and a dimension."""
+        from torch.fx.experimental.symbolic_shapes import CallMethodKey
+
+        symbols = self.symbols
+        assert symbols is not None
+
+        def path(result: int | None, dim: int | None) -> tuple[Any, ...]:
+            first = () if result is None else (SequenceKey(result),)
+            return first if dim is None else (*first, CallMethodKey("size"), SequenceKey(dim))
+
+        return {symbols.number(name).node.expr: path(*place) for name, place in places.items()}
+
+    def note(self, location: int) -> Note:
+        return self.notes[location] if location < len(self.notes) else Note()
+
+    def annotate(self, meta: NodeMeta, location: int) -> None:
+        if self.notes:
+            meta.update(self.note(location).entries)
+
+    def has_lines(self, location: int) -> bool:
+        return bool(self.note(location).lines)
+
+    def stack_trace(self, location: int) -> str:
+        parts = []
+        for file, line, function in self.note(location).lines:
+            source = places.source_of(file, line)
+            parts.append(f'  File "{file}", line {line}, in {function}\n' + (f"    {source}\n" if source else ""))
+        return "".join(parts)
+
+    def module_stack(self, location: int) -> dict[str, tuple[str, str]]:
+        return self.note(location).modules
