@@ -10,6 +10,7 @@
 #include "bindings/boxed_call.h"
 #include "bindings/graph_bindings.h"
 #include "bindings/graph_convert.h"
+#include "bindings/graph_listing.h"
 #include "capture/call/number_nodes.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
@@ -254,12 +255,13 @@ PyObject* traced_set_table(PyObject* self, PyObject* table) {
   });
 }
 
-/// The guards on the symbols: their truths, as Python.
+/// The guards on the symbols: their truths, as Python. Then rows of all symbols, as `Graph.symbol_table` has them.
 PyObject* traced_guards(PyObject* self, PyObject*) {
   return handle_errors([&]() -> PyObject* {
-    return list_of(function_tracer_of(self).symbols().guards(),
-                   [](const auto& guard) { return text_object(to_python(guard.truth)); })
-        .release();
+    auto& env = function_tracer_of(self).symbols();
+    const Ref truths = list_of(env.guards(), [](const auto& guard) { return text_object(to_python(guard.truth)); });
+    const Ref symbols = list_of(env.symbols(), [](const auto* symbol) { return symbol_object(symbol->expr); });
+    return Py_BuildValue("(OO)", truths.get(), symbols.get());
   });
 }
 
@@ -355,7 +357,7 @@ PyMethodDef traced_methods[] = {
      "record_call(function, tensors, numbers, results): adds a node that Python makes sense of."},
     {"has", traced_has, METH_O, "has(tensor): whether the trace, or one around it, has a value for it."},
     {"set_table", traced_set_table, METH_O, "set_table(dict): other decompositions; returns the earlier ones."},
-    {"guards", traced_guards, METH_NOARGS, "The truths that the trace relies on, as Python."},
+    {"guards", traced_guards, METH_NOARGS, "(truths that the trace relies on, as Python; rows of the symbols)."},
     {"integer_input", traced_integer_input, METH_VARARGS, "integer_input(number, name): the symbol for it."},
     {"call", traced_call, METH_VARARGS, "call(fn, args): calls it and records the operators it calls."},
     {"failure", traced_failure, METH_NOARGS, "(kind, message) of what made the trace useless, or None."},

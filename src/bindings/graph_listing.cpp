@@ -75,6 +75,8 @@ Ref bound_object(shapes::WideInt bound) {
   return owned(PyLong_FromLongLong(static_cast<int64_t>(bound)));
 }
 
+}  // namespace
+
 Ref symbol_object(shapes::Ex symbol) {
   constexpr const char* kTypes[] = {"int", "float", "bool"};
   const shapes::Range range = symbol->env->derived(symbol).range;
@@ -83,8 +85,6 @@ Ref symbol_object(shapes::Ex symbol) {
   return owned(Py_BuildValue("(ssOOO)", symbol->symbol->name.c_str(), kTypes[static_cast<size_t>(symbol->type)],
                              hint.get(), least.get(), greatest.get()));
 }
-
-}  // namespace
 
 Ref list_symbols(const graph::Graph& graph) {
   std::vector<shapes::Ex> symbols;

@@ -13,6 +13,8 @@ Ref list_nodes(const graph::Graph& graph, PyObject* value_type);
 Ref list_states(const graph::Graph& graph);
 /// [(name, type, value at capture, least, greatest)] of the symbols in metadata and numbers; None where not known.
 Ref list_symbols(const graph::Graph& graph);
+/// (name, type, hint, least, greatest); None where there is none.
+Ref symbol_object(shapes::Ex symbol);
 /// [(file, function, line, caller, module path, module class)]
 Ref list_locations(const graph::Graph& graph);
 /// A distinct name for each value.

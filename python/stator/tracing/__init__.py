@@ -1,13 +1,16 @@
 """Tracing of functions by the operators that they call: `stator.make_fx`."""
 
-from .current import current_tracer, disable_tracing, get_isolated_graph_module
+from .current import current_tracer, decompose, disable_tracing, get_isolated_graph_module
+from .decompositions import selective_decompose
 from .entry import make_fx, trace_native, wrapper_and_args_for_make_fx
 
 __all__ = [
     "current_tracer",
+    "decompose",
     "disable_tracing",
     "get_isolated_graph_module",
     "make_fx",
+    "selective_decompose",
     "trace_native",
     "wrapper_and_args_for_make_fx",
 ]

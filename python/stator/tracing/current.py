@@ -60,7 +60,7 @@ def disable_tracing() -> Iterator[Recording | None]:
 
 @contextlib.contextmanager
 def decompose(decomposition_table: Mapping[Any, Callable[..., Any]] | None) -> Iterator[Mapping[Any, Any] | None]:
-    """In this block the trace of this thread uses another decomposition table; None is an empty one. Gives the table."""
+    """In this block the trace of this thread has another decomposition table; None is an empty one. Gives the table."""
     recording = current_tracer()
     if recording is None:
         raise AssertionError("decompose() needs a trace that runs on this thread")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from .module import TracedGraphModule, build_module, tensors_of
 from .partial import log_partial_graph
 from .signature import Signature, signature_of
 
+_NO_FAKE_KERNEL = re.compile(r"(\w+::\w+)(?:\.\w+)?: no shape function")
 _MODES = ("real", "fake", "symbolic")
 
 
@@ -66,8 +68,8 @@ def make_fx(
     read is then a constant of the graph.
 
     Arguments may be torch's FakeTensors: then nothing is computed, and the values of nodes belong to their mode.
-    `record_stack_traces` gives nodes the lines of the program (`meta["stack_trace"]`). `record_module_stack` does so too,
-    and gives nodes the modules whose `forward` ran, if `f` is a module or has one as `_orig_mod`
+    `record_stack_traces` gives nodes the lines of the program (`meta["stack_trace"]`). `record_module_stack` does so
+    too, and gives nodes the modules whose `forward` ran, if `f` is a module or has one as `_orig_mod`
     (`meta["nn_module_stack"]`, and the function of torch as `meta["torch_fn"]`).
     """
     if tracing_mode not in _MODES:
@@ -178,6 +180,8 @@ def add_input(tracer: Any, leaf: Any, name: str, options: Options, foreign: Fore
     if foreign.is_foreign(leaf):
         return foreign.add(tracer, leaf, name)
     if isinstance(leaf, torch.Tensor):
+        if leaf.is_nested and leaf.layout is torch.strided:
+            raise RuntimeError(f"the input {name} is a nested tensor, which cannot be traced")
         return tracer.input(leaf, name)
     if type(leaf) is int and options.tracing_mode == "symbolic":
         return tracer.integer_input(leaf, name)
@@ -211,6 +215,12 @@ def error_of(failure: tuple[str, str], error: BaseException | None) -> Exception
         lines.append((code.co_filename, frame.tb_lineno, code.co_name))
         frame = frame.tb_next
     place = f" (at {show(lines[user_index(lines)])})" if lines else ""
+    found = _NO_FAKE_KERNEL.match(message)
+    if found is not None and found[1].split("::")[0] != "aten":
+        message += (
+            ": the operator has no fake kernel. Write one, which computes the metadata of its results:"
+            f' @torch.library.register_fake("{found[1]}")'
+        )
     made = AssertionError if kind == "real tensor" else RuntimeError
     return made(f"cannot be traced: {message}{place}")
 

@@ -58,10 +58,7 @@ class ForeignInputs:
         if expression.is_number:
             return int(expression)
         text = str(expression)
-        if is_input:
-            made = tracer.integer_input(number.node.hint, source)
-        else:
-            made = self.numbers.get(text)
+        made = tracer.integer_input(number.node.hint, source) if is_input else self.numbers.get(text)
         if made is None:
             made = self.composed(tracer, expression, number.node.shape_env)
         if made is None:

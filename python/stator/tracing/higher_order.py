@@ -1,13 +1,14 @@
 """Operators with sub-graphs (`torch.cond`, `while_loop`, `map`, `scan`, ...) in a trace.
 
-Torch gives such operators to Dynamo when they are called outside of it. While a function is traced here, each function
-that such an operator takes is traced as a part instead: a sub-graph over the operator's tensors, then over the values of
-the trace around it that the function uses (`lifted`). Gradients are operators of the same kind over the functions'
-gradients.
+Torch gives such operators to Dynamo when they are called outside of it. While a function is traced here, each
+function that such an operator takes is traced as a part instead: a sub-graph over the operator's tensors, then over the
+values of the trace around it that the function uses (`lifted`). Gradients are operators of the same kind over the
+functions' gradients.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,15 +19,21 @@ import torch.utils._pytree as pytree
 from torch._higher_order_ops import utils as torch_utils
 
 from .. import _C
+from ..fx_module import find_operator
 from .current import Recording, current_tracer, disable_tracing, running, use_table
 
 _Tensors = list[torch.Tensor]
 _lock = threading.Lock()
 _installed: set[Any] = set()
+_patched: set[Any] = set()
 
 
 def install() -> None:
     """Makes torch's operators with sub-graphs known to traces, those that were defined since the last call too."""
+    collectives: Any = sys.modules.get("torch.distributed._functional_collectives")
+    if collectives is not None and collectives not in _patched:
+        _patched.add(collectives)
+        collectives._are_we_tracing = _or_traced(collectives._are_we_tracing)
     if len(_installed) == len(torch._ops._higher_order_ops):
         return
     with _lock:
@@ -37,6 +44,11 @@ def install() -> None:
             if op not in _installed:
                 _installed.add(op)
                 op.py_impl(key)(_handler(op))
+
+
+def _or_traced(is_tracing: Callable[[], bool]) -> Callable[[], bool]:
+    """Torch's own function asks for its tracer: in a trace, collectives wait at once and make no subclass."""
+    return lambda: current_tracer() is not None or is_tracing()
 
 
 def _call_or_compile(compile_and_call: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,11 +155,31 @@ def trace_part(outer: Recording, name: str, function: Callable[..., Any], operan
     failure = tracer.failure()
     if failure is not None:
         raise RuntimeError(f"cannot be traced: {failure[1]}")
+    if _writes_to_inputs(tracer.finish([])):
+        raise RuntimeError(f"cannot be traced: the function of {name} writes to an operand")
     leaves, spec = pytree.tree_flatten(result)
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             tracer.output(leaf)  # one from outside becomes an attribute
     return Part(name, recording, list(operands), leaves, spec)
+
+
+def _writes_to_inputs(native: _C.Graph) -> bool:
+    """Whether an operator writes to an input, or to a view of one."""
+    views = {int(value) for value in native.inputs}
+    for name, overload, args, kwargs, results, *_ in native.nodes():
+        if name.startswith("stator::"):
+            continue
+        schema = find_operator(name, overload)._schema
+        given = dict(zip([argument.name for argument in schema.arguments], args, strict=False)) | kwargs
+        for argument in schema.arguments:
+            taken = pytree.tree_leaves(given.get(argument.name))
+            if argument.alias_info is None or views.isdisjoint(v for v in taken if isinstance(v, _C.Value)):
+                continue
+            if argument.alias_info.is_write:
+                return True
+            views.update(value for value in pytree.tree_leaves(results) if value is not None)
+    return False
 
 
 # ---- nodes
@@ -167,7 +199,7 @@ class Lifted:
 
 @dataclass(eq=False)
 class CallNode:
-    """A node that `module.py` makes of `stator::traced_call`. Its tensors are those of the operator, then the lifted ones."""
+    """A `stator::traced_call` for `module.py`. Its tensors are those of the operator, then the lifted ones."""
 
     op: Any
     args: Any  # with Operand, Part and Lifted
@@ -273,7 +305,7 @@ def _apply(row: Row, args: Any, kwargs: Any) -> Any:
     return row.unflatten(results) if isinstance(row, Structured) else tuple(results)
 
 
-class _Differentiable(torch.autograd.Function):
+class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, row: Row, *inputs: torch.Tensor) -> Any:
         ctx.row = row
@@ -300,9 +332,7 @@ def vector_jacobian(function: Callable[..., Any], count: int, captured: _Tensors
             wanted = [t for t in (*inputs, *captured) if t.requires_grad]
             found: Any = [None] * len(wanted)
             if pairs and wanted:
-                found = torch.autograd.grad(
-                    [r for r, _ in pairs], wanted, [g for _, g in pairs], allow_unused=True
-                )
+                found = torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], allow_unused=True)
         by = {id(t): g for t, g in zip(wanted, found, strict=True)}
         made = [by.get(id(t)) for t in (*inputs, *captured)]
         return tuple(

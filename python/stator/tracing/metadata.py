@@ -80,7 +80,7 @@ class Notes:
         return entries
 
 
-class ModuleCalls(TorchFunctionMode):
+class ModuleCalls(TorchFunctionMode):  # type: ignore[misc]
     """The modules whose `forward` runs, and the function of torch that runs."""
 
     def __init__(self, root: torch.nn.Module) -> None:
@@ -138,26 +138,35 @@ class ModuleCalls(TorchFunctionMode):
                 handle.remove()
 
 
+def _without_guards(row: list[Any]) -> list[Any]:
+    """A symbol's kind, hint and bounds, without those that guards gave it."""
+    kind, hint, least, _ = row
+    return row if hint is None else [kind, hint, 2 if least is not None and least >= 2 else least, None]
+
+
 class TraceMeta(GraphMeta):
     """Metadata of the nodes of a trace; of a sub-graph, if there is no `trace`."""
 
-    def __init__(self, native: _C.Graph, trace: Any = None, guards: list[str] | None = None) -> None:
+    def __init__(self, native: _C.Graph, trace: Any = None, guards: Any = None) -> None:
         super().__init__(native)
-        self.guards = guards  # of the symbolic mode
+        self.guards: list[str] | None = None  # of the symbolic mode
         self.notes: list[Note] = trace.notes.notes if trace is not None and trace.notes is not None else []
         self.is_guarded = False
         if trace is not None and trace.foreign.mode is not None:
             self._fake_mode = trace.foreign.mode
-            if guards is not None:
-                self._symbols = ForeignSymbols(native, trace.foreign)
+        if guards is not None:
+            self.guards, rows = guards
+            has_foreign = trace.foreign.mode is not None
+            symbols = ForeignSymbols(native, trace.foreign) if has_foreign else GraphSymbols(native)
+            # Guards are over all symbols, those too that are numbers now.
+            symbols.table = {name: _without_guards(row) for name, *row in rows}
+            self._symbols = symbols
 
     @property
     def shape_env(self) -> Any:
         """Torch's environment of the symbols, with the guards of the trace; None if the trace was not symbolic."""
         if self.guards is None:
             return None
-        if self.symbols is None:
-            self._has_symbols, self._symbols = True, GraphSymbols(self.native)
         symbols = self.symbols
         assert symbols is not None
         if not self.is_guarded:

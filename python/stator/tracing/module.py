@@ -57,6 +57,11 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
 
 def build_module(trace: Any, is_partial: bool = False) -> TracedGraphModule:
     """The module of a `Trace`; with no result if the trace failed."""
+    with torch._C._DisableTorchDispatch():  # modes of the program do not see it
+        return _build_module(trace, is_partial)
+
+
+def _build_module(trace: Any, is_partial: bool) -> TracedGraphModule:
     tracer, signature, in_spec = trace.tracer, trace.signature, trace.in_spec
 
     def mark(leaf: Any) -> Any:
@@ -68,7 +73,11 @@ def build_module(trace: Any, is_partial: bool = False) -> TracedGraphModule:
     is_symbolic = trace.recording.options.tracing_mode == "symbolic"
     shared = TraceMeta(native, trace, tracer.guards() if is_symbolic else None)
     builder = _Builder(native, trace.recording, shared)
-    builder.given = {id(leaf): name for leaf, name in zip(trace.given, trace.names, strict=True)}
+    builder.given = {
+        object_key(leaf): name
+        for leaf, name in zip(trace.given, trace.names, strict=True)
+        if isinstance(leaf, (torch.Generator, torch.ScriptObject))
+    }
     builder.add_placeholders(trace.names, trace.given, placeholder_defaults(signature, in_spec))
     builder.add_nodes()
     is_flat = all(child.is_leaf() for child in in_spec.children())
@@ -110,6 +119,11 @@ def placeholder_defaults(signature: Signature, in_spec: Any) -> list[Any]:
     ]
 
 
+def object_key(value: Any) -> Any:
+    """Equal for Python objects of one C++ object."""
+    return ("generator", value._cdata) if isinstance(value, torch.Generator) else ("object", hash(value))
+
+
 def _is_plain(result: Any) -> bool:
     """Whether the code of a graph can write it."""
     if isinstance(result, dict):
@@ -128,7 +142,7 @@ class _Builder:
         self.graph = torch.fx.Graph()
         self.shared = shared
         self.unbound = {name for name, _, hint, *_ in native.symbol_table() if hint is None}
-        self.given: dict[int, str] = {}  # placeholders of arguments that are objects
+        self.given: dict[Any, str] = {}  # placeholders of arguments that are objects
         self.lifted: dict[Any, int] = {}
         self.env: dict[int, torch.fx.Node] = {}
         self.attributes: dict[str, Any] = {}
@@ -255,21 +269,17 @@ class _Builder:
 
     def bind(self, node: torch.fx.Node, result: Any, position: int | None) -> None:
         """The node makes the sizes of this result that nothing computes."""
-        if not self.unbound or not isinstance(result, int):
+        if not self.unbound or self.index is None or not isinstance(result, int):
             return
         meta = self.native.meta(result, self.index)
-        found = {
-            size: (position, dim)
-            for dim, size in enumerate(meta[1] if meta else ())
-            if size in self.unbound
+        found: dict[str, tuple[int | None, int | None]] = {
+            size: (position, dim) for dim, size in enumerate(meta[1] if meta else ()) if size in self.unbound
         }
         if not found:
             return
         self.unbound -= found.keys()
         known = node.meta.lazy.get("unbacked_bindings")
-        node.meta.add_lazy(
-            "unbacked_bindings", lambda: (known() if known else {}) | self.shared.bindings(found)
-        )
+        node.meta.add_lazy("unbacked_bindings", lambda: (known() if known else {}) | self.shared.bindings(found))
 
     def add_result(self, node: torch.fx.Node, result: Any) -> None:
         if isinstance(result, list):
@@ -311,9 +321,9 @@ class _Builder:
 
     def object(self, value: Any) -> torch.fx.Node:
         """An object that an operator takes: an argument of the function, or an attribute."""
-        if (placeholder := self.given.get(id(value))) is not None:
+        key = object_key(value)
+        if (placeholder := self.given.get(key)) is not None:
             return next(node for node in self.graph.nodes if node.name == placeholder)
-        key = hash(value) if isinstance(value, torch.ScriptObject) else id(value)
         if key not in self.objects:
             prefix = "_torchbind_obj" if isinstance(value, torch.ScriptObject) else "_opaque_obj"
             self.objects[key] = self.add_attribute(prefix, value)

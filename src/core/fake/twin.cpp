@@ -45,7 +45,7 @@ TwinnedImpl* impl_of(const at::Tensor& fake) {
 }  // namespace
 
 bool can_have_fake(const at::Tensor& real) {
-  return real.layout() == at::kStrided && !real.is_quantized() && real.has_storage() &&
+  return real.layout() == at::kStrided && !real.is_nested() && !real.is_quantized() && real.has_storage() &&
          !real.unsafeGetTensorImpl()->is_python_dispatch() && !real.is_meta();
 }
 

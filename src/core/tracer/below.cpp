@@ -101,7 +101,7 @@ void BelowRecorder::remember(ValueId id, const at::Tensor& fake) {
   Known& known = known_[id];
   known = {};
   known.impl = fake.unsafeGetTensorImpl();
-  if (!fake.has_storage() || fake.layout() != at::kStrided) return;
+  if (!fake.has_storage() || fake.layout() != at::kStrided || fake.is_nested()) return;
   known.storage = fake.storage();
   known.bits = lazy_bits(fake);
   known.dtype = fake.dtype();

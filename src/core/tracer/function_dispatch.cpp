@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/fake/construct.h"
+#include "core/fake/meta_tier.h"
 #include "core/fake/symbolic.h"
 #include "core/graph/exec_state.h"
 #include "core/ops/operator_cache.h"
@@ -44,6 +45,7 @@ OperatorFacts find_facts(const c10::OperatorHandle& op) {
   facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.has_open_shape = op.hasTag(at::Tag::dynamic_output_shape);
   facts.is_lift = op == lift_op;
+  facts.is_collective = name.starts_with("_c10d_functional::") && fake::brings_meta_kernel(op);
   const auto& arguments = op.schema().arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()) facts.written.push_back(i);
@@ -55,6 +57,11 @@ auto& facts_cache = *new ops::OperatorCache<OperatorFacts>;
 bool is_outside(const at::Tensor& tensor) {
   if (!tensor.defined() || fake::is_fake(tensor)) return false;
   return !tensor.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
+/// A Python number in a tensor's place.
+bool is_number(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor);
 }
 
 bool is_wrapper(const at::Tensor& tensor) {
@@ -154,6 +161,11 @@ void FunctionTracer::Impl::set_place() {
 void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (is_paused) return op.redispatchBoxed(keys, stack);
   const OperatorFacts& facts = facts_of(op);
+  if (op == read_op && is_number(stack->back().toTensor())) {
+    // Torch passes a number to a mode of the program.
+    const PlainScope plain;
+    return op.callBoxed(stack);
+  }
   auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   const bool is_plain = !is_inside && !facts.is_lift && !any_tensor(arguments, is_wrapper);
   if (is_plain && any_tensor(arguments, is_outside)) bring_in(op, stack, true);
@@ -261,6 +273,7 @@ void FunctionTracer::Impl::run(const c10::OperatorHandle& op, torch::jit::Stack*
 }
 
 void FunctionTracer::Impl::run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (facts_of(op).is_collective) return fake::run_registered_meta(op, stack);
   // Only then there is another way than the shape function.
   const bool is_symbolic = options.mode == TraceMode::Symbolic && fake::takes_symbols(fake::Args(op, stack));
   const bool is_refused = !is_symbolic && fake::tier_of(op).tier == fake::Tier::Refused;
@@ -373,6 +386,9 @@ void FunctionTracer::Impl::run_on_twins(const c10::OperatorHandle& op, torch::ji
       if (!result.defined()) return result;
       for (const auto& [real, fake] : given)
         if (real.is_same(result)) return fake;
+      if (result.unsafeGetTensorImpl()->is_python_dispatch() && !given.empty())
+        refuse(TraceFailure::Kind::Unsupported,
+               c10::toString(op.operator_name()) + ": its result is a tensor subclass that the operator itself made");
       return fake::can_have_fake(result) && !fake::is_fake(result) ? twins.make(result) : result;
     });
   }

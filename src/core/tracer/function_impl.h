@@ -21,6 +21,7 @@ struct OperatorFacts {
   bool is_random = false;         // draws from a generator
   bool has_open_shape = false;    // the sizes of its results depend on data
   bool is_lift = false;           // brings a tensor that a constructor made into the program
+  bool is_collective = false;     // a functional collective whose meta kernel says the results
   bool is_free = false;           // recorded nowhere: profiler ranges, questions about metadata
   std::vector<uint32_t> written;  // arguments that it writes to
 };

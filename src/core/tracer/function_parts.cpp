@@ -2,6 +2,7 @@
 #include <torch/library.h>
 
 #include "core/base/fork_safe.h"
+#include "core/fake/construct.h"
 #include "core/shapes/sym_node.h"
 #include "core/tracer/function_impl.h"
 
@@ -20,7 +21,7 @@ c10::OperatorHandle define_call() {
   auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
   library->def("traced_call(int function, Tensor[] tensors, SymInt[] numbers) -> Tensor[]");
   library->impl("traced_call", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
-                                        torch::CppFunction::makeFromBoxedFunction<&refuse_call>()));
+                                               torch::CppFunction::makeFromBoxedFunction<&refuse_call>()));
   return c10::Dispatcher::singleton().findSchemaOrThrow("stator::traced_call", "");
 }
 

@@ -31,8 +31,9 @@ FunctionTracer::Impl::Impl(std::string name, FunctionTracerOptions given, Functi
       host(std::move(functions)),
       outer(given.outer != nullptr ? given.outer->impl_.get() : nullptr),
       env(outer != nullptr ? outer->env : shapes::ShapeEnv::make()),
-      recorder(std::move(name), env.get(), &host, {[this](const at::Tensor& fake) { return bring_in_fake(fake); },
-                                                   [this](shapes::Ex symbol) { return bring_in_symbol(symbol); }}) {
+      recorder(std::move(name), env.get(), &host,
+               {[this](const at::Tensor& fake) { return bring_in_fake(fake); },
+                [this](shapes::Ex symbol) { return bring_in_symbol(symbol); }}) {
   if (!options.above) return;
   recorder.graph().states.clear();
   state = recorder.graph().intern_state(graph::current_state());
@@ -63,16 +64,47 @@ std::vector<c10::SymInt> strides_over(const at::Tensor& real, const std::vector<
   return strides;
 }
 
+std::vector<c10::SymInt> symbols_for(shapes::ShapeEnv& env, c10::IntArrayRef sizes, const std::string& name) {
+  std::vector<c10::SymInt> symbols;
+  for (const int64_t size : sizes) {
+    shapes::BackedSpec spec;
+    spec.hint = size;
+    spec.source = name + ".size(" + std::to_string(symbols.size()) + ")";
+    symbols.push_back(shapes::to_sym_int(env.add_backed(spec).expr));
+  }
+  return symbols;
+}
+
 at::Tensor symbolic_input(shapes::ShapeEnv& env, fake::FakeMode& fakes, const at::Tensor& real,
                           const std::string& name) {
-  std::vector<c10::SymInt> sizes;
-  for (int64_t dim = 0; dim < real.dim(); ++dim) {
-    shapes::BackedSpec spec;
-    spec.hint = real.size(dim);
-    spec.source = name + ".size(" + std::to_string(dim) + ")";
-    sizes.push_back(shapes::to_sym_int(env.add_backed(spec).expr));
-  }
+  const auto sizes = symbols_for(env, real.sizes(), name);
   return fakes.from_real(real, sizes, strides_over(real, sizes));
+}
+
+int64_t hint_of(const c10::SymInt& number) {
+  if (!number.is_heap_allocated()) return number.as_int_unchecked();
+  const shapes::Expr expr = shapes::expression_of(number);
+  TORCH_CHECK(expr && expr->hint.int64(), "a size of an input depends on data");
+  return *expr->hint.int64();
+}
+
+/// A fake for one of another trace, whose symbols this trace does not have.
+at::Tensor of_other_trace(shapes::ShapeEnv& env, bool is_symbolic, const at::Tensor& fake, const std::string& name) {
+  auto hints = [](c10::SymIntArrayRef numbers) {
+    std::vector<int64_t> result;
+    for (const c10::SymInt& number : numbers) result.push_back(hint_of(number));
+    return result;
+  };
+  at::Tensor made = fake::make_over(fake.storage(), fake::keys_for(fake.device()), fake.scalar_type());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(hints(fake.sym_sizes()), hints(fake.sym_strides()),
+                                                    hint_of(fake.sym_storage_offset()));
+  if (is_symbolic) {
+    const auto sizes = symbols_for(env, made.sizes(), name);
+    const auto strides = strides_over(made, sizes);
+    fake::set_geometry(made, sizes, strides, made.sym_storage_offset());
+  }
+  if (fake.requires_grad()) made.requires_grad_(true);
+  return made;
 }
 
 }  // namespace
@@ -86,6 +118,9 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
     fake = known->second.fake;
   } else if (impl_->outer != nullptr && fake::is_fake(real)) {
     fake = real;
+  } else if (fake::is_fake(real) &&
+             (real.unsafeGetTensorImpl()->has_symbolic_sizes_strides() || impl_->options.mode == TraceMode::Symbolic)) {
+    fake = of_other_trace(*impl_->env, impl_->options.mode == TraceMode::Symbolic, real, name);
   } else if (has_fake && impl_->options.mode == TraceMode::Real) {
     fake = impl_->twins.make(real);
     if (real.requires_grad()) fake.requires_grad_(true);
@@ -111,8 +146,8 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& foreign, const FakeGeomet
     const c10::Storage storage =
         base.defined() ? base.storage() : fake::make_storage(bytes * foreign.itemsize(), foreign.device());
     const c10::DispatchKeySet bits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-    at::Tensor fake = fake::make_over(storage, fake::keys_for(foreign.device()) | (foreign.key_set() & bits),
-                                      foreign.scalar_type());
+    at::Tensor fake =
+        fake::make_over(storage, fake::keys_for(foreign.device()) | (foreign.key_set() & bits), foreign.scalar_type());
     fake::set_geometry(fake, geometry.sizes, geometry.strides, geometry.offset);
     if (foreign.requires_grad()) fake.requires_grad_(true);
     entry->second = Impl::Outside{foreign, fake, {}, true};

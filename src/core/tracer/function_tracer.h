@@ -84,8 +84,8 @@ class STATOR_API FunctionTracer {
 
   /// The fake that the function gets for a tensor. The same tensor again: the same fake, which is the later input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
-  /// Of a tensor of another library's fakes, which has no data: by its metadata. `base`: a fake of this trace with which
-  /// it shares memory; may be undefined.
+  /// Of a tensor of another library's fakes, which has no data: by its metadata. `base`: a fake of this trace with
+  /// which it shares memory; may be undefined.
   at::Tensor add_input(const at::Tensor& foreign, const FakeGeometry& geometry, const at::Tensor& base,
                        std::string name);
   /// A symbol for a size of such a tensor.
@@ -100,8 +100,8 @@ class STATOR_API FunctionTracer {
   graph::ValueId output(const at::Tensor& result);
   graph::ValueId output(const c10::SymNodeImpl* number);
 
-  /// Adds a node that the language computes: `stator::traced_call(int function, ...)`. `results` are fakes that were made
-  /// while the trace was paused.
+  /// Adds a node that the language computes: `stator::traced_call(int function, ...)`. `results` are fakes that were
+  /// made while the trace was paused.
   void record_call(int64_t function, std::vector<at::Tensor> tensors, std::vector<c10::SymInt> numbers,
                    const std::vector<at::Tensor>& results);
   /// Whether the trace, or one around it, has a value for this tensor.

@@ -118,18 +118,32 @@ def test_names_and_shape_of_a_cond(x):
     assert node.meta["val"].fake_mode is next(iter(module.graph.nodes)).meta["val"].fake_mode
 
 
-def test_real_mode_computes_the_chosen_branch(x):
+def test_pausing_the_trace_of_the_thread(x):
+    from stator.tracing import current_tracer, disable_tracing
+
     seen = []
 
     def program(a):
-        result = cond_program(a)
-        with stator.tracing.disable_tracing():
-            seen.append(result.clone())
-        return result
+        outer = current_tracer()
+        with disable_tracing() as paused:
+            seen.extend([outer is not None, paused is outer, current_tracer() is None])
+            b = a.sin()
+        return a + b
+
+    module = stator.make_fx(program)(x)
+    assert seen == [True, True, True] and current_tracer() is None
+    assert calls(module) == ["add.Tensor"]
+    assert torch.equal(module(x), program(x))
+
+
+def test_real_mode_computes_the_chosen_branch(x):
+    def program(a, out):
+        out.copy_(cond_program(a))
 
     for given in (x, -x):
-        module = stator.make_fx(program)(given)
-        same(module(given), cond_plain(given))
+        out = torch.zeros(3, 4)
+        stator.make_fx(program)(given, out)
+        same(out, cond_plain(given))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -228,12 +242,32 @@ def test_transforms_over_cond(x):
         (lambda a: torch.cond(a.sum() > 0, lambda t: t, lambda t: t[0], (a,)), "branches"),
         (lambda a: torch.cond(a.sum() > 0, lambda t: t, lambda t: (t, t), (a,)), "structures"),
         (lambda a: while_loop(lambda t: t.sum() > 0, lambda t: (t[0],), (a,)), "carried"),
+        (lambda a: torch.cond(a.sum() > 0, lambda t: t.add_(1), lambda t: t * 2, (a,)), "writes to an operand"),
+        (lambda a: torch.cond(a.sum() > 0, lambda t: t[0].add_(1), lambda t: t[0] * 2, (a,)), "writes to an operand"),
     ],
 )
 def test_what_torch_refuses_is_refused(x, program, message):
     with pytest.raises(RuntimeError, match=message):
         stator.make_fx(program)(x)
     assert calls(stator.make_fx(torch.sin)(x)) == ["sin.default"]
+
+
+def test_a_branch_that_writes_to_a_value_from_around(x):
+    def program(a, b):
+        return torch.cond(a.sum() > 0, lambda t: b[0].add_(1) + t, lambda t: t * 2, (a,))
+
+    for mode in MODES:
+        with pytest.raises(RuntimeError, match="writes to an operand"):
+            stator.make_fx(program, tracing_mode=mode)(x, x.clone())
+
+    def local(a):
+        return torch.cond(a.sum() > 0, lambda t: t.clone().add_(1), lambda t: t * 2, (a,))
+
+    same(stator.make_fx(local)(x)(x), local_plain(x))
+
+
+def local_plain(a):
+    return a + 1 if a.sum() > 0 else a * 2
 
 
 def test_an_error_in_a_branch_goes_on(x):
