@@ -27,17 +27,29 @@ def child(seed: int, seconds: float, notes: Path) -> None:
     import torch
 
     from tests.fuzz.execute import Tally, compare
-    from tests.fuzz.grammar import random_case
+    from tests.fuzz.grammar import random_case, random_case_of_sizes
+    from tests.fuzz.numbers import random_case_of_numbers
 
     torch.set_num_threads(1)
     ends = time.monotonic() + seconds
     tally = Tally()
     found = None
     while found is None and tally.programs < ROUND and time.monotonic() < ends:
-        source, calls = random_case(seed * ROUND + tally.programs)
-        notes.write_text(json.dumps({"source": source, "calls": [vars(call) for call in calls]}))
+        number = seed * ROUND + tally.programs
+        # Of four programs, one is called with other sizes, and one computes with numbers.
+        if number % 4 == 1:
+            source, rounds = random_case_of_sizes(number)
+        elif number % 4 == 3:
+            source, rounds = random_case_of_numbers(number)
+        else:
+            source, calls = random_case(number)
+            rounds = [calls]
         with tally:
-            found = compare(source, calls)
+            for calls in rounds:
+                notes.write_text(json.dumps({"source": source, "calls": [vars(call) for call in calls]}))
+                found = compare(source, calls)
+                if found:
+                    break
     print(
         json.dumps(
             {"found": found, "programs": tally.programs, "captured": tally.captured, "one_graph": tally.one_graph}

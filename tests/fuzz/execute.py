@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import types
 import warnings
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from stator import marks
 from tests.fuzz.grammar import Inputs
 from tests.python.parity.corpus.observe import difference
 from tests.python.parity.corpus.registry import Call
@@ -35,13 +37,17 @@ def arguments(module: types.ModuleType, call: Inputs) -> Call:
     numbers = torch.Generator().manual_seed(call.seed)
 
     def vector() -> torch.Tensor:
-        values = torch.rand(6, generator=numbers) * 4 - 2
+        size = call.size + 2 if call.form == "long" else call.size
+        values = torch.rand(2 * size, generator=numbers) * 4 - 2
         if call.form == "double":
-            return values[:3].double()
-        return values[::2] if call.form == "strided" else values[: 5 if call.form == "long" else 3].clone()
+            return values[:size].double()
+        return values[::2] if call.form == "strided" else values[:size].clone()
 
     x = vector().requires_grad_(call.grad)
     y = x if call.alias else vector()
+    if call.sizes == "marked":
+        marks.maybe_mark_dynamic(x, 0)
+        marks.mark_static(y, 0)
     xs = [vector() for _ in range(call.lengths[0])]
     ns = list(range(call.lengths[1]))
     n = {"int": int, "float": float, "bool": bool}[call.number](call.n)
@@ -49,7 +55,13 @@ def arguments(module: types.ModuleType, call: Inputs) -> Call:
     objs, layers = family(module, call, vector, x)
     given = (x, y, n, call.flag, xs, ns, {"a": call.n, "b": 2}, obj, objs, layers, call.w)
     taken = module.program.__code__.co_argcount  # a program that was found earlier may take fewer
-    return Call(given[:taken], before=lambda _: change(module, call.world))
+
+    def before(_: Any) -> None:
+        change(module, call.world)
+        if call.size != len(module.g_tensor):
+            module.g_tensor = torch.zeros(call.size)
+
+    return Call(given[:taken], before=before)
 
 
 def family(module: types.ModuleType, call: Inputs, vector: Callable, x: torch.Tensor) -> tuple[list, list]:
@@ -104,8 +116,11 @@ def compare(
     linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
     expected = outcomes(source, calls)
     stator.reset()
+    dynamic = {"static": False, "symbolic": True}.get(calls[0].sizes)
     try:
-        return difference(outcomes(source, calls, compile_with or stator.compile), expected)
+        return difference(
+            outcomes(source, calls, compile_with or functools.partial(stator.compile, dynamic=dynamic)), expected
+        )
     finally:
         stator.reset()
 

@@ -221,10 +221,14 @@ class Inputs:
     family: str = "apart"  # how the instances in `objs` and `layers` are related
     kept: bool = False  # whether calls get the same instances
     w: float = 0.5
+    size: int = 3  # of the vectors, and of a global one
+    sizes: str = "automatic"  # how the program is compiled; of the first call, see `SIZES`
 
 
 FORMS = ("plain", "double", "strided", "long")
 NUMBERS = ("int", "float", "bool")
+# What is said of sizes: nothing, `dynamic=False`, `dynamic=True`, and marks on some of the tensors.
+SIZES = ("automatic", "static", "symbolic", "marked")
 FAMILIES = ("apart", "same", "tied", "patched", "shadowed", "other class", "other dtype", "tied to an argument")
 
 
@@ -241,6 +245,18 @@ def inputs_by(choose: Callable[[int], int]) -> list[Inputs]:
     return [first, replace(first, seed=1, w=0.4), other, changed, replace(first, seed=4, w=0.3)]
 
 
+def sizes_by(choose: Callable[[int], int]) -> list[list[Inputs]]:
+    """Arguments of calls that differ in sizes above all, for each way to compile the program."""
+    sizes = [5, 3, 8, 2 + choose(11), choose(3), 5]
+    if choose(2):
+        sizes[:2] = sizes[1::-1]
+    base = Inputs(0, choose(6) - 1, bool(choose(2)), choose(5) == 4, (choose(3), choose(4)), choose(6) == 5)
+    base = replace(base, form=FORMS[choose(2) * choose(3)], kept=bool(choose(2)))
+    calls = [replace(base, seed=i, size=size) for i, size in enumerate(sizes)]
+    calls[3] = replace(calls[3], n=choose(6) - 1, flag=bool(choose(2)), w=0.3)
+    return [[replace(call, sizes=way) for call in calls] for way in SIZES]
+
+
 @st.composite
 def cases(draw: Callable) -> tuple[str, list[Inputs]]:
     """The source of a random program and the arguments of its calls."""
@@ -255,3 +271,9 @@ def random_case(seed: int) -> tuple[str, list[Inputs]]:
     """As above, from a seed alone: faster and more varied, but hypothesis cannot shrink it."""
     choose = random.Random(seed).randrange
     return Writer(choose).program(), inputs_by(choose)
+
+
+def random_case_of_sizes(seed: int) -> tuple[str, list[list[Inputs]]]:
+    """A program, and calls with at least four sizes, for each way to compile it."""
+    choose = random.Random(seed).randrange
+    return Writer(choose).program(), sizes_by(choose)

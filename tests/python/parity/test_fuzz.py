@@ -5,7 +5,8 @@ import pytest
 
 import stator
 from tests.fuzz.execute import Tally, compare
-from tests.fuzz.grammar import Inputs, cases, random_case
+from tests.fuzz.grammar import Inputs, cases, random_case, random_case_of_sizes
+from tests.fuzz.numbers import random_case_of_numbers
 from tests.fuzz.reduce import reduced
 from tests.fuzz.rows import PRELUDE
 
@@ -34,6 +35,20 @@ def test_seeded_programs(first):
         with tally:
             found = compare(source, calls)
         assert found is None, f"seed {seed}: {found}\n{source[len(PRELUDE) :]}\n{calls}"
+    assert tally.captured > 10, "hardly any program is captured: the comparison says little"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 15))
+@pytest.mark.parametrize("make", [random_case_of_sizes, random_case_of_numbers], ids=["sizes", "numbers"])
+def test_seeded_programs_with_other_sizes(make, first):
+    tally = Tally()
+    for seed in range(first, first + 15):
+        source, rounds = make(seed)
+        assert all(len({call.size for call in calls}) >= 4 for calls in rounds)
+        for calls in rounds:
+            with tally:
+                found = compare(source, calls)
+            assert found is None, f"seed {seed}, {calls[0].sizes}: {found}\n{source[len(PRELUDE) :]}\n{calls}"
     assert tally.captured > 10, "hardly any program is captured: the comparison says little"
 
 
