@@ -107,14 +107,21 @@ class _BackendCall:
         if not any(used is self.target for used in _used):
             _used.append(self.target)
         debug.note_module(gm)
+        native = gm.__dict__.get("_native")
+        symbols = None if native is None else native.symbols
         before = Ambient()
         try:
-            with progress.shown(f"the backend {self.name!r} compiles {_graph_name(gm)}"), _symbols(gm):
+            # Torch's compilers find the symbols of a graph with symbolic sizes or numbers in this context.
+            found = contextlib.nullcontext() if symbols is None else symbols.context()
+            with progress.shown(f"the backend {self.name!r} compiles {_graph_name(gm)}"), found:
                 compiled = self.target(gm, example_inputs, **self.keywords)
         except BaseException as error:
             before.put_back(error)
             if isinstance(error, SkipFrame) or not isinstance(error, Exception):
                 raise
+            if symbols is not None and _refuses_floats(error):
+                symbols.refuse_floats()
+                return gm  # a capture with the floats as constants replaces it
             if _is_untraceable(error):
                 warnings.warn(
                     f"the backend {self.name!r} cannot trace {error} in the graph {_graph_name(gm)!r}, because sizes "
@@ -134,18 +141,19 @@ class _BackendCall:
         return compiled
 
 
+def _refuses_floats(error: Exception) -> bool:
+    """Whether torch's compilers ask for another capture, with floats as constants that they cannot make tensors."""
+    errors = sys.modules.get("torch._dynamo.exc")
+    if errors is None or not isinstance(error, errors.TensorifyScalarRestartAnalysis):
+        return False
+    sys.modules["torch._dynamo.symbolic_convert"].TensorifyState.clear()
+    return True
+
+
 def _is_untraceable(error: Exception) -> bool:
     """Whether torch's fake tensors refused an operator because of sizes that depend on data."""
     fakes = sys.modules.get("torch._subclasses.fake_tensor")
     return fakes is not None and isinstance(error, fakes.DynamicOutputShapeException)
-
-
-def _symbols(gm: Any) -> Any:
-    """For a graph with symbolic sizes or numbers: a context in which torch's compilers find the symbols."""
-    native = gm.__dict__.get("_native")
-    if native is None or native.symbols is None:
-        return contextlib.nullcontext()
-    return native.symbols.context()
 
 
 def _native_names() -> frozenset[str]:

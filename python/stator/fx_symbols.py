@@ -18,11 +18,15 @@ from torch._guards import GuardSource, Source, TracingContext, tracing
 
 from . import _C
 from .fx_module import find_operator
+from .fx_numbers import ITEM
 from .fx_texts import NumberText, truth_text
 
 _SYMBOLS_MODULE = "torch.fx.experimental.symbolic_shapes"
 _NAME = re.compile(r"[a-z]+\d+")
 
+# What a compiler relied on: its text over the graph's symbols (None: it has none), the symbols of sizes and ints in it,
+# and the places of the floats in it.
+GuardRow = tuple[str | None, list[str], list[int]]
 # (dtype, sizes, strides, device, requires_grad): see `_C.Graph.meta`
 Meta = tuple[Any, ...]
 
@@ -94,13 +98,15 @@ class GraphSymbols:
         self.leading = [number for number in numbers if number is not None]
         self.metas: list[Meta | None] = [graph.meta(value) for value in graph.inputs[len(self.leading) :]]
         self.texts = NumberText(self)
+        self.floats = _float_inputs(graph, len(self.leading), examples or [])
         # Only while the backend compiles: the program's tensors are not kept alive.
-        self.inputs = examples
+        self.inputs = examples and [_C.number_tensor(x).clone() if isinstance(x, float) else x for x in examples]
         self.writes = examples is not None and _writes(graph)
         self.fakes: list[Any] = []
         self._known: dict[str, Any] = {}
         self._ranges: dict[Any, Any] = {}
         self._refused: list[str] = []
+        self._refused_floats: list[str] = []
         self._fake_mode: Any = None
 
     # ---- what a backend gets
@@ -190,6 +196,13 @@ class GraphSymbols:
         from torch.utils._sympy.value_ranges import ValueRanges
 
         for name, (kind, hint, least, greatest) in self.table.items():
+            if name in self.floats:
+                value = self.floats[name].value
+                source = _SizeSource(name)
+                symbol = env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
+                self._known[name] = env.create_symfloatnode(symbol, hint=value, source=source)
+                self.floats[name].symbol = symbol
+                continue
             if kind != "int":
                 self._known[name] = env.create_unbacked_symfloat() if kind == "float" else env.create_unbacked_symbool()
                 continue
@@ -229,6 +242,8 @@ class GraphSymbols:
             else:
                 fake = self._fake_mode.from_tensor(real, static_shapes=True)
             self.fakes.append(fake)
+        for name, number in self.floats.items():
+            self.fakes[number.place].item_memo = self._known[name]
 
     def names_in(self, meta: Meta) -> list[str]:
         """The symbols in sizes and strides."""
@@ -237,30 +252,41 @@ class GraphSymbols:
 
     # ---- what the backend relied on
 
-    def take_guards(self) -> list[tuple[str | None, list[str]]]:
-        """What torch's compilers asked of the sizes, as texts over the graph's symbols, with the symbols in each. A
-        text is None where it has no such form. To be called once, when the backend has compiled the graph."""
+    def refuse_floats(self) -> None:
+        """Torch's compilers do not take a float of the graph as an input."""
+        self._refused_floats = list(self.floats)
+
+    def take_guards(self) -> list[GuardRow]:
+        """What torch's compilers asked of the sizes and numbers. To be called once, when the backend has compiled the
+        graph."""
         self.inputs = None
         if self._fake_mode is None:
             return []
         env = self._fake_mode.shape_env
-        rows: list[tuple[str | None, list[str]]] = [(None, [name]) for name in self._refused]
+        rows: list[GuardRow] = [(None, [name], []) for name in self._refused]
         truths = [guard.expr for guard in env.guards]
         truths += [check.expr for checks in env.deferred_runtime_asserts.values() for check in checks]
         names = {symbol: name for symbol, (name, _) in self._ranges.items()}
+        floats = {number.symbol: number.place for number in self.floats.values()}
         hints = {name for name, row in self.table.items() if row[1] is not None}
         for truth in truths:
             used = [names[symbol] for symbol in truth.free_symbols if symbol in names]
+            asked = [floats[symbol] for symbol in truth.free_symbols if symbol in floats]
+            if asked:
+                rows.append((None, [], asked))
+                continue
             if len(used) == len(truth.free_symbols) and not hints.issuperset(used):
                 continue  # the compiled graph asserts what depends on data
             is_known = len(used) == len(truth.free_symbols)
-            rows.append((truth_text(truth, names) if is_known else None, used or sorted(hints)))
+            rows.append((truth_text(truth, names) if is_known else None, used or sorted(hints), []))
         for symbol, (name, before) in self._ranges.items():
             now = env.var_to_range.get(symbol, before)
             if name in hints and now.lower != before.lower:
-                rows.append((f"{name} >= {now.lower}", [name]))
+                rows.append((f"{name} >= {now.lower}", [name], []))
             if name in hints and now.upper != before.upper:
-                rows.append((f"{name} <= {now.upper}", [name]))
+                rows.append((f"{name} <= {now.upper}", [name], []))
+        if self._refused_floats:
+            rows.append((None, [], [self.floats[name].place for name in self._refused_floats]))
         env.freeze()
         return rows
 
@@ -297,6 +323,26 @@ def _fake_non_leaf(symbols: GraphSymbols, meta: Meta) -> Any:
     with torch.enable_grad(), symbols.fake_mode:
         leaf = torch.empty((), dtype=meta[0], device=meta[3]).requires_grad_()
         return _Made.apply(symbols, meta, leaf)
+
+
+@dataclasses.dataclass
+class _FloatInput:
+    """A float of the program: in the graph, a tensor without dimensions of which a node reads it."""
+
+    place: int  # among the inputs behind the sizes
+    value: float
+    symbol: Any = None  # torch's
+
+
+def _float_inputs(graph: _C.Graph, leading: int, examples: list[Any]) -> dict[str, _FloatInput]:
+    """The floats among the examples, by the names of their symbols."""
+    places = {graph.inputs[leading + i]: i for i, example in enumerate(examples) if isinstance(example, float)}
+    found = {}
+    for name, _overload, args, _kwargs, results, *_ in graph.nodes() if places else ():
+        if name == ITEM and args[0] in places:
+            place = places[args[0]]
+            found[str(graph.number(results[0]))] = _FloatInput(place, examples[place])
+    return found
 
 
 def _storage(tensor: torch.Tensor) -> int:

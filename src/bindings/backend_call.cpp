@@ -88,9 +88,15 @@ bool take_guards(PyObject* symbols, std::vector<BackendGuard>& guards) {
   if (!rows || !PyList_Check(rows.get())) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows.get()); ++i) {
     const char* truth = nullptr;
-    PyObject* names = nullptr;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(rows.get(), i), "zO!", &truth, &PyList_Type, &names)) return false;
-    BackendGuard guard{truth ? truth : "", {}};
+    PyObject *names = nullptr, *floats = nullptr;
+    PyObject* row = PyList_GET_ITEM(rows.get(), i);
+    if (!PyArg_ParseTuple(row, "zO!O!", &truth, &PyList_Type, &names, &PyList_Type, &floats)) return false;
+    BackendGuard guard{truth ? truth : "", {}, {}};
+    for (Py_ssize_t n = 0; n < PyList_GET_SIZE(floats); ++n) {
+      const size_t place = PyLong_AsSize_t(PyList_GET_ITEM(floats, n));
+      if (place == static_cast<size_t>(-1) && PyErr_Occurred()) return false;
+      guard.floats.push_back(place);
+    }
     for (Py_ssize_t n = 0; n < PyList_GET_SIZE(names); ++n) {
       const char* name = PyUnicode_AsUTF8(PyList_GET_ITEM(names, n));
       if (!name) return false;

@@ -37,6 +37,7 @@ void number_slots(Assembly& assembly) {
 std::unique_ptr<Plan> build_plan(Exploration& explored, const Entry& entry, bool hides_modes) {
   auto plan = std::make_unique<Plan>();
   add_inputs(*plan, explored.result);
+  plan->numbers_as_tensors = explored.result.interpreter->options.for_python_backend;
   Assembly& assembly = explored.result.assembly;
   number_slots(assembly);
   plan->steps = std::move(assembly.steps);

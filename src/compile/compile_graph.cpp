@@ -1,5 +1,7 @@
 #include "compile/compile_graph.h"
 
+#include <algorithm>
+
 #include "capture/call/runners.h"
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/state/known_types.h"
@@ -35,16 +37,22 @@ std::optional<std::vector<Ref>> example_inputs(const AttemptResult& result) {
   return inputs;
 }
 
-/// Makes what a backend relied on guards of the entry. A size in something else has to be captured as a constant.
-void guard_for_backend(const std::vector<BackendGuard>& guards, Interpreter& in, Entry& entry) {
+/// Makes what a backend relied on guards of the entry. A number in something else has to be captured as a constant.
+void guard_for_backend(const std::vector<BackendGuard>& guards, const AttemptResult& result, Entry& entry) {
   if (guards.empty()) return;
+  Interpreter& in = *result.interpreter;
   TorchTracer& tracer = in.torch.tracer;
-  const Dimensions before = sizes_in(tracer.constant_sizes());
-  for (const BackendGuard& guard : guards)
+  const Varying before = tracer.constant_numbers();
+  for (const BackendGuard& guard : guards) {
+    for (const size_t place : guard.floats) {
+      const TensorValue* input = in.torch.inputs[result.kept_inputs.at(place)];
+      entry.refused_by_backend.floats.insert(input->source->describe());
+    }
     if (guard.truth.empty() || !tracer.add_guard(guard.truth))
-      entry.refused_sizes.add(sizes_in(tracer.sizes_named(guard.symbols)));
-  entry.specialised_sizes = sizes_in(tracer.constant_sizes());
-  entry.specialised_sizes.remove(before);
+      entry.refused_by_backend.add_numbers(tracer.numbers_named(guard.symbols));
+  }
+  entry.specialised_by_backend = tracer.constant_numbers();
+  entry.specialised_by_backend.remove_numbers(before);
   renew_size_guards(in);
 }
 
@@ -58,16 +66,17 @@ std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, 
   for (const Ref& input : *inputs) borrowed.push_back(input.get());
   std::vector<BackendGuard> guards;
   std::unique_ptr<GraphRunner> runner = backend_call(result.graph, borrowed, context.request, guards);
-  if (runner) guard_for_backend(guards, *result.interpreter, entry);
+  if (runner) guard_for_backend(guards, result, entry);
   if (runner || !PyErr_ExceptionMatches(error_types().backend_failed.get())) return runner;
   LaterError failure;
   failure.take();
-  std::vector<Ref> sizes;
-  for (const SizeInput& size : result.size_inputs) {
-    PyObject* tensor = result.interpreter->torch.inputs[size.tensor]->real.get();
-    sizes.push_back(Ref::steal(PyLong_FromLongLong(size_of(tensor, size.dim))));
-  }
-  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) borrowed.insert(borrowed.begin(), size->get());
+  std::vector<Ref> made;
+  for (const SizeInput& size : result.size_inputs)
+    made.push_back(leading_input(result.interpreter->torch.inputs[size.tensor]->real.get(), size.dim));
+  for (PyObject* input : borrowed)
+    made.push_back(PyFloat_CheckExact(input) ? number_tensor_of(input, true) : Ref::borrow(input));
+  borrowed.assign(made.size(), nullptr);
+  std::transform(made.begin(), made.end(), borrowed.begin(), [](const Ref& input) { return input.get(); });
   programs_error = raises_in_reference(result.graph, borrowed);
   return nullptr;
 }
@@ -92,8 +101,8 @@ void give_size_inputs(AttemptResult& result) {
   if (!result.graph) return;
   const tracer::SizeInputs made = tracer::add_size_inputs(*result.graph);
   for (const tracer::SizeTag& size : made.sizes)
-    result.size_inputs.push_back(
-        {static_cast<int32_t>(result.kept_inputs[size.input]), static_cast<int32_t>(size.dim)});
+    result.size_inputs.push_back({static_cast<int32_t>(result.kept_inputs[size.input]),
+                                  size.dim == tracer::kNumberTag ? -1 : static_cast<int32_t>(size.dim)});
   std::vector<uint32_t> kept;
   for (uint32_t position : made.kept) kept.push_back(result.kept_inputs[position]);
   result.kept_inputs = std::move(kept);

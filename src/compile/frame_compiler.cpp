@@ -305,13 +305,13 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   Varying &known = cache.varying[place.offset], &fixed = cache.fixed[place.offset];
   CodeCache::Changed changed;
   varying.values = known.values;
-  Dimensions& refused = cache.fixed_by_backend[{place.offset, request_.cache_key.get()}];
+  Varying& refused = cache.fixed_by_backend[{place.offset, request_.cache_key.get()}];
   std::optional<ShapeSettings> settings = shape_settings(request_.dynamic);
   if (!settings) return nullptr;
   changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function}, settings->parameters);
   if (!settings->changed_sizes) changed.sources.sizes = {};
   if (!settings->changed_ints) changed.sources.ints.clear();
-  changed.sources.sizes.remove(refused);
+  changed.sources.remove_numbers(refused);
   varying.all_sizes = settings->all_sizes;
   varying.all_ints = settings->all_ints;
   varying.parameters = settings->parameters;
@@ -319,24 +319,22 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   varying.unbacked = std::move(settings->unbacked);
   varying.add_numbers(known);
   varying.add_numbers(changed.sources);
-  // The compiler of a Python backend may not know a float or an int as an input.
-  if (request_.compiler) {
-    varying.floats = changed.sources.floats = {};
-    varying.ints = changed.sources.ints = {};
-    varying.all_ints = false;
-  }
+  // A Python backend that shall have constant sizes gets constant numbers, too.
+  if (request_.compiler && !settings->changed_sizes) varying.floats = changed.sources.floats = {};
+  varying.remove_numbers(refused);
   auto& constants = cache.constants[place.offset];
   while (true) {
     varying.fixed_sizes = fixed.sizes;
-    varying.fixed_sizes.add(refused);
+    varying.fixed_sizes.add(refused.sizes);
     varying.fixed_ints = fixed.ints;
+    varying.fixed_ints.insert(refused.ints.begin(), refused.ints.end());
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;
-    refused.add(entry->specialised_sizes);
-    if (!entry->refused_sizes.empty()) {
-      refused.add(entry->refused_sizes);
-      changed.sources.sizes.remove(entry->refused_sizes);
+    refused.add_numbers(entry->specialised_by_backend);
+    if (entry->refused_by_backend.has_numbers()) {
+      refused.add_numbers(entry->refused_by_backend);
+      for (Varying* each : {&varying, &changed.sources}) each->remove_numbers(entry->refused_by_backend);
       continue;
     }
     const Varying needed = numbers_that_ended(*entry, varying, changed);

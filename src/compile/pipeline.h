@@ -45,15 +45,17 @@ std::shared_ptr<capture::Entry> compile_frame(const capture::Start& start, const
 std::shared_ptr<capture::Entry> capture_for_oracle(const capture::Start& start, const CompileRequest& request,
                                                    const std::string& graph_name, const capture::OracleRecord& record);
 
-/// A truth about symbolic sizes that a backend relied on while it compiled, as Python; empty if it has no such text.
-/// The symbols in it, by name.
+/// A truth about symbolic sizes and numbers that a backend relied on while it compiled, as Python; empty if it has no
+/// such text. The symbols of sizes and ints in it, by name, and the floats, by their place among `inputs`.
 struct BackendGuard {
   std::string truth;
   std::vector<std::string> symbols;
+  std::vector<size_t> floats;
 };
 
 /// Set once by the bindings: has a Python backend compile a graph. `inputs`: examples of its inputs, but for the
-/// leading ones that are sizes. `guards`: gets what the backend relied on. Null with a Python error set when it failed.
+/// leading ones that are sizes; for a tensor that holds a float of the program, the float. `guards`: gets what the
+/// backend relied on. Null with a Python error set when it failed.
 using BackendCall = std::unique_ptr<capture::GraphRunner> (*)(std::shared_ptr<graph::Graph> graph,
                                                               const std::vector<PyObject*>& inputs,
                                                               const CompileRequest& request,

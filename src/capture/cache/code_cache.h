@@ -86,8 +86,9 @@ class CodeCache {
   /// By offset, the floats, ints and sizes that are specialised on although they change. A capture that did not
   /// specialise on one broke where captures that did so went on.
   std::unordered_map<int32_t, Varying> fixed;
-  /// By offset and the backend's cache key, the sizes that are constants because that backend specialised on them.
-  std::map<std::pair<int32_t, PyObject*>, Dimensions> fixed_by_backend;
+  /// By offset and the backend's cache key, the numbers and sizes that are constants because that backend specialised
+  /// on them.
+  std::map<std::pair<int32_t, PyObject*>, Varying> fixed_by_backend;
   /// By offset and source, why a size or int is specialised on.
   std::unordered_map<int32_t, std::unordered_map<std::string, Specialised>> constants;
   /// `refused` counts the calls that a recompile limit refused. When it reaches `patience`, one entry is evicted and

@@ -54,8 +54,8 @@ struct Entry {
   std::vector<std::string> changed;      // what became symbolic in this capture: "n: 3, now 4"
   std::vector<const void*> asked;        // callables whose marks the capture looked for; compared only
   std::shared_ptr<graph::Graph> graph;
-  Dimensions specialised_sizes;  // symbolic sizes that the backend guarded to have the value of this call
-  Dimensions refused_sizes;      // sizes that the backend takes as constants only: the entry must not be used
+  Varying specialised_by_backend;  // symbolic sizes and ints that it guarded to have the value of this call
+  Varying refused_by_backend;      // numbers and sizes that it takes as constants only: the entry must not be used
   size_t ops = 0;
   std::shared_ptr<const observe::CompilationRecord> record;  // of its capture; null: none was kept
   std::unique_ptr<OracleRecord> oracle;  // only of entries that were made while `config.oracle` was set

@@ -63,12 +63,27 @@ bool Plan::run_steps(const CheckArray& guards, Ref* made, PlanResult& given) con
   return true;
 }
 
+Ref leading_input(PyObject* object, int32_t dim) {
+  return dim < 0 ? Ref::borrow(object) : Ref::steal(PyLong_FromLongLong(size_of(object, dim)));
+}
+
+Ref number_tensor_of(PyObject* object, bool as_tensor) {
+  const shapes::Number number = PyFloat_CheckExact(object)
+                                    ? shapes::Number(PyFloat_AS_DOUBLE(object))
+                                    : shapes::Number(static_cast<int64_t>(PyLong_AsLongLong(object)));
+  return Ref::steal(handle_errors([&] {
+    at::Tensor made = shapes::number_tensor(number);
+    if (as_tensor) made.unsafeGetTensorImpl()->set_wrapped_number(false);
+    return wrap_tensor(std::move(made));
+  }));
+}
+
 bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std::span<Ref> outputs,
                      bool& undone) const {
   std::vector<Ref> made;
   // Read first: another thread may use the slots as soon as Python code runs.
   for (const SizeInput& size : size_inputs) {
-    made.push_back(Ref::steal(PyLong_FromLongLong(size_of(guards.slot(size.tensor), size.dim))));
+    made.push_back(leading_input(guards.slot(size.tensor), size.dim));
     if (!made.back()) return false;
   }
   for (size_t i : array_inputs) {
@@ -76,11 +91,7 @@ bool Plan::run_graph(const CheckArray& guards, std::span<PyObject*> tensors, std
     if (!(tensors[i] = made.back().get())) return false;
   }
   for (size_t i : number_inputs) {
-    // A guard made sure that an int fits.
-    const shapes::Number number = PyFloat_CheckExact(tensors[i])
-                                      ? shapes::Number(PyFloat_AS_DOUBLE(tensors[i]))
-                                      : shapes::Number(static_cast<int64_t>(PyLong_AsLongLong(tensors[i])));
-    made.push_back(Ref::steal(handle_errors([&] { return wrap_tensor(shapes::number_tensor(number)); })));
+    made.push_back(number_tensor_of(tensors[i], numbers_as_tensors));  // a guard made sure that an int fits
     if (!(tensors[i] = made.back().get())) return false;
   }
   std::vector<PyObject*> row;

@@ -114,11 +114,16 @@ struct PlanResult {
   bool operator_failed = false;  // the graph raised, and the program could not observe any effect yet
 };
 
-/// A graph input that is a size of a tensor.
+/// A graph input that is a size of a tensor, or an int.
 struct SizeInput {
   int32_t tensor;  // the slot of the check array that holds it
-  int32_t dim;
+  int32_t dim;     // -1: the slot holds the int itself
 };
+/// The int that a graph gets for a size of the tensor, or for the int (dim -1).
+Ref leading_input(PyObject* object, int32_t dim);
+/// What a graph gets for a Python float or int: a tensor without dimensions. An int must fit 64 bits. `as_tensor`:
+/// torch must not take the tensor for a number of Python's. Null with a Python error set if that failed.
+Ref number_tensor_of(PyObject* number, bool as_tensor);
 
 /// What a hit executes: gather inputs, run the graph, make the results, replay the side effects.
 class Plan {
@@ -127,6 +132,7 @@ class Plan {
   std::vector<SizeInput> size_inputs;  // the graph's inputs before these: integers
   std::vector<size_t> array_inputs;    // indices of inputs that are NumPy arrays
   std::vector<size_t> number_inputs;   // indices of inputs that are numbers, which the graph gets as number tensors
+  bool numbers_as_tensors = false;     // see `number_tensor_of`
   Ref from_array;                      // makes a tensor over the memory of such an array
   bool has_subclasses = false;         // some input is of a subclass of Tensor: the graph runs without overriding
   std::unique_ptr<GraphRunner> graph;  // null: no operator was captured

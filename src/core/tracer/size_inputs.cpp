@@ -1,6 +1,9 @@
 #include "core/tracer/size_inputs.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
+#include <utility>
 
 #include "core/graph/uses.h"
 #include "core/shapes/number_ops.h"
@@ -29,7 +32,9 @@ class SizeLifter {
     for (uint32_t i = 0; i < graph_.inputs.size(); ++i)
       each_symbol(graph_.inputs[i], [&](Ex symbol, uint32_t dim) { known_.try_emplace(symbol, Known{{i, dim}}); });
     SizeInputs made;
-    if (known_.empty()) {
+    const bool has_numbers = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
+                                         [&](ValueId id) { return graph::holds_number(graph_.values[id].type); });
+    if (known_.empty() && !has_numbers) {
       for (uint32_t i = 0; i < graph_.inputs.size(); ++i) made.kept.push_back(i);
       return made;
     }
@@ -42,7 +47,9 @@ class SizeLifter {
       inputs.push_back(value_of(symbol));
       made.sizes.push_back(known_.at(symbol).from);
     }
+    if (has_numbers) take_ints(inputs, made);
     graph_.inputs.insert(graph_.inputs.begin(), inputs.begin(), inputs.end());
+    if (has_numbers) read_floats();
     return made;
   }
 
@@ -76,6 +83,48 @@ class SizeLifter {
     const graph::TensorMeta meta = graph_.definitions.meta(definition);
     Ex symbol = backed_symbol(meta.sizes.at(static_cast<size_t>(node.args[1].constant.toInt())).symbol);
     return symbol != nullptr && known_.contains(symbol) ? symbol : nullptr;
+  }
+
+  /// Moves the ints among the inputs that are left behind the sizes.
+  void take_ints(std::vector<ValueId>& first, SizeInputs& made) {
+    std::vector<ValueId> others;
+    std::vector<uint32_t> kept;
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const ValueId id = graph_.inputs[i];
+      const bool is_int = graph_.values[id].type == graph::ValueType::Integer;
+      (is_int ? first : others).push_back(id);
+      if (is_int)
+        made.sizes.push_back({made.kept[i], kNumberTag});
+      else
+        kept.push_back(made.kept[i]);
+    }
+    graph_.inputs = std::move(others);
+    made.kept = std::move(kept);
+  }
+
+  /// Gives the graph a tensor in place of each float among its inputs, and nodes that read the floats off these.
+  void read_floats() {
+    std::vector<graph::Node> reads;
+    for (ValueId& input : graph_.inputs) {
+      if (graph_.values[input].type != graph::ValueType::Float) continue;
+      const ValueId read = std::exchange(input, static_cast<ValueId>(graph_.values.size()));
+      graph::ValueInfo& info = graph_.values.emplace_back();
+      info.name = std::exchange(graph_.values[read].name, "");
+      info.fake = number_fake(shapes::Type::Float);
+      info.definition = graph_.definitions.add(input, info.fake);
+      graph_.values[read].producer = static_cast<uint32_t>(reads.size());
+      graph::Node& node = reads.emplace_back(graph::Node{shapes::item_op(), {Argument::of_value(input)}, {}});
+      node.results.push_back({false, {read}});
+    }
+    if (reads.empty()) return;
+    for (graph::ValueInfo& info : graph_.values)
+      if (info.producer != UINT32_MAX && !is_result(reads, info)) info.producer += static_cast<uint32_t>(reads.size());
+    graph_.nodes.insert(graph_.nodes.begin(), std::make_move_iterator(reads.begin()),
+                        std::make_move_iterator(reads.end()));
+  }
+
+  bool is_result(const std::vector<graph::Node>& reads, const graph::ValueInfo& info) const {
+    return info.producer < reads.size() && &graph_.values[reads[info.producer].results[0].values[0]] == &info;
   }
 
   void remove_reads() {

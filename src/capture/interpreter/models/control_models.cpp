@@ -8,6 +8,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/control_loops.h"
 #include "capture/interpreter/torch/control_nodes.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "core/graph/control_ops.h"
 
 namespace stator::capture {
@@ -33,6 +34,7 @@ Value* cond(Interpreter& in, CallArgs& args) {
       throw Break{BreakId::raises, "the predicate of torch.cond"};
     return in.call(PyObject_IsTrue(constant) ? yes : no, std::move(given));
   }
+  if (is_symbolic_number(predicate)) return in.call(in.truth(predicate) ? yes : no, std::move(given));
   refuse_inside(in, "torch.cond");
   auto* chooser = as<TensorValue>(predicate);
   if (!chooser || !TorchTracer::is_truth(in.fake_of(chooser)))

@@ -1,6 +1,8 @@
 // Functions of `math` on numbers that the graph computes, such as varying floats. Literals go to the real functions.
 #include <algorithm>
+#include <iterator>
 #include <numbers>
+#include <string_view>
 
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/protocol/varying_numbers.h"
@@ -22,8 +24,6 @@ struct Name {
 bool takes_numbers(Interpreter& in, CallArgs& args, size_t least, size_t most) {
   const size_t count = args.positional.size();
   if (!args.keywords.empty() || count < least || count > most) return false;
-  // The compilers of Python backends do not know these functions.
-  if (in.options.for_python_backend) return false;
   bool found = false;
   for (Value*& value : args.positional) {
     if (value->kind != Kind::Number && value->kind != Kind::Constant && value->kind != Kind::Opaque) return false;
@@ -33,13 +33,22 @@ bool takes_numbers(Interpreter& in, CallArgs& args, size_t least, size_t most) {
   return found;
 }
 
+/// Whether the compilers of Python backends know the function of a symbol (`torch._sym_sqrt` and so on).
+bool is_known_to_compilers(std::string_view name) {
+  constexpr std::string_view kKnown[] = {"acos", "asin", "atan", "cos",  "cosh", "exp",
+                                         "log2", "sin",  "sinh", "sqrt", "tan",  "tanh"};
+  return std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+}
+
 template <Name kName>
 Value* of_one(Interpreter& in, CallArgs& args) {
+  if (in.options.for_python_backend && !is_known_to_compilers(kName.text)) return nullptr;
   return takes_numbers(in, args, 1, 1) ? number_result(in, kName.text, args.positional[0]) : nullptr;
 }
 
 template <Name kName>
 Value* of_two(Interpreter& in, CallArgs& args) {
+  if (in.options.for_python_backend) return nullptr;
   return takes_numbers(in, args, 2, 2) ? number_result(in, kName.text, args.positional[0], args.positional[1])
                                        : nullptr;
 }
@@ -65,6 +74,19 @@ Value* model_fabs(Interpreter& in, CallArgs& args) {
 
 Value* model_trunc(Interpreter& in, CallArgs& args) {
   return takes_numbers(in, args, 1, 1) ? number_result(in, "int", args.positional[0]) : nullptr;
+}
+
+/// `math.prod` of a list or tuple of numbers.
+Value* model_prod(Interpreter& in, CallArgs& args) {
+  auto* sequence = args.count() == 1 ? as_sequence(args.positional[0]) : nullptr;
+  std::vector<Value*> items;
+  for (size_t i = 0; sequence && i < sequence->items.size(); ++i) items.push_back(in.item(sequence, i));
+  CallArgs numbers;
+  numbers.positional = items;
+  if (items.empty() || !takes_numbers(in, numbers, 1, items.size())) return nullptr;
+  Value* product = in.integer(1);
+  for (Value* item : numbers.positional) product = in.binary(pycompat::kMultiply, product, item);
+  return product;
 }
 
 Value* scaled(Interpreter& in, CallArgs& args, double factor) {
@@ -122,6 +144,7 @@ constexpr ModelRow kRows[] = {
     {"math.fabs", model_fabs, 0, ModelRow::kAny, "*"},
     {"math.floor", to_whole<"floor">, 0, ModelRow::kAny, "*"},
     {"math.log", model_log, 0, ModelRow::kAny, "*"},
+    {"math.prod", model_prod, 0, ModelRow::kAny, "*"},
     {"math.pow", model_pow, 0, ModelRow::kAny, "*"},
     {"math.radians", model_radians, 0, ModelRow::kAny, "*"},
     {"math.trunc", model_trunc, 0, ModelRow::kAny, "*"},

@@ -92,8 +92,7 @@ bool is_plain_number(Interpreter& in, Value* value) {
 
 Value* graph_number(Interpreter& in, Value* value) {
   if (value->kind != Kind::Constant && value->kind != Kind::Opaque) return value;
-  // The compiler of a Python backend may not know a float as an input; functorch does not know symbolic numbers.
-  if (in.options.for_python_backend || in.frames.in_transform()) return value;
+  if (in.frames.in_transform()) return value;  // functorch does not know symbolic numbers
   if (OpaqueValue* made = as_made(value)) {
     if (made->as_number) return made->as_number;
     Value *a = graph_number(in, made->arguments[0]), *b = graph_number(in, made->arguments[1]);

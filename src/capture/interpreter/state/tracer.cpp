@@ -17,6 +17,7 @@
 #include "core/graph/exec_state.h"
 #include "core/graph/graph.h"
 #include "core/shapes/float_markers.h"
+#include "core/shapes/sym_node.h"
 
 namespace stator::capture {
 
@@ -133,18 +134,35 @@ bool TorchTracer::fills_storage(PyObject* fake) {
          tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
 }
 
+/// Whether two sizes are equal; a guard where they are symbols. One that depends on data equals itself only.
+static bool same_size(const c10::SymInt& a, const c10::SymInt& b) {
+  const auto is_open = [](const c10::SymInt& size) {
+    const shapes::Expr expr = size.is_heap_allocated() ? shapes::expression_of(size.toSymNode().get()) : nullptr;
+    return expr && expr->has_unbacked;
+  };
+  if (!is_open(a) && !is_open(b)) return a == b;
+  const shapes::Expr x = a.is_heap_allocated() ? shapes::expression_of(a.toSymNode().get()) : nullptr;
+  const shapes::Expr y = b.is_heap_allocated() ? shapes::expression_of(b.toSymNode().get()) : nullptr;
+  return x && y && x->env->simplify(x) == y->env->simplify(y);
+}
+
+static bool same_sizes(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_size);
+}
+
 bool TorchTracer::is_alike(PyObject* a, PyObject* b) {
   const at::Tensor &left = THPVariable_Unpack(a), &right = THPVariable_Unpack(b);
   const c10::DispatchKeySet bits(
       {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
-  return left.dtype() == right.dtype() && left.device() == right.device() && left.sizes() == right.sizes() &&
-         left.strides() == right.strides() && left.is_inference() == right.is_inference() &&
-         (left.key_set() & bits) == (right.key_set() & bits);
+  return left.dtype() == right.dtype() && left.device() == right.device() &&
+         same_sizes(left.sym_sizes(), right.sym_sizes()) && same_sizes(left.sym_strides(), right.sym_strides()) &&
+         left.is_inference() == right.is_inference() && (left.key_set() & bits) == (right.key_set() & bits);
 }
 
 bool TorchTracer::is_truth(PyObject* fake) {
   const at::Tensor& tensor = THPVariable_Unpack(fake);
-  return tensor.scalar_type() == at::kBool && tensor.numel() == 1;
+  if (tensor.scalar_type() != at::kBool) return false;
+  return tensor.dim() == 0 || (same_size(tensor.sym_numel(), 1));
 }
 
 bool TorchTracer::is_differentiable(PyObject* fake) {
@@ -152,9 +170,21 @@ bool TorchTracer::is_differentiable(PyObject* fake) {
   return tensor.is_floating_point() || tensor.is_complex();
 }
 
-int64_t TorchTracer::length(PyObject* fake) {
-  const at::Tensor& tensor = THPVariable_Unpack(fake);
-  return tensor.dim() == 0 ? 0 : tensor.size(0);
+bool TorchTracer::have_same_rows(PyObject* a, PyObject* b) {
+  const at::Tensor &left = THPVariable_Unpack(a), &right = THPVariable_Unpack(b);
+  if (left.dim() == 0 || right.dim() == 0) return false;
+  const c10::SymInt size = left.sym_size(0);
+  const shapes::Expr expr = size.is_heap_allocated() ? shapes::expression_of(size.toSymNode().get()) : nullptr;
+  return !(expr && expr->has_unbacked) && size >= 1 && same_size(size, right.sym_size(0));
+}
+
+bool TorchTracer::has_known_strides(PyObject* fake) {
+  const auto sizes = THPVariable_Unpack(fake).sym_sizes();
+  return std::all_of(sizes.begin(), sizes.end(), [](const c10::SymInt& size) {
+    if (!size.is_heap_allocated()) return size.expect_int() >= 2;
+    const shapes::Expr expr = shapes::expression_of(size.toSymNode().get());
+    return expr && !expr->has_unbacked && expr->env->derived(expr->env->simplify(expr)).range.low >= 2;
+  });
 }
 
 int64_t TorchTracer::element_count(PyObject* fake) { return THPVariable_Unpack(fake).numel(); }

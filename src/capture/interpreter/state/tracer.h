@@ -21,6 +21,8 @@ enum class ControlOp : uint8_t;
 
 namespace stator::capture {
 
+struct Varying;
+
 /// How the recorded nodes changed a graph input, in increasing order.
 enum class InputWrite : uint8_t {
   None,
@@ -60,10 +62,10 @@ class TorchTracer {
   /// Adds a guard that a backend took, over symbols of the captured sizes. False if it is no truth about them, or does
   /// not hold for the sizes at capture.
   bool add_guard(const std::string& truth);
-  /// The sizes whose symbols have these names, as `size_text` writes them.
-  std::string sizes_named(const std::vector<std::string>& symbols) const;
-  /// The symbolic sizes that guards made constants.
-  std::string constant_sizes();
+  /// The sizes and ints whose symbols have these names.
+  Varying numbers_named(const std::vector<std::string>& symbols) const;
+  /// The symbolic sizes and ints that guards made constants.
+  Varying constant_numbers();
   /// The symbolic sizes and ints that turned out to be one value.
   std::vector<Specialised> specialised();
   /// Who asks the questions that guards answer. `Mentions`: whether the question is about this symbolic number.
@@ -115,7 +117,8 @@ class TorchTracer {
   /// Makes the tuple of fakes the results of a reentrant checkpoint of `arguments`. False, with `failure()`, where that
   /// cannot be.
   bool attach_checkpoint(PyObject* made, const std::vector<PyObject*>& arguments);
-  Ref stack_rows(const std::vector<PyObject*>& rows, int64_t length);
+  /// Each row as often as `like` has rows.
+  Ref stack_rows(const std::vector<PyObject*>& rows, PyObject* like);
   // ---- numbers that depend on data, as torch's objects for symbolic numbers
   /// A float that becomes the graph's next input. Null, with `failure()`, if the graph takes none.
   Ref add_number_input(const std::string& name);
@@ -168,8 +171,11 @@ class TorchTracer {
   static bool is_truth(PyObject* fake);
   /// Whether the fake can have a gradient.
   static bool is_differentiable(PyObject* fake);
-  /// The size of the first dimension; 0 if there is none.
-  static int64_t length(PyObject* fake);
+  /// Whether both have as many rows (places in the first dimension), at least one. False where it depends on data.
+  static bool have_same_rows(PyObject* a, PyObject* b);
+  /// Whether the strides of a fake are those of the real tensor for all sizes that its symbols stand for: sizes 0 and 1
+  /// leave strides open.
+  static bool has_known_strides(PyObject* fake);
   /// The number of elements; the sizes are known.
   static int64_t element_count(PyObject* fake);
   /// Whether some `autocast` block, enabled or not, is open on this thread.

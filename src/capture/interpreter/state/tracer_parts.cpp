@@ -1,9 +1,11 @@
 // The part of TorchTracer that makes sub-graphs and the nodes that run them.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <unordered_set>
 
 #include "capture/interpreter/state/tracer.h"
@@ -115,11 +117,21 @@ bool TorchTracer::attach_checkpoint(PyObject* made, const std::vector<PyObject*>
   return static_cast<bool>(done);
 }
 
-Ref TorchTracer::stack_rows(const std::vector<PyObject*>& rows, int64_t length) {
+Ref TorchTracer::stack_rows(const std::vector<PyObject*>& rows, PyObject* like) {
   return run_on_fakes([&] {
+    const c10::SymInt length = THPVariable_Unpack(like).sym_size(0);
     std::vector<at::Tensor> stacked;
-    for (const at::Tensor& row : tensors_of(rows))
-      stacked.push_back(at::stack(std::vector<at::Tensor>(static_cast<size_t>(length), row)));
+    for (const at::Tensor& row : tensors_of(rows)) {
+      if (const auto count = length.maybe_as_int()) {
+        stacked.push_back(at::stack(std::vector<at::Tensor>(static_cast<size_t>(*count), row)));
+        continue;
+      }
+      // Rows in another layout may give a result in another one, too.
+      if (!row.is_contiguous()) throw std::runtime_error("rows that are not contiguous, as many as a symbolic size");
+      std::vector<c10::SymInt> sizes = row.sym_sizes().vec();
+      sizes.insert(sizes.begin(), length);
+      stacked.push_back(at::empty_symint(sizes, row.options()));
+    }
     return tuple_of(stacked).release();
   });
 }

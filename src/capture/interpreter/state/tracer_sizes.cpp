@@ -42,6 +42,17 @@ c10::SymNode node_of(PyObject* object) {
   return {};
 }
 
+/// The source of the tensor whose size the input is.
+std::string tensor_of(const shapes::InputInfo& input) { return input.source.substr(0, input.source.rfind(".size(")); }
+
+void add_to(Varying& into, const shapes::InputInfo& input) {
+  const tracer::SizeTag size = tracer::size_of_tag(input.tag);
+  if (size.dim == tracer::kNumberTag)
+    into.ints.insert(input.source);
+  else
+    into.sizes.add(tensor_of(input), uint64_t{1} << size.dim);
+}
+
 }  // namespace
 
 void TorchTracer::set_locator(std::function<Question(const Mentions&)> locator) {
@@ -78,7 +89,7 @@ std::vector<Specialised> TorchTracer::specialised() {
     made.value = *value;
     made.is_needed = false;
     made.dim = size.dim == tracer::kNumberTag ? -1 : static_cast<int32_t>(size.dim);
-    made.tensor = made.dim < 0 ? input.source : input.source.substr(0, input.source.rfind(".size("));
+    made.tensor = made.dim < 0 ? input.source : tensor_of(input);
     // The last question about it left one value, unless an earlier one needed the value.
     for (const shapes::Guard& guard : env.guards()) {
       if (made.is_needed || guard.where.text != kQuestion || !symbols_of(guard.truth).contains(input.symbol)) continue;
@@ -149,20 +160,19 @@ bool TorchTracer::add_guard(const std::string& truth) {
   return env.decide(expr).value_or(false);
 }
 
-std::string TorchTracer::sizes_named(const std::vector<std::string>& symbols) const {
-  std::string text;
+Varying TorchTracer::numbers_named(const std::vector<std::string>& symbols) const {
+  Varying named;
   for (const shapes::InputInfo& input : impl_->tracer.symbols().inputs())
-    if (std::find(symbols.begin(), symbols.end(), input.symbol->symbol->name) != symbols.end())
-      text += (text.empty() ? "" : ", ") + input.source;
-  return text;
+    if (std::find(symbols.begin(), symbols.end(), input.symbol->symbol->name) != symbols.end()) add_to(named, input);
+  return named;
 }
 
-std::string TorchTracer::constant_sizes() {
+Varying TorchTracer::constant_numbers() {
   shapes::ShapeEnv& env = impl_->tracer.symbols();
-  std::string text;
+  Varying constants;
   for (const shapes::InputInfo& input : env.inputs())
-    if (env.simplify(input.symbol)->is_constant()) text += (text.empty() ? "" : ", ") + input.source;
-  return text;
+    if (env.simplify(input.symbol)->is_constant()) add_to(constants, input);
+  return constants;
 }
 
 std::shared_ptr<ShapeGuards> TorchTracer::shape_guards() {

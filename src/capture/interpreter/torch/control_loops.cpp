@@ -2,12 +2,12 @@
 #include "capture/interpreter/torch/control_loops.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/control_nodes.h"
 #include "capture/interpreter/torch/parts.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "core/graph/control_ops.h"
 
 namespace stator::capture {
@@ -76,9 +76,8 @@ class Turns {
     static PyObject* const select = known_object("torch.select");
     TensorValue* alias = alias_of(in_, tensor);
     rows_.push_back(in_.fake_of(alias));
-    auto here = TorchTracer::length(rows_.back());
-    if (here < 1 || (length_ && *length_ != here)) throw Break{BreakId::raises, std::string("the rows of ") + what_};
-    length_ = here;
+    if (!TorchTracer::have_same_rows(rows_.back(), rows_.front()))
+      throw Break{BreakId::raises, std::string("the rows of ") + what_};
     Value* row = in_.call_torch(select, arguments({alias, in_.integer(0), in_.integer(0)}));
     given_.push_back(in_.fake_of(static_cast<TensorValue*>(row)));
     return row;
@@ -94,12 +93,12 @@ class Turns {
 
   /// Results that stack the rows of all iterations.
   Ref stacked(const std::vector<PyObject*>& rows) {
-    Ref results = in_.torch.tracer.stack_rows(rows, length_.value_or(0));
+    Ref results = rows.empty() ? tuple_of({}) : in_.torch.tracer.stack_rows(rows, rows_.at(0));
     if (!results) in_.torch.fail(what_);
     return results;
   }
 
-  bool has_rows() const { return length_.has_value(); }
+  bool has_rows() const { return !rows_.empty(); }
   const std::vector<PyObject*>& carried() const { return carried_; }
   const std::vector<PyObject*>& rows() const { return rows_; }
   const std::vector<PyObject*>& from_elsewhere() const { return from_elsewhere_; }
@@ -116,10 +115,18 @@ class Turns {
   const char* what_;
   std::vector<PyObject*> carried_, rows_, from_elsewhere_;
   std::vector<PyObject*> given_;  // fakes that the body is called with
-  std::optional<Py_ssize_t> length_;
 };
 
 }  // namespace
+
+/// Has the graph read the symbolic sizes of the tensor before the body, which may use them but not the whole tensor.
+static void read_sizes(Interpreter& in, TensorValue* tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("shape");
+  if (!TorchTracer::has_symbolic_sizes(in.fake_of(tensor))) return;
+  auto* shape = as_sequence(in.get_attr(tensor, name));
+  for (size_t i = 0; shape && i < shape->items.size(); ++i)
+    if (auto* size = as<NumberValue>(in.item(shape, i))) number_fake(in, size);
+}
 
 Value* map_rows(Interpreter& in, CallArgs& args) {
   Value* rows = args.positional.at(1);
@@ -133,6 +140,7 @@ Value* map_rows(Interpreter& in, CallArgs& args) {
     PyObject* fake = in.fake_of(tensor);
     if (std::find(whole.begin(), whole.end(), fake) != whole.end()) refuse_control("map over a tensor twice");
     whole.push_back(fake);
+    read_sizes(in, tensor);
     first.push_back(in.fake_of(static_cast<TensorValue*>(turns.row_of(tensor))));
   }
   if (!turns.has_rows()) throw Break{BreakId::raises, "map over nothing"};

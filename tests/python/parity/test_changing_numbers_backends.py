@@ -1,0 +1,163 @@
+"""Ints and floats that change from call to call, under Python backends: inputs of the graph after the first miss."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import stator
+from tests.python.helpers import assert_same, captures
+from tests.python.parity.test_changing_ints import outcome
+from tests.python.parity.test_symbolic_backends import CALLABLES, count_of_torch
+
+x = torch.linspace(-1, 1, 24).reshape(4, 6)
+INTS = [7, 5, 3, 4, 6, 9, 12, 100, 3, 8]
+FLOATS = [0.5, 0.25, 0.7, 1.5, 0.1, 3.0, 0.5]
+HOSTILE_INTS = [3, 4, 2, 1, 0, -1, -7, 2**31, 2**53 + 1, 2**62, 2**63 - 1, 2**63, -(2**63), 10**30, True, 3]
+HOSTILE_FLOATS = [0.5, 0.25, -0.0, 0.0, math.inf, -math.inf, math.nan, 1e308, 1e-320, 3, True, 0.5]
+BACKENDS = [*CALLABLES, "aot_eager"]
+
+
+def made(line, name):
+    space = {"torch": torch, "nn": nn, "math": math, "F": nn.functional}
+    exec(f"def fn(a, {name}):\n    return {line}", space)
+    return space["fn"]
+
+
+def count(fn, values, backend):
+    stator.reset()
+    compiled = stator.compile(fn, backend=backend)
+    for value in values:
+        assert_same(outcome(compiled, x, value), outcome(fn, x, value), f"{value!r}")
+    return captures()
+
+
+INT_LINES = """
+a * n, n * a, a + n, a - n, a / n, a > n, a == n
+a * (n + 1), a * (n * 0.5), a + float(n), a * (n % 4), a * (n // 3), a * -n
+a * min(n, 3), a * max(n, 2), n + 1, n * 2, [n], {"k": n}
+torch.full((2,), n), torch.full_like(a, n)
+f"{n}", str(n), a + 1
+a.clone().mul_(n), a.clone().fill_(n), a.add(a, alpha=n)
+""".strip().splitlines()
+SIZE_LINES = """
+torch.arange(n), torch.zeros(n, 2), a[:n].sum()
+a.repeat(n, 1), a.expand(n, 4, 6).sum(0)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("line", [*INT_LINES, *SIZE_LINES])
+def test_ints_need_two_captures(line, backend):
+    fn = made(line, "n")
+    most = 2 if callable(backend) else max(2, count_of_torch(fn, [lambda n=n: (x, n) for n in INTS], backend))
+    assert count(fn, INTS, backend) <= most
+
+
+@pytest.mark.parametrize("backend", [CALLABLES[1], "aot_eager"])
+@pytest.mark.parametrize("line", [*INT_LINES, "a * math.sqrt(n)"])
+def test_hostile_ints(line, backend):
+    count(made(line, "n"), HOSTILE_INTS, backend)
+
+
+@pytest.mark.parametrize("backend", [CALLABLES[1], "aot_eager"])
+@pytest.mark.parametrize("line", SIZE_LINES)
+def test_hostile_sizes(line, backend):
+    count(made(line, "n"), [3, 2, 4, 1, 0, -1, -3, 5, 2**63, 3], backend)
+
+
+FLOAT_LINES = """
+a * w, w * a, a + w, a - w, a / (w + 2), a > w
+a * (w + 1), a * (w * 0.5), a * -w, a * (1 - w)
+a.clone().mul_(w), a.clone().add_(w)
+w * 2, [w], a + 1
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("line", FLOAT_LINES)
+def test_floats_need_two_captures(line, backend):
+    fn = made(line, "w")
+    most = 2 if callable(backend) else max(2, count_of_torch(fn, [lambda w=w: (x, w) for w in FLOATS], backend))
+    assert count(fn, FLOATS, backend) <= most
+
+
+SPECIALISED = """
+nn.functional.dropout(a, 0.0) * w, nn.functional.layer_norm(a, (6,), eps=w), torch.full((2,), w)
+a.clamp(min=w), torch.lerp(a, a + 1, w), torch.where(a > 0, a, w), a.add(a, alpha=w), a ** w
+a * math.sqrt(abs(w)), a * math.exp(-w * w), a * math.floor(w + 2)
+a * (w if w > 0.3 else 2.0), f"{w}", a + 1
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("backend", [CALLABLES[1], "aot_eager"])
+@pytest.mark.parametrize("line", [*FLOAT_LINES, *SPECIALISED])
+def test_hostile_floats(line, backend):
+    count(made(line, "w"), HOSTILE_FLOATS, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_counter_of_a_module(backend):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.steps = 0
+            self.layer = nn.Linear(6, 2)
+
+        def forward(self, a):
+            self.steps += 1
+            return self.layer(a) / self.steps
+
+    plain, counted = Counting(), Counting()
+    counted.load_state_dict(plain.state_dict())
+    compiled = stator.compile(counted, backend=backend)
+    for step in range(12):
+        assert_same(compiled(x), plain(x), f"step {step}")
+        assert counted.steps == plain.steps
+    assert captures() <= 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_rate_with_gradients(backend):
+    def fn(a, w):
+        return (a * w).relu().sum()
+
+    compiled = stator.compile(fn, backend=backend)
+    for w in FLOATS:
+        got, wanted = x.clone().requires_grad_(), x.clone().requires_grad_()
+        compiled(got, w).backward()
+        fn(wanted, w).backward()
+        assert_same(got.grad, wanted.grad, f"{w}")
+    assert captures() <= 2
+
+
+def test_inputs_of_a_backend():
+    seen = []
+
+    def backend(gm, example_inputs):
+        seen.append([type(example) for example in example_inputs])
+        return gm.forward
+
+    def fn(a, n, w):
+        return a * n + torch.zeros(a.size(0), 6) * w
+
+    compiled = stator.compile(fn, backend=backend)
+    for rows, n, w in [(4, 2, 0.5), (5, 3, 0.25), (6, 7, 0.1)]:
+        a = torch.ones(rows, 6)
+        assert_same(compiled(a, n, w), fn(a, n, w))
+    assert len(seen) == 2
+    first, second = seen
+    assert first == [torch.Tensor]
+    assert sum(issubclass(kind, torch.SymInt) for kind in second) == 2
+    assert sum(issubclass(kind, torch.Tensor) for kind in second) == 2
+
+
+def test_static_when_the_user_says_so():
+    fn = made("a * n", "n")
+    compiled = stator.compile(fn, backend=CALLABLES[0], dynamic=False)
+    for n in (2, 3, 4):
+        assert_same(compiled(x, n), fn(x, n))
+    assert captures() == 3
