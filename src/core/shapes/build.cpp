@@ -134,7 +134,7 @@ Ex ShapeEnv::power(Ex base, Ex exponent) {
 }
 
 Ex ShapeEnv::bits(Op op, Ex a, Ex b) {
-  if (a->type == Type::Bool && b->type == Type::Bool) {
+  if (a->type == Type::Bool && b->type == Type::Bool && op <= Op::BitXor) {
     if (op == Op::BitXor) return comparison(Op::Ne, a, b);
     return logic(op == Op::BitAnd ? Op::And : Op::Or, a, b);
   }

@@ -1,6 +1,7 @@
 // Models of torch functions that cannot simply be called on fakes.
 
 #include <algorithm>
+#include <optional>
 
 #include "capture/guards/break_policy.h"
 #include "capture/guards/literals.h"
@@ -17,6 +18,7 @@
 #include "capture/interpreter/torch/tensor_attributes.h"
 #include "capture/interpreter/torch/tensor_data.h"
 #include "capture/interpreter/torch/tensor_items.h"
+#include "capture/pycompat/binary_ops.h"
 
 namespace stator::capture {
 namespace {
@@ -217,11 +219,12 @@ Value* conversion(Interpreter& in, CallArgs& args) {
 const char* const kInt = "int";
 const char* const kFloat = "float";
 const char* const kBool = "bool";
-/// The strides of an empty tensor follow another rule, so those of a tensor whose size depends on data are not known.
+/// Where a size is 0 or 1, strides follow other rules, so those of a tensor with such a symbolic size are not known.
 Value* tensor_stride(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
-  if (tensor && TorchTracer::has_symbolic_sizes(in.fake_of(tensor)))
-    throw Break{BreakId::data_dependent, "the strides of a tensor whose size depends on data"};
+  if (tensor && TorchTracer::has_symbolic_sizes(in.fake_of(tensor)) &&
+      !TorchTracer::has_known_strides(in.fake_of(tensor)))
+    throw Break{BreakId::data_dependent, "the strides of a tensor whose size may be 0 or 1"};
   return in.call_torch(known_object("torch._C.TensorBase.stride"), args);
 }
 Value* tensor_iter(Interpreter& in, CallArgs& args) { return tensor_iterator(in, given_tensor(args, "iter")); }
@@ -242,10 +245,51 @@ Value* new_tensor(Interpreter& in, CallArgs& args) {
     Ref name = Ref::steal(PyUnicode_InternFromString(option));
     if (!args.keyword(option)) made.keywords.emplace_back(name, in.get_attr(self, name.get()));
   }
+  if (Value* joined = tensor_of_parts(in, made)) return joined;
   return tensor_from_data(in, made, "torch.tensor");
 }
+/// The sizes of one argument of `broadcast_shapes`; null for other objects.
+std::optional<std::vector<Value*>> sizes_of_shape(Interpreter& in, Value* shape) {
+  std::vector<Value*> sizes{shape};
+  PyTypeObject* type = in.type_of(shape);
+  if (type == &PyTuple_Type || type == &PyList_Type || type == size_type()) sizes = in.unpack(shape);
+  const bool are_ints = std::ranges::all_of(sizes, [&](Value* size) { return in.type_of(size) == &PyLong_Type; });
+  return are_ints ? std::optional(std::move(sizes)) : std::nullopt;
+}
 Value* broadcast_shapes(Interpreter& in, CallArgs& args) {
-  return call_literal(in, known_object("torch.functional.broadcast_shapes"), args);
+  std::vector<std::vector<Value*>> shapes;
+  bool has_numbers = false;
+  for (Value* shape : args.positional) {
+    std::optional<std::vector<Value*>> sizes = sizes_of_shape(in, shape);
+    if (!sizes) return call_literal(in, known_object("torch.functional.broadcast_shapes"), args);
+    has_numbers = has_numbers || std::ranges::any_of(*sizes, is_symbolic_number);
+    shapes.push_back(std::move(*sizes));
+  }
+  if (!has_numbers || !args.keywords.empty())
+    return call_literal(in, known_object("torch.functional.broadcast_shapes"), args);
+  auto* made = in.arena.make<SequenceValue>(Kind::Tuple, size_type());
+  auto equals = [&](Value* a, Value* b) { return in.truth(in.compare(Py_EQ, a, b)); };
+  for (const auto& shape : shapes) {
+    if (shape.size() > made->items.size())
+      made->items.insert(made->items.begin(), shape.size() - made->items.size(), in.integer(1));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      Value *size = shape[i], *&joined = made->items[made->items.size() - shape.size() + i];
+      if (equals(size, in.integer(1))) continue;
+      if (in.truth(in.compare(Py_LT, size, in.integer(0))) || (!equals(joined, in.integer(1)) && !equals(joined, size)))
+        throw Break{BreakId::raises, "broadcast_shapes of sizes that do not fit"};
+      joined = size;
+    }
+  }
+  return made;
+}
+/// torch.Size.numel
+Value* size_numel(Interpreter& in, CallArgs& args) {
+  auto* sequence = as_sequence(args.positional[0]);
+  if (!sequence) return call_literal(in, known_object("torch.Size.numel"), args);
+  Value* product = in.integer(1);
+  for (size_t i = 0; i < sequence->items.size(); ++i)
+    product = in.binary(pycompat::kMultiply, product, in.item(sequence, i));
+  return product;
 }
 
 // torch._C._InferenceMode, which torch.inference_mode wraps. Its instances hold the thread's state.
@@ -460,6 +504,7 @@ constexpr ModelRow kRows[] = {
     {"torch.as_tensor", as_tensor, 0, ModelRow::kAny, "*"},
     {"torch.asarray", asarray, 1, 1, "dtype device copy requires_grad"},
     {"torch.Size", torch_size, 0, 1},
+    {"torch.Size.numel", size_numel, 1, 1},
     {"torch.device", torch_value<kDevice>, 0, ModelRow::kAny, "*"},
     {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},
     {"torch.iinfo", torch_value<kIinfo>, 0, ModelRow::kAny, "*"},

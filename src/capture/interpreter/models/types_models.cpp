@@ -209,7 +209,15 @@ Value* model_reversed(Interpreter& in, CallArgs& args) {
   return in.arena.make<ItemIterator>(value, *in.length_of(value) - 1, -1, &PyReversed_Type);
 }
 
+Value* model_str_format(Interpreter& in, CallArgs& args) {
+  const std::vector<Value*> values(args.positional.begin() + 1, args.positional.end());
+  if (args.keywords.empty())
+    if (Value* text = formatted_text(in, args.positional[0], values)) return text;
+  return call_literal(in, known_object("builtins.str.format"), args);
+}
+
 constexpr ModelRow kTypes[] = {
+    {"builtins.str.format", model_str_format, 1, ModelRow::kAny, "*"},
     {"builtins.int", model_int, 0, 2, "base"},
     {"builtins.float", model_float, 0, 1},
     {"builtins.str", model_str, 0, 3, "object encoding errors"},

@@ -215,6 +215,8 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
   const binaryfunc function = pycompat::binary_function(op);
   if (a->kind == Kind::Array || b->kind == Kind::Array)
     return array_binary(*this, in_place ? in_place : row.method, row.reflected, a, b);
+  if (op == kRemainder)
+    if (Value* text = percent_text(*this, a, b)) return text;
   number_operands(*this, a, b);
   if (a->kind == Kind::Tensor || b->kind == Kind::Tensor) {
     // Methods of numbers return NotImplemented for a tensor.

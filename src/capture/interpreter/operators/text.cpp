@@ -218,6 +218,8 @@ Value* Interpreter::format(Value* value, int conversion, Value* spec) {
   if (value->kind == Kind::Tensor) throw Break{BreakId::data_exit, "a tensor is formatted as text"};
   value = graph_number(*this, value);
   if (auto* number = as<NumberValue>(value)) return number_text(*this, number, conversion, spec);
+  if (auto* sequence = as_sequence(value); sequence && !spec)
+    if (Value* shown = sequence_text(*this, sequence, conversion)) return shown;
   if (value->kind == Kind::Text) {
     if (conversion > kStr || spec) needs_number(*this, value, "is formatted as text twice");
     return value;

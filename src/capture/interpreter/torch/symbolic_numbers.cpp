@@ -1,8 +1,10 @@
 #include "capture/interpreter/torch/symbolic_numbers.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/trial.h"
 #include "capture/pycompat/binary_ops.h"
@@ -11,8 +13,8 @@ namespace stator::capture {
 namespace {
 
 // Operators by BinaryOp; null: a graph can't compute it.
-constexpr const char* kBinary[] = {"add",   nullptr, "floordiv", nullptr, nullptr,   "mul",  "mod",
-                                   nullptr, "pow",   nullptr,    "sub",   "truediv", nullptr};
+constexpr const char* kBinary[] = {"add",   "bitand", "floordiv", "lshift", nullptr,   "mul",   "mod",
+                                   "bitor", "pow",    "rshift",   "sub",    "truediv", "bitxor"};
 constexpr const char* kCompare[] = {"lt", "le", "eq", "ne", "gt", "ge"};
 
 /// The object that represents a number in calls of the tracer; null for other values.
@@ -141,6 +143,8 @@ Value* number_unary(Interpreter& in, pycompat::Op op, NumberValue* value) {
   if (op == Op::UNARY_NOT) return number_result(in, "not", value);
   if (op == Op::UNARY_NEGATIVE) return number_result(in, "neg", value);
   if (op == Op::UNARY_POSITIVE && value->type != &PyBool_Type) return value;
+  if (op == Op::UNARY_INVERT && value->type == &PyLong_Type)
+    return number_result(in, "sub", number_result(in, "neg", value), in.integer(1));
   needs_number(in, value, "in an operator that a graph does not compute");
 }
 
@@ -180,6 +184,128 @@ Value* number_text(Interpreter& in, NumberValue* number, int conversion, Value* 
     arguments.push_back(spec);
   }
   return in.arena.make<TextValue>(Ref::borrow(makers[0]), std::move(arguments));
+}
+
+namespace {
+
+/// Objects of the same types as values that a text is made of, or an empty vector: a value is no number and no literal,
+/// or none is a number. Replaces varying numbers by those of the graph.
+std::vector<Ref> samples_of(Interpreter& in, std::vector<Value*>& values) {
+  std::vector<Ref> samples;
+  bool has_numbers = false;
+  for (Value*& value : values) {
+    value = graph_number(in, value);
+    auto* number = as<NumberValue>(value);
+    has_numbers = has_numbers || number != nullptr;
+    samples.push_back(number ? Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(number->type)))
+                             : in.literal_of(value));
+    if (!samples.back()) {
+      PyErr_Clear();
+      return {};
+    }
+  }
+  return has_numbers ? std::move(samples) : std::vector<Ref>{};
+}
+
+Ref tuple_of(const std::vector<Ref>& items) {
+  Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i)
+    PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i].get()));
+  return made;
+}
+
+/// The constant string that the value is; null for others.
+PyObject* known_text(Interpreter& in, Value* value) {
+  if (value->kind != Kind::Constant || in.type_of(value) != &PyUnicode_Type) return nullptr;
+  return in.constant_of(value);
+}
+
+/// Whether each conversion of the text (`%5.2f`) shows any number: none takes names or widths from the values, makes a
+/// character, or wants an int where a float is given, which may be infinite.
+bool shows_any_number(const std::string& text, bool has_floats) {
+  constexpr const char *kFlags = "0123456789.+-# ", *kForAll = "sraeEfFgG%", *kForInts = "diuoxX";
+  for (size_t at = text.find('%'); at != std::string::npos; at = text.find('%', at + 1)) {
+    at = text.find_first_not_of(kFlags, at + 1);
+    if (at == std::string::npos) return false;
+    const bool is_fine = std::strchr(kForAll, text[at]) || (!has_floats && std::strchr(kForInts, text[at]));
+    if (!is_fine) return false;
+  }
+  return true;
+}
+
+/// Whether the fields of the text are `{}` or `{0}`, possibly with a conversion and a format that has no fields.
+bool has_plain_fields(const std::string& text) {
+  for (size_t at = 0; (at = text.find_first_of("{}", at)) != std::string::npos; ++at) {
+    if (at + 1 < text.size() && text[at + 1] == text[at]) {
+      ++at;
+      continue;
+    }
+    const size_t end = text.find_first_of("{}", at + 1);
+    if (text[at] != '{' || end == std::string::npos || text[end] != '}' || text[end - 1] == 'c') return false;
+    const size_t name = text.find_first_not_of("0123456789", at + 1);
+    if (text[name] != '}' && text[name] != '!' && text[name] != ':') return false;
+    at = end;
+  }
+  return true;
+}
+
+bool has_floats(Interpreter& in, const std::vector<Value*>& values) {
+  return std::ranges::any_of(values, [&](Value* value) { return in.type_of(value) == &PyFloat_Type; });
+}
+
+}  // namespace
+
+Value* percent_text(Interpreter& in, Value* text, Value* values) {
+  PyObject* format = known_text(in, text);
+  if (!format) return nullptr;
+  auto* sequence = as_sequence(values);
+  if (sequence && (sequence->kind != Kind::Tuple || sequence->type != &PyTuple_Type)) return nullptr;
+  std::vector<Value*> items{values};
+  if (sequence) {
+    items.clear();
+    for (size_t i = 0; i < sequence->items.size(); ++i) items.push_back(in.item(sequence, i));
+  }
+  const std::vector<Ref> samples = samples_of(in, items);
+  const char* shown = PyUnicode_AsUTF8(format);
+  if (samples.empty() || !shown || !shows_any_number(shown, has_floats(in, items))) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  const Ref sample = Ref::steal(PyUnicode_Format(format, tuple_of(samples).get()));
+  PyErr_Clear();
+  if (!sample) return nullptr;
+  return in.arena.make<TextValue>(Ref::borrow(known_object("_operator.mod")),
+                                  std::vector<Value*>{text, in.tuple(std::move(items))});
+}
+
+Value* formatted_text(Interpreter& in, Value* text, const std::vector<Value*>& values) {
+  static PyObject* const function = known_object("builtins.str.format");
+  PyObject* format = known_text(in, text);
+  const char* shown = format ? PyUnicode_AsUTF8(format) : nullptr;
+  std::vector<Value*> items = values;
+  std::vector<Ref> samples = shown && has_plain_fields(shown) ? samples_of(in, items) : std::vector<Ref>{};
+  if (!samples.empty()) {
+    samples.insert(samples.begin(), Ref::borrow(format));
+    const Ref sample = Ref::steal(PyObject_CallObject(function, tuple_of(samples).get()));
+    if (!sample) samples.clear();
+  }
+  PyErr_Clear();
+  if (samples.empty()) return nullptr;
+  items.insert(items.begin(), text);
+  return in.arena.make<TextValue>(Ref::borrow(function), std::move(items));
+}
+
+Value* sequence_text(Interpreter& in, SequenceValue* sequence, int conversion) {
+  static PyObject* const makers[] = {known_object("builtins.str"), known_object("builtins.str"),
+                                     known_object("builtins.repr"), known_object("builtins.ascii")};
+  PyTypeObject* type = sequence->type;
+  if (type != &PyTuple_Type && type != &PyList_Type && type != size_type()) return nullptr;
+  std::vector<Value*> items;
+  for (size_t i = 0; i < sequence->items.size(); ++i) items.push_back(in.item(sequence, i));
+  if (samples_of(in, items).empty()) return nullptr;
+  auto* copy = in.arena.make<SequenceValue>(sequence->kind, type);  // the program may change a list
+  copy->items = std::move(items);
+  return in.arena.make<TextValue>(Ref::borrow(makers[conversion]), std::vector<Value*>{copy});
 }
 
 Value* symbolic_length(Interpreter& in, TensorValue* tensor) {

@@ -28,6 +28,12 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b = nullp
 Value* number_conversion(Interpreter& in, const char* op, Value* value);
 /// str(), repr() or format() of a number: a string that the plan makes.
 Value* number_text(Interpreter& in, NumberValue* number, int conversion, Value* spec);
+/// `text % values`, and `text.format(*values)`, where numbers are among the values: a string that the plan makes. Null
+/// if there is no number, or the text may use it in another way than as text.
+Value* percent_text(Interpreter& in, Value* text, Value* values);
+Value* formatted_text(Interpreter& in, Value* text, const std::vector<Value*>& values);
+/// str(), repr() or format() of a list, tuple or torch.Size of numbers and literals: likewise.
+Value* sequence_text(Interpreter& in, SequenceValue* sequence, int conversion);
 /// The concatenation of strings, of which the plan makes some.
 Value* joined_text(Interpreter& in, const std::vector<Value*>& parts);
 
