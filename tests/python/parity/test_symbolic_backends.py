@@ -77,7 +77,7 @@ def count_of_torch(fn, calls, backend):
     return len(graphs)
 
 
-# Functions of `math` are not computed in graphs of Python backends.
+# Functions of `math` that may raise are not computed in graphs of Python backends.
 @pytest.mark.parametrize("line", [line for line in USES if "math." not in line])
 def test_each_use(line):
     space = {"torch": torch, "F": F, "math": math}
