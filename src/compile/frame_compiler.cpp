@@ -320,7 +320,10 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   varying.add_numbers(known);
   varying.add_numbers(changed.sources);
   // A Python backend that shall have constant sizes gets constant numbers, too.
-  if (request_.compiler && !settings->changed_sizes) varying.floats = changed.sources.floats = {};
+  if (request_.compiler && !settings->changed_sizes) {
+    varying.floats = changed.sources.floats = {};
+    varying.ints = changed.sources.ints = {};
+  }
   varying.remove_numbers(refused);
   auto& constants = cache.constants[place.offset];
   while (true) {
