@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -198,6 +199,9 @@ class GraphSymbols:
         for name, (kind, hint, least, greatest) in self.table.items():
             if name in self.floats:
                 value = self.floats[name].value
+                if not math.isfinite(value):  # torch's symbols have no such hints
+                    value = 1.0
+                    self._refused_floats.append(name)
                 source = _SizeSource(name)
                 symbol = env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
                 self._known[name] = env.create_symfloatnode(symbol, hint=value, source=source)
