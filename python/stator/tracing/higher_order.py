@@ -38,7 +38,7 @@ def install() -> None:
         return
     with _lock:
         key = torch._C._parse_dispatch_key("DeferredInit")
-        if not _installed:
+        if not _installed and hasattr(torch_utils, "_hop_compile_and_call"):
             torch_utils._hop_compile_and_call = _call_or_compile(torch_utils._hop_compile_and_call)
         for op in list(torch._ops._higher_order_ops.values()):
             if op not in _installed:

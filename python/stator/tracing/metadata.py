@@ -162,6 +162,9 @@ class TraceMeta(GraphMeta):
             symbols.table = {name: _without_guards(row) for name, *row in rows}
             self._symbols = symbols
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> TraceMeta:
+        return self  # copies of a module share the values of nodes, as those of their nodes do
+
     @property
     def shape_env(self) -> Any:
         """Torch's environment of the symbols, with the guards of the trace; None if the trace was not symbolic."""

@@ -1,5 +1,8 @@
 """Operators with sub-graphs."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch._higher_order_ops.associative_scan import associative_scan
@@ -9,7 +12,7 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import stator
-from tests.python.make_fx.helpers import calls, placeholders
+from tests.python.make_fx.helpers import calls, node, placeholders
 
 MODES = ["real", "fake", "symbolic"]
 
@@ -113,9 +116,9 @@ def test_names_and_shape_of_a_cond(x):
     assert calls(module.true_graph_0) == ["sin.default"]
     assert calls(module.false_graph_0) == ["cos.default", "mul.Tensor"]
     assert placeholders(module.true_graph_0) == ["arg0_1"]
-    node = next(node for node in module.true_graph_0.graph.nodes if node.name == "sin")
-    assert node.meta["val"].shape == (3, 4)
-    assert node.meta["val"].fake_mode is next(iter(module.graph.nodes)).meta["val"].fake_mode
+    value = node(module.true_graph_0, "sin").meta["val"]
+    assert value.shape == (3, 4)
+    assert value.fake_mode is next(iter(module.graph.nodes)).meta["val"].fake_mode
 
 
 def test_pausing_the_trace_of_the_thread(x):
@@ -268,6 +271,15 @@ def test_a_branch_that_writes_to_a_value_from_around(x):
 
 def local_plain(a):
     return a + 1 if a.sum() > 0 else a * 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_copies_and_pickles(x, mode):
+    module = stator.make_fx(cond_program, tracing_mode=mode)(x)
+    for made in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        for given in (x, -x):
+            same(made(given), cond_plain(given))
+    assert node(module, "gt").meta["val"].dtype == torch.bool
 
 
 def test_an_error_in_a_branch_goes_on(x):
