@@ -39,7 +39,12 @@ PATIENCE = 120  # seconds for one program
 BACKENDS = ("aot_eager", "inductor")  # of the category `backends`
 OPERATORS = "operators"  # the category of the operator database
 SIZES = "sizes"  # the category of programs whose inputs change in size
-TRACES = tuple(f"make_fx {mode}" for mode in ("real", "fake", "symbolic"))  # the operator database, traced
+# The operator database, traced: float32 with all samples, other dtypes with a few.
+DTYPES = ("complex64", "int64", "bool", "bfloat16")
+FEW_SAMPLES = 2
+TRACES = tuple(
+    f"make_fx {mode}{dtype}" for mode in ("real", "fake", "symbolic") for dtype in ("", *(f" {d}" for d in DTYPES))
+)
 
 Row = dict[str, Any]
 
@@ -72,7 +77,8 @@ def work(system: str, category: str, skipped: set[str]) -> None:
     elif category in TRACES:
         from tests.python.make_fx import op_database as traced
 
-        judge, names = functools.partial(_judge_trace, system), list(traced.entries())
+        kind = getattr(torch, category.split()[2]) if len(category.split()) > 2 else torch.float32
+        judge, names = functools.partial(_judge_trace, system), list(traced.entries(kind))
     else:
         names = run.names(category)
     for name in names:
@@ -274,21 +280,27 @@ def _judge_sizes(system: str, category: str, name: str) -> Row:
 
 def _judge_trace(system: str, category: str, name: str) -> Row:
     """An entry of the operator database, traced. One that is not traced is not wrong."""
+    import torch
+
     from tests.python.make_fx import op_database
 
     if system == "stator":
         from stator import make_fx
     else:
         from torch.fx.experimental.proxy_tensor import make_fx
-    found = op_database.judge(make_fx, op_database.entries()[name], category.split()[1])
+    mode, _, dtype = category.removeprefix("make_fx ").partition(" ")
+    kind = getattr(torch, dtype or "float32")
+    limit = FEW_SAMPLES if dtype else None
+    found, graphs = op_database.judge(make_fx, op_database.entries(kind)[name], mode, limit, kind)
     correct = found is None or "not traced: " in found
     return {
         "correct": correct,
         "difference": None if correct else found,
         "one_graph": found is None,
         "reason": found or "",
-        "graphs": int(found is None),
-        "ops": 0,
+        "graphs": sum(graph is not None for graph in graphs.values()),
+        "ops": sum(len((graph or "").split()) for graph in graphs.values()),
+        "operators": graphs,
     }
 
 

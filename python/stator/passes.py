@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from ._C import Graph, Tracer, _passes
+from ._C import Graph, _passes
 from .backends import register_backend
 from .errors import InvalidOption
 from .fx import from_graph_module
+from .tracing.current import disable_tracing
+from .tracing.entry import Options, record
+from .tracing.module import TRACED, module_of
 
 __all__ = [
     "Decomposed",
@@ -131,29 +134,35 @@ def native_decompositions() -> list[str]:
 def functionalize_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`stator.functionalize`: a function that does what `fn` does, through operators that write nothing.
 
-    Each call traces `fn` on its arguments, below autograd and without gradients; `copy_` operators at the end write to
-    arguments that `fn` writes to. Tensors among the arguments may stand in lists, dicts and other pytrees.
+    Each call traces `fn` on its arguments, below autograd, and runs the functional graph; `copy_` operators at the end
+    write to arguments, and to tensors from outside, that `fn` writes to. Gradients that `fn` computes are part of the
+    graph; the results have none. Tensors may stand in lists, dicts and other pytrees. In a trace of `make_fx`, the
+    operators of the functional graph are recorded.
     """
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        tracer = Tracer(getattr(fn, "__name__", "graph"), aten=True)
-        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        tensors = [leaves[i] for i in places]
-        given = list(leaves)
-        fakes: dict[int, torch.Tensor] = {}
-        for i in places:
-            if id(leaves[i]) not in fakes:
-                fakes[id(leaves[i])] = tracer.input(leaves[i], f"x{len(fakes)}")
-            given[i] = fakes[id(leaves[i])]
-        inputs = list({id(tensor): tensor for tensor in tensors}.values())
-        made_args, made_kwargs = pytree.tree_unflatten(given, spec)
+        inputs = list({id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}.values())
+        place = {id(tensor): i for i, tensor in enumerate(inputs)}
+
+        def call(*given: torch.Tensor) -> Any:
+            made, keywords = pytree.tree_unflatten([given[place[id(x)]] if id(x) in place else x for x in leaves], spec)
+            return fn(*made, **keywords)
+
+        has_symbols = any(isinstance(size, torch.SymInt) for tensor in inputs for size in tensor.shape)
+        options = Options("symbolic" if has_symbols else "fake", allow_non_fake_inputs=True)
+        found = record(call, tuple(inputs), options)
+        results, out_spec = pytree.tree_flatten(found.result)
+        kept = [i for i, leaf in enumerate(results) if isinstance(leaf, TRACED)]
+        traced = found.tracer.finish([found.tracer.output(results[i]) for i in kept])
+        attributes = found.tracer.attributes()
+        with disable_tracing() as outer:
+            runs = functionalize(traced).graph
+            if outer is not None:
+                runs = module_of(runs, found)
         with torch.no_grad():
-            results, out_spec = pytree.tree_flatten(tracer.call(fn, *made_args, **made_kwargs))
-            kept = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
-            graph = tracer.finish([results[i] for i in kept])
-            outputs = functionalize(graph, aten=True).graph(*inputs)
+            outputs = runs(*inputs) if outer is not None else runs(*inputs, *attributes)
         for i, output in zip(kept, outputs, strict=True):
             results[i] = output
         return pytree.tree_unflatten(results, out_spec)

@@ -1,5 +1,6 @@
 #include "bindings/graph_convert.h"
 
+#include <ATen/ops/_local_scalar_dense_native.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
@@ -67,7 +68,9 @@ Ref constant_object(const c10::IValue& value, const c10::Type& real_type) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
     if (!tensor.defined()) return Ref::borrow(Py_None);
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return scalar_object(tensor.item());
+    // By the kernel: the value is not traced by a trace that runs.
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+      return scalar_object(at::native::_local_scalar_dense_cpu(tensor));
     return owned(wrap_tensor(tensor));
   }
   if (value.isPyObject()) return Ref::borrow(value.toPyObjectHolder()->getPyObject());

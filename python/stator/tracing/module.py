@@ -24,6 +24,7 @@ CALL = "stator::traced_call"
 _PLAIN = (tuple, list, dict, type(None), int, float, complex, bool, str, torch.dtype, torch.device, torch.Tensor)
 _META = "_stator_trace_meta"
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+TRACED = (torch.Tensor, *_NUMBERS)  # leaves of a result that may be values of the graph
 
 
 class TracedGraphModule(ExportedGraphModule):
@@ -65,7 +66,7 @@ def _build_module(trace: Any, is_partial: bool) -> TracedGraphModule:
     tracer, signature, in_spec = trace.tracer, trace.signature, trace.in_spec
 
     def mark(leaf: Any) -> Any:
-        return _Output(tracer.output(leaf)) if isinstance(leaf, (torch.Tensor, *_NUMBERS)) else leaf
+        return _Output(tracer.output(leaf)) if isinstance(leaf, TRACED) else leaf
 
     marked = None if is_partial else pytree.tree_map(mark, trace.result)
     leaves, out_spec = pytree.tree_flatten(marked)
@@ -109,6 +110,15 @@ def build_part(part: Part) -> TracedGraphModule:
     part.module = TracedGraphModule(builder.attributes, builder.graph, part.name)
     part.module.__dict__[_META] = builder.shared
     return part.module
+
+
+def module_of(native: _C.Graph, trace: Any) -> TracedGraphModule:
+    """A graph that was made of the trace's, as a module that returns a list."""
+    builder = _Builder(native, trace.recording, TraceMeta(native))
+    builder.add_placeholders(trace.names, trace.given, [EMPTY] * len(trace.names))
+    builder.add_nodes()
+    builder.add_output([_Output(value) for value in native.outputs], None)
+    return TracedGraphModule(builder.attributes, builder.graph, native.name)
 
 
 def placeholder_defaults(signature: Signature, in_spec: Any) -> list[Any]:

@@ -78,4 +78,47 @@ void answer_composite(const CompositeAnswer& answer, const c10::OperatorHandle& 
   }
 }
 
+namespace {
+
+/// The argument that is returned at `place`, as the schema says; none if the result is a new tensor.
+std::optional<size_t> returned_argument(const c10::FunctionSchema& schema, size_t place) {
+  const auto* wanted = schema.returns()[place].alias_info();
+  if (wanted == nullptr || !wanted->isWrite()) return std::nullopt;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const auto* given = schema.arguments()[i].alias_info();
+    if (given != nullptr && given->isWrite() && given->beforeSets() == wanted->beforeSets()) return i;
+  }
+  return std::nullopt;
+}
+
+template <class Run>
+void with_out_arguments(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Run& run) {
+  const auto& schema = op.schema();
+  if (!schema.is_mutable()) return run();
+  const size_t first = stack->size() - schema.arguments().size();
+  const torch::jit::Stack given(stack->begin() + static_cast<ptrdiff_t>(first), stack->end());
+  run();
+  for (size_t place = 0; place < schema.returns().size(); ++place) {
+    const auto argument = returned_argument(schema, place);
+    c10::IValue& made = (*stack)[first + place];
+    if (!argument || !made.isTensor() || !given[*argument].isTensor()) continue;
+    const at::Tensor& out = given[*argument].toTensor();
+    if (!out.defined() || made.toTensor().is_same(out)) continue;
+    if (out.dim() != made.toTensor().dim() || out.sym_sizes() != made.toTensor().sym_sizes())
+      out.resize__symint(made.toTensor().sym_sizes());
+    out.copy_(made.toTensor());
+    made = out;
+  }
+}
+
+}  // namespace
+
+void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  with_out_arguments(op, stack, [&] { op.redispatchBoxed(keys, stack); });
+}
+
+void call_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  with_out_arguments(op, stack, [&] { op.callBoxed(stack); });
+}
+
 }  // namespace stator::fake

@@ -34,6 +34,12 @@ STATOR_API const CompositeAnswer* find_composite_answer(const c10::OperatorHandl
 STATOR_API void answer_composite(const CompositeAnswer& answer, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                                  torch::jit::Stack* stack);
 
+/// Runs the implementation of a composite operator, which calls other operators. Kernels take fakes for subclasses, and
+/// may then return a new tensor in place of their `out` argument: its contents are written to the argument.
+STATOR_API void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// The same from the top of the dispatcher.
+STATOR_API void call_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
 /// What `aten::equal` answers on fakes of this thread now; none: it is refused.
 std::optional<bool> assumed_equality();
 

@@ -1,5 +1,7 @@
 #include "core/fake/view_strides.h"
 
+#include <algorithm>
+
 #include "core/fake/layout.h"
 #include "core/fake/symbolic.h"
 #include "core/shapes/sym_node.h"
@@ -38,7 +40,12 @@ Dims view_sizes(const at::Tensor& self, const std::vector<c10::SymInt>& shape) {
 std::optional<Dims> view_strides(const at::Tensor& self, const Dims& sizes) {
   // A row-major tensor can be viewed in every shape.
   if (is_row_major(self)) return contiguous_strides(sizes);
+  // And so can one without elements.
   const auto old_sizes = self.sym_sizes(), old_strides = self.sym_strides();
+  if (std::ranges::any_of(old_sizes, [](const c10::SymInt& size) { return always_equal(size, 0); })) {
+    const bool is_same = std::ranges::equal(old_sizes, sizes, always_equal);
+    return is_same ? Dims(old_strides.begin(), old_strides.end()) : contiguous_strides(sizes);
+  }
   Dims strides(sizes.size(), c10::SymInt(1));
   size_t left = sizes.size();  // dimensions of the view without a stride
   c10::SymInt base = old_strides.back(), old_count = 1, count = 1;

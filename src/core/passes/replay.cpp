@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/fake/composite.h"
 #include "core/graph/control_ops.h"
 #include "core/graph/uses.h"
 #include "core/graph/verify.h"
@@ -222,7 +223,7 @@ class Lowering final : public Replay {
     torch::jit::Stack stack = operands(node);
     const size_t mark = builder_.mark();
     try {
-      builder_.observe([&] { node.op.callBoxed(&stack); }, /*with_casts=*/true);
+      builder_.observe([&] { fake::call_composite(node.op, &stack); }, /*with_casts=*/true);
     } catch (const std::exception&) {
       // A composite operator that looks at data stays one node.
       builder_.rollback(mark);

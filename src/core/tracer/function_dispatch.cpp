@@ -183,7 +183,8 @@ void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKey
 void FunctionTracer::Impl::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   // Composites that look at plain sizes have programs for symbolic ones.
   const auto* composite = options.mode == TraceMode::Symbolic ? fake::find_composite_answer(op, *stack) : nullptr;
-  if (composite == nullptr) return op.redispatchBoxed(keys, stack);
+  if (composite == nullptr)
+    return facts_of(op).is_split ? run_composite(op, keys, stack) : op.redispatchBoxed(keys, stack);
   if (composite->program != nullptr || options.above || is_inside)
     return fake::answer_composite(*composite, op, keys, stack);
   record(op, stack, [&] {
@@ -294,6 +295,9 @@ void FunctionTracer::Impl::run_on_fakes(const c10::OperatorHandle& op, torch::ji
     if (!is_symbolic && !has_kernel) throw;
     if (is_symbolic) return again(&Impl::run_specialised);
     return again(&Impl::run_on_zeros);
+  } catch (const std::exception& error) {  // c10::Error, or what Python's bindings made of it
+    if (!is_symbolic || !fake::note_error(error.what())) throw;
+    return again(&Impl::run_specialised);
   }
 }
 
@@ -305,8 +309,7 @@ static std::optional<int64_t> specialised(shapes::ShapeEnv& env, const c10::SymI
   return env.specialize(expr.get()).int64();
 }
 
-void FunctionTracer::Impl::run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  std::vector<std::pair<at::Tensor, at::Tensor>> given;  // (with plain sizes, with symbols)
+void FunctionTracer::Impl::specialise(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   auto plain = [&](c10::SymIntArrayRef numbers) {
     std::vector<int64_t> result;
     for (const c10::SymInt& number : numbers) {
@@ -324,23 +327,41 @@ void FunctionTracer::Impl::run_specialised(const c10::OperatorHandle& op, torch:
     if (value.isSymInt()) value = plain({value.toSymInt()})[0];
     if (value.isList() && !value.isIntList() && !value.toListRef().empty() && value.toListRef()[0].isSymInt())
       value = plain(value.toSymIntVector());
-    value = mapped(value, [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !fake::is_symbolic(tensor)) return tensor;
+    any_tensor(at::ArrayRef<c10::IValue>(value), [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || !fake::is_symbolic(tensor)) return false;
       const auto sizes = plain(tensor.sym_sizes()), strides = plain(tensor.sym_strides());
       const auto offset = plain({tensor.sym_storage_offset()});
-      at::Tensor made = fake::make_over(tensor.storage(), tensor.key_set(), tensor.scalar_type());
+      const at::Tensor made = fake::make_over(tensor.storage(), tensor.key_set(), tensor.scalar_type());
       made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset[0]);
-      given.emplace_back(made, tensor);
-      return made;
+      // The tensor stays what the program and autograd know.
+      tensor.unsafeGetTensorImpl()->shallow_copy_from(made.getIntrusivePtr());
+      return false;
     });
   }
+}
+
+void FunctionTracer::Impl::run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  specialise(op, stack);
   fake::run_shape_function(op, stack);
-  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& result) {
-      for (const auto& [made, symbolic] : given)
-        if (made.is_same(result)) return symbolic;
-      return result;
-    });
+}
+
+void FunctionTracer::Impl::run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                         torch::jit::Stack* stack) {
+  if (options.mode != TraceMode::Symbolic || !facts_of(op).written.empty() || fake::is_poisoned())
+    return fake::run_composite(op, keys, stack);
+  const size_t first = stack->size() - op.schema().arguments().size();
+  const torch::jit::Stack given(stack->begin() + static_cast<ptrdiff_t>(first), stack->end());
+  const size_t mark = recorder.mark();
+  try {
+    op.redispatchBoxed(keys, stack);
+  } catch (const std::exception& error) {
+    if (!fake::note_error(error.what())) throw;
+    fake::take_poison();
+    recorder.rollback(mark);
+    stack->resize(first);
+    stack->insert(stack->end(), given.begin(), given.end());
+    specialise(op, stack);
+    op.redispatchBoxed(keys, stack);
   }
 }
 

@@ -49,6 +49,11 @@ struct FunctionTracer::Impl final : fake::Observer {
   /// By the shape function; for other sizes than the given ones, if it takes no symbols: these are guarded.
   void run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// A composite operator by the operators that it calls; with the given sizes, which are guarded, if it looks at plain
+  /// ones.
+  void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  /// Symbolic sizes of the arguments become plain ones. Throws if one depends on data.
+  void specialise(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   /// An operator of torch without a shape function: its kernel runs on zeros.
   void run_on_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void lift(const c10::OperatorHandle& op, torch::jit::Stack* stack);

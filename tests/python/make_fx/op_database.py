@@ -4,6 +4,7 @@ A graph must give what a plain call gives: on the sample it was traced with, and
 """
 
 import copy
+import itertools
 import warnings
 
 import torch
@@ -13,9 +14,10 @@ from torch.utils import _pytree as pytree
 MODES = ("real", "fake", "symbolic")
 
 
-def entries():
+def entries(dtype=torch.float32):
+    """The entries that take this dtype, by name."""
     found = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
-    return {name: op for name, op in found.items() if torch.float32 in op.supported_dtypes("cpu")}
+    return {name: op for name, op in found.items() if dtype in op.supported_dtypes("cpu")}
 
 
 class Call:
@@ -73,16 +75,26 @@ def difference(found, expected):
     return None
 
 
+def operators(module):
+    """The operators of a traced graph in order, as text."""
+    return " ".join(str(getattr(n.target, "__name__", n.target)) for n in module.graph.nodes if n.op == "call_function")
+
+
 def judge_sample(make_fx, call, mode, skip_values):
-    """(traced, difference): whether the trace succeeded, and how its graph differs from a plain call."""
+    """(problem, operators): how the graph differs from a plain call, what it calls. None if the sample is no call."""
     try:
-        expected = run(call, call.copies())
+        run(call, call.copies())
     except Exception:
         return None
     try:
         module = run(lambda *tensors: make_fx(call, tracing_mode=mode)(*tensors), call.copies())
     except Exception as error:
-        return f"not traced: {type(error).__name__}: {str(error)[:300]}"
+        return f"not traced: {type(error).__name__}: {str(error)[:300]}", None
+    return compare(module, call, skip_values), operators(module)
+
+
+def compare(module, call, skip_values):
+    """How the graph differs from a plain call, on the sample and on a second one of the same shapes; or None."""
     for second in (False, True):
         try:
             expected = run(call, call.copies(second))
@@ -105,14 +117,17 @@ def judge_sample(make_fx, call, mode, skip_values):
 UNDEFINED = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted")
 
 
-def judge(make_fx, op, mode, limit=None):
-    """The first problem of an entry, or None."""
+def judge(make_fx, op, mode, limit=None, dtype=torch.float32):
+    """(the first problem of an entry or None, the operators of each sample's graph)."""
+    graphs = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for i, sample in enumerate(op.sample_inputs("cpu", torch.float32, requires_grad=False)):
-            if limit is not None and i >= limit:
-                break
-            problem = judge_sample(make_fx, Call(op, sample), mode, op.name in UNDEFINED)
+        samples = op.sample_inputs("cpu", dtype, requires_grad=False)
+        for i, sample in enumerate(itertools.islice(samples, limit)):
+            judged = judge_sample(make_fx, Call(op, sample), mode, op.name in UNDEFINED)
+            if judged is None:
+                continue
+            problem, graphs[i] = judged
             if problem:
-                return f"sample {i}: {problem}"
-    return None
+                return f"sample {i}: {problem}", graphs
+    return None, graphs

@@ -171,3 +171,50 @@ def test_a_marked_dimension():
         x = torch.zeros(n, 3)
         stator.mark_dynamic(x, 0)
         assert torch.equal(compiled(x), torch.ones(n * 3))
+
+
+def changes(x):
+    flat = x.view(-1)
+    flat.add_(1)
+    x[0].mul_(2)
+    return x.sum(), flat
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_inside_make_fx(mode):
+    module = stator.make_fx(stator.functionalize(changes), tracing_mode=mode)(torch.zeros(3, 4))
+    written = [n.target for n in module.graph.nodes if n.op == "call_function" and "_." in str(n.target)]
+    assert written == [torch.ops.aten.copy_.default]
+    check_run(module, changes, lambda: [torch.ones(5, 2) if mode == "symbolic" else torch.ones(3, 4)])
+
+
+def test_gradients_inside():
+    def gradient(w):
+        return torch.autograd.grad((w * w).sum(), w)[0].add_(1)
+
+    w = torch.ones(3, requires_grad=True)
+    for run in [stator.functionalize(gradient), stator.make_fx(stator.functionalize(gradient))(w)]:
+        assert torch.equal(run(w), torch.full((3,), 3.0))
+
+
+def test_one_tensor_twice_and_tensors_from_outside():
+    outside, x = torch.zeros(2), torch.ones(2)
+
+    def fn(a, b, *, flag):
+        outside.add_(a)
+        a.mul_(2)
+        return a + b if flag else b
+
+    got = stator.functionalize(fn)(x, x, flag=True)
+    assert got.tolist() == [4.0, 4.0] and x.tolist() == [2.0, 2.0] and outside.tolist() == [1.0, 1.0]
+
+
+def test_a_twin_that_returns_its_operand():
+    """`conj_physical` of a real tensor is the tensor itself; with `out`, it is copied."""
+
+    def fn(x):
+        out = torch.zeros_like(x)
+        torch.conj_physical(x, out=out)
+        return out.add_(1)
+
+    check_run(lambda *given: tensors(stator.functionalize(fn)(*given)), fn, lambda: [torch.ones(3)])

@@ -2,6 +2,7 @@
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/remainder.h>
 #include <ATen/ops/unsafe_split.h>
 
 #include <cmath>
@@ -69,7 +70,8 @@ void take_along_dim(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   require(self.dim() == indices.dim() && indices.scalar_type() == at::kLong, args, "indices and tensor differ in rank");
   const int64_t dim = c10::maybe_wrap_dim(args.integer(2), self.dim());
   const Dims from = broadcast_to(self, indices, dim), at = broadcast_to(indices, self, dim);
-  args.returns(at::gather(self.expand_symint(from), dim, indices.expand_symint(at)));
+  const at::Tensor places = indices.expand_symint(at), values = self.expand_symint(from);
+  args.returns(at::gather(values, dim, at::remainder(places, at::Scalar(self.sym_size(dim)))));
 }
 
 /// Each element of the first tensor times the second one.

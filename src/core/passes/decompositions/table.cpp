@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/fake/composite.h"
 #include "core/passes/decompose.h"
 #include "core/passes/decompositions/topics.h"
 
@@ -27,7 +28,7 @@ const Table& kTable = *make_table();
 
 /// A composite operator is made of what its kernel calls.
 bool run_composite(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-  op.callBoxed(&stack);
+  fake::call_composite(op, &stack);
   return true;
 }
 constexpr Decomposition kComposite = run_composite;

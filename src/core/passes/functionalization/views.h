@@ -32,6 +32,9 @@ struct ViewRecipe {
   std::optional<c10::SymInt> offset;  // of as_strided: behind that of the parent
 };
 
+/// Whether the view has the elements of its parent's memory as another type: the inverse takes contents of its layout.
+bool reinterprets_memory(const ViewRecipe& recipe);
+
 /// The recipe of a view that the geometries alone give.
 ViewRecipe by_geometry(const Geometry& parent, const Geometry& view);
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/graph/graph.h"
-#include "core/passes/views.h"
+#include "core/passes/functionalization/views.h"
 
 namespace stator::passes {
 

@@ -1,13 +1,9 @@
-#include "core/passes/regions.h"
+#include "core/passes/functionalization/regions.h"
 
 namespace stator::passes {
 
-/// Whether new contents must have the strides of the view: it is a root, or its inverse looks at memory.
-static bool needs_layout(const View& view) {
-  if (view.parent == nullptr) return true;
-  const std::string name = view.recipe.op ? c10::toString(view.recipe.op->operator_name()) : std::string();
-  return name == "aten::view.dtype" || name == "aten::view_as_real" || name == "aten::view_as_complex";
-}
+/// Whether new contents must have the strides of the view.
+static bool needs_layout(const View& view) { return view.parent == nullptr || reinterprets_memory(view.recipe); }
 
 View* Regions::add_root(const at::Tensor& content) {
   Region& region = regions_.emplace_back();

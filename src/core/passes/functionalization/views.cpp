@@ -1,4 +1,4 @@
-#include "core/passes/views.h"
+#include "core/passes/functionalization/views.h"
 
 #include <algorithm>
 #include <numeric>
@@ -70,6 +70,13 @@ at::Tensor un_slice(Builder& builder, const ViewRecipe& recipe, const at::Tensor
   return call(builder, "aten::slice_scatter",
               {parent, content, recipe.args[1], recipe.args[2], recipe.args[3], recipe.args[4]});
 }
+at::Tensor un_narrow(Builder& builder, const ViewRecipe& recipe, const at::Tensor& parent, const at::Tensor& content) {
+  const int64_t dim = recipe.args[1].toInt();
+  c10::SymInt start = recipe.args[2].toSymInt();
+  if (start < 0) start = start + parent.sym_size(dim);
+  const c10::IValue end(start + recipe.args[3].toSymInt());
+  return call(builder, "aten::slice_scatter", {parent, content, dim, c10::IValue(start), end, int64_t{1}});
+}
 at::Tensor un_diagonal(Builder& builder, const ViewRecipe& recipe, const at::Tensor& parent,
                        const at::Tensor& content) {
   return call(builder, "aten::diagonal_scatter", {parent, content, recipe.args[1], recipe.args[2], recipe.args[3]});
@@ -110,36 +117,9 @@ at::Tensor un_imag(Builder& builder, const ViewRecipe&, const at::Tensor& parent
 }
 
 const auto& kInverses = *new std::unordered_map<std::string_view, Inverse>{
-    {"aten::select.int", un_select},
-    {"aten::slice.Tensor", un_slice},
-    {"aten::diagonal", un_diagonal},
-    {"aten::t", again},
-    {"aten::transpose.int", again},
-    {"aten::swapdims", again},
-    {"aten::swapaxes", again},
-    {"aten::_conj", again},
-    {"aten::_neg_view", again},
-    {"aten::permute", un_permute},
-    {"aten::view", un_reshape},
-    {"aten::_unsafe_view", un_reshape},
-    {"aten::_reshape_alias", un_reshape},
-    {"aten::reshape", un_reshape},
-    {"aten::flatten.using_ints", un_reshape},
-    {"aten::unflatten.int", un_reshape},
-    {"aten::ravel", un_reshape},
-    {"aten::squeeze", un_reshape},
-    {"aten::squeeze.dim", un_reshape},
-    {"aten::squeeze.dims", un_reshape},
-    {"aten::unsqueeze", un_reshape},
-    {"aten::atleast_1d", un_reshape},
-    {"aten::atleast_2d", un_reshape},
-    {"aten::expand", un_expand},
-    {"aten::broadcast_to", un_expand},
-    {"aten::view.dtype", un_dtype},
-    {"aten::view_as_real", un_real_pairs},
-    {"aten::view_as_complex", un_complex},
-    {"aten::real", un_real},
-    {"aten::imag", un_imag},
+#define STATOR_VIEW(op, inverse) {"aten::" op, inverse},
+#include "core/passes/functionalization/views.def"
+#undef STATOR_VIEW
 };
 
 Inverse find_inverse(const c10::OperatorName& name) {
@@ -149,6 +129,11 @@ Inverse find_inverse(const c10::OperatorName& name) {
 }
 
 }  // namespace
+
+bool reinterprets_memory(const ViewRecipe& recipe) {
+  const Inverse inverse = recipe.op ? find_inverse(recipe.op->operator_name()) : nullptr;
+  return inverse == un_dtype || inverse == un_real_pairs || inverse == un_complex;
+}
 
 Geometry Geometry::of(const at::Tensor& tensor) {
   const auto sizes = tensor.sym_sizes(), strides = tensor.sym_strides();

@@ -1,4 +1,4 @@
-#include "core/passes/twins.h"
+#include "core/passes/functionalization/twins.h"
 
 #include <algorithm>
 #include <mutex>
@@ -13,18 +13,9 @@ namespace {
 
 /// Twins whose names do not follow from that of the writing operator.
 constexpr std::pair<std::string_view, std::string_view> kNamed[] = {
-    {"aten::normal_", "aten::normal_functional"},
-    {"aten::bernoulli_.float", "aten::bernoulli.p"},
-    {"aten::__iand__.Tensor", "aten::__and__.Tensor"},
-    {"aten::__iand__.Scalar", "aten::__and__.Scalar"},
-    {"aten::__ior__.Tensor", "aten::__or__.Tensor"},
-    {"aten::__ior__.Scalar", "aten::__or__.Scalar"},
-    {"aten::__ixor__.Tensor", "aten::__xor__.Tensor"},
-    {"aten::__ixor__.Scalar", "aten::__xor__.Scalar"},
-    {"aten::__ilshift__.Tensor", "aten::__lshift__.Tensor"},
-    {"aten::__ilshift__.Scalar", "aten::__lshift__.Scalar"},
-    {"aten::__irshift__.Tensor", "aten::__rshift__.Tensor"},
-    {"aten::__irshift__.Scalar", "aten::__rshift__.Scalar"},
+#define STATOR_TWIN(writes, pure) {"aten::" writes, "aten::" pure},
+#include "core/passes/functionalization/twins.def"
+#undef STATOR_TWIN
 };
 
 bool is_written(const c10::Argument& argument) {
@@ -84,18 +75,18 @@ std::optional<Twin> search(const c10::OperatorHandle& op) {
                             dot == std::string_view::npos ? "" : std::string(named.substr(dot + 1)));
     if (other) return match(schema, all_arguments(schema), *other);
   }
-  if (name.ends_with("_"))
-    if (const auto other = find(name.substr(0, name.size() - 1), overload))
+  const std::string pure = name.ends_with("_") ? name.substr(0, name.size() - 1) : std::string();
+  for (const std::string& other_name : {pure, name + "_functional"})
+    if (const auto other = find(other_name, overload))
       if (auto twin = match(schema, all_arguments(schema), *other)) return twin;
-  if (const auto other = find(name + "_functional", overload))
-    if (auto twin = match(schema, all_arguments(schema), *other)) return twin;
   std::vector<size_t> inputs;  // an `out` overload: what is not written
   for (size_t i = 0; i < schema.arguments().size(); ++i)
     if (!is_written(schema.arguments()[i])) inputs.push_back(i);
-  for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames())
-    if (candidate.name == name)
-      if (const auto other = find(name, candidate.overload_name))
-        if (auto twin = match(schema, inputs, *other)) return twin;
+  for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (candidate.name != name && candidate.name != pure) continue;
+    if (const auto other = find(candidate.name, candidate.overload_name))
+      if (auto twin = match(schema, candidate.name == pure ? all_arguments(schema) : inputs, *other)) return twin;
+  }
   return std::nullopt;
 }
 

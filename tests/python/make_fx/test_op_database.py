@@ -1,0 +1,55 @@
+"""A slice of the operator database in the three modes; `make conformance` runs all of it beside torch's make_fx."""
+
+import pytest
+import torch
+
+import stator
+from tests.python.make_fx import op_database
+
+# What depends on data, which no graph can express; lstsq has no shape function for what its kernels call.
+LEFT = {"equal", "linalg.lstsq"}
+NOT_TRACED = {"real": {"equal", "item"}, "fake": LEFT, "symbolic": LEFT}
+# Composites that look at plain sizes, views without elements, wrapped indices.
+ALWAYS = (
+    "gradient",
+    "stft",
+    "linalg.multi_dot",
+    "_unsafe_masked_index",
+    "_chunk_cat",
+    "take_along_dim",
+    "matmul",
+    "item",
+)
+NAMES = sorted({*list(op_database.entries())[::12], *ALWAYS, "equal", "linalg.lstsq"})
+
+
+@pytest.mark.parametrize("mode", op_database.MODES)
+@pytest.mark.parametrize("name", NAMES)
+def test_traced_graph(name, mode):
+    limit = None if name in ALWAYS else 2
+    problem, _ = op_database.judge(stator.make_fx, op_database.entries()[name], mode, limit)
+    if name in NOT_TRACED[mode]:
+        assert "not traced" in problem
+    else:
+        assert problem is None
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool, torch.bfloat16], ids=str)
+def test_other_dtypes(dtype):
+    for name, info in list(op_database.entries(dtype).items())[::15]:
+        problem, _ = op_database.judge(stator.make_fx, info, "symbolic", 1, dtype)
+        assert problem is None or "not traced" in problem, name
+
+
+def test_out_of_a_composite_that_takes_fakes_for_subclasses():
+    """The kernel of `matrix_rank` returns a new tensor for such inputs, and does not write to `out`."""
+
+    def rank(x):
+        out = torch.zeros((), dtype=torch.int64)
+        torch.linalg.matrix_rank(x, out=out)
+        return out
+
+    x = torch.eye(3)
+    for mode in ("real", "fake"):
+        assert stator.make_fx(rank, tracing_mode=mode)(x)(x) == 3
+    assert stator.functionalize(rank)(x) == 3
