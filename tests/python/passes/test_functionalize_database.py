@@ -15,7 +15,7 @@ from stator.tracing import trace_native
 from tests.python.passes.tracing import check_run, close
 from tests.python.passes.tracing import tensors as as_list
 
-SAMPLES = 2
+SAMPLES = 1
 ENTRIES = {f"{info.name}.{info.variant_test_name}".rstrip("."): info for info in op_db}
 FLOATS = {name: info for name, info in ENTRIES.items() if torch.float32 in info.dtypes}
 # What eager gives is not defined.
@@ -83,7 +83,9 @@ def leaves_of(result):
     return tuple(leaf for leaf in pytree.tree_leaves(result))
 
 
-@pytest.mark.parametrize("name", sorted(n for n, info in FLOATS.items() if info.inplace_variant and n not in UNDEFINED))
+@pytest.mark.parametrize(
+    "name", sorted(n for n, info in FLOATS.items() if info.inplace_variant and n not in UNDEFINED)[::8]
+)
 def test_in_place(name):
     info = FLOATS[name]
     for tensors, join in calls(info):
@@ -103,7 +105,9 @@ def test_in_place(name):
             check(through_a_view, tensors)
 
 
-@pytest.mark.parametrize("name", sorted(n for n, info in FLOATS.items() if info.supports_out and n not in UNDEFINED))
+@pytest.mark.parametrize(
+    "name", sorted(n for n, info in FLOATS.items() if info.supports_out and n not in UNDEFINED)[::8]
+)
 def test_out(name):
     info = FLOATS[name]
     for tensors, join in calls(info):
@@ -136,7 +140,7 @@ def test_out(name):
             check(into_columns, tensors)
 
 
-@pytest.mark.parametrize("name", sorted(FLOATS.keys() - UNDEFINED)[::2])
+@pytest.mark.parametrize("name", sorted(FLOATS.keys() - UNDEFINED)[::8])
 def test_write_to_what_it_returns(name):
     """If the operator gives views, the write changes what they are views of."""
     info = FLOATS[name]
