@@ -51,6 +51,11 @@ bool takes(const FallbackCall& call, const torch::jit::Stack& stack, TensorPredi
   return false;
 }
 
+/// Whether the rule for CUDA kernels answers.
+bool uses_cuda_rule(const FallbackCall& call, const torch::jit::Stack& stack) {
+  return call.cuda != nullptr && takes(call, stack, is_on_cuda);
+}
+
 /// Some kernels of torch compute a shape on meta tensors (see `_to_copy`): their calls run as if there were no fakes.
 /// False if the arguments are others than meta tensors and numbers.
 bool answer_on_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -89,6 +94,7 @@ void answer_symbolic(const FallbackCall& call, const c10::OperatorHandle& op, to
 }
 
 void answer(const FallbackCall& call, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (uses_cuda_rule(call, *stack)) return call.cuda(op, stack);
   switch (call.tier) {
     case Tier::Own:
       if (call.functional) {
@@ -122,7 +128,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   }
   if (call.takes_plain_sizes) check_symbols(op, *stack);
   count_tier(call.tier);
-  if (observer != nullptr && !call.is_decomposed_by_autograd) [[unlikely]] {
+  if (observer != nullptr && (!call.is_decomposed_by_autograd || uses_cuda_rule(call, *stack))) [[unlikely]] {
     observer->before(op, *stack);
     Observer* outer = observer;
     {
@@ -145,7 +151,7 @@ void run_shape_function(const c10::OperatorHandle& op, torch::jit::Stack* stack)
   const FallbackCall& call = fallback_call(op);
   if (call.takes_plain_sizes) check_symbols(op, *stack);
   count_tier(call.tier);
-  if (call.is_decomposed_by_autograd) return answer(call, op, stack);
+  if (call.is_decomposed_by_autograd && !uses_cuda_rule(call, *stack)) return answer(call, op, stack);
   ObserverScope inside(nullptr);
   answer(call, op, stack);
 }

@@ -62,6 +62,7 @@ FallbackCall make_call(const c10::OperatorHandle& op) {
   const Shape shape = find_shape(op.operator_name());
   call.composite = shape.composite;
   call.symbolic = shape.symbolic;
+  call.cuda = shape.cuda;
   call.takes_plain_sizes = ops::has_trait(op, ops::PlainSizes);
   if (shape.rule != nullptr && !is_generated_out(op)) {
     call.tier = Tier::Own;
@@ -77,7 +78,7 @@ FallbackCall make_call(const c10::OperatorHandle& op) {
     call.tier = Tier::Composite;
     call.is_decomposed_by_autograd = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
     // The CUDA kernels of `_foreach_` operators give the same metadata as their composites.
-    call.differs_on_cuda = op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
+    call.differs_on_cuda = call.cuda == nullptr && op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
                            !std::string_view(op.schema().name()).starts_with("aten::_foreach_");
   } else if (has_meta_kernel(op)) {
     call.tier = Tier::CppMeta;

@@ -24,6 +24,7 @@ struct FallbackCall {
   /// A composite that has a separate kernel for CUDA. The metadata of that kernel's results is not known.
   bool differs_on_cuda = false;
   const CompositeAnswer* composite = nullptr;
+  Rule cuda = nullptr;             ///< every tier: for calls with a CUDA tensor
   Rule symbolic = nullptr;         ///< tiers Composite, CppMeta: for symbolic sizes and numbers
   bool takes_plain_sizes = false;  ///< the trait PlainSizes
   /// An `out=` overload without a rule of its own: the overload that answers for it.

@@ -23,6 +23,8 @@ struct Shape {
   const CompositeAnswer* composite = nullptr;
 
   Rule symbolic = nullptr;  ///< for symbolic sizes and numbers only; torch answers for plain ones, as for `by_torch`
+
+  Rule cuda = nullptr;  ///< for calls with a CUDA tensor; the rest of the row is for other calls
 };
 
 inline constexpr Shape by_torch;
@@ -36,6 +38,13 @@ constexpr Shape for_symbols(Rule rule) {
   Shape shape;
   shape.symbolic = rule;
   return shape;
+}
+
+/// The rule answers calls with a CUDA tensor, where the CUDA kernel gives other results than the kernel that the rest
+/// of the row describes.
+constexpr Shape on_cuda(Rule rule, Shape elsewhere) {
+  elsewhere.cuda = rule;
+  return elsewhere;
 }
 
 struct ShapeRow {

@@ -49,7 +49,7 @@ def relayout(tensor, layout):
             return tensor.clone()
         return tensor.transpose(-1, -2).clone(memory_format=torch.contiguous_format).transpose(-1, -2)
     sizes = [s * 2 for s in tensor.shape]
-    wide = torch.zeros(sizes, dtype=tensor.dtype)
+    wide = torch.zeros(sizes, dtype=tensor.dtype, device=tensor.device)
     view = wide[tuple(slice(None, None, 2) for _ in sizes)]
     return view.copy_(tensor)
 
@@ -70,6 +70,12 @@ def describe(value):
         value.is_conj(),
         value.is_neg(),
     )
+
+
+def _random_state():
+    """The states of the generators of the CPU and, if the process used it, the GPU."""
+    states = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+    return [state.tolist() for state in states]
 
 
 class Broke(Exception):
@@ -110,7 +116,7 @@ def run_sample(op, sample, layout, grad):
         return None  # the sample does not support this layout or mode
     after = [describe(v) for v in reals]
     _fake.take_poison()
-    state = torch.get_rng_state()
+    state = _random_state()
     try:
         with fake_scope():
             results = call(fakes)
@@ -123,7 +129,7 @@ def run_sample(op, sample, layout, grad):
     reason = _fake.take_poison()
     if reason is not None:
         raise Broke(reason)
-    if not torch.equal(state, torch.get_rng_state()):
+    if _random_state() != state:
         return "the generator moved"
     for value in results:
         if isinstance(value, torch.Tensor) and not _fake.is_fake(value):
@@ -137,7 +143,7 @@ def run_sample(op, sample, layout, grad):
     return None
 
 
-def run_entry(op, dtype, grads=(False, True), most=8):
+def run_entry(op, dtype, grads=(False, True), most=8, device="cpu"):
     """(number of runs, {break reason: count}, [differences])"""
     runs, breaks, wrong = 0, {}, []
     torch.manual_seed(1)
@@ -145,7 +151,7 @@ def run_entry(op, dtype, grads=(False, True), most=8):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = op.sample_inputs("cpu", dtype, requires_grad=needs_grad and op.supports_autograd)
+            made = op.sample_inputs(device, dtype, requires_grad=needs_grad and op.supports_autograd)
             samples = list(itertools.islice(made, most))
     except Exception:
         return runs, breaks, wrong  # the database has no samples for this dtype

@@ -48,7 +48,7 @@ void native_multi_head_attention(const c10::OperatorHandle& op, torch::jit::Stac
   Args args(op, stack);
   const at::Tensor &query = args.tensor(0), &key = args.tensor(1);
   require(query.dim() == 3 && key.dim() == 3 && query.sym_size(2) == args.sym_int(3), args, "not 3-d queries and keys");
-  require(query.device().is_cpu(), args, "only the CPU kernel's layout is known");
+  require(is_on_known_device(query), args, "the kernel of this device is not known");
   Dims sizes{query.sym_size(0), query.sym_size(1), key.sym_size(1)};
   at::Tensor weights;
   if (args.boolean(10)) {
@@ -60,7 +60,7 @@ void native_multi_head_attention(const c10::OperatorHandle& op, torch::jit::Stac
 
 void transformer_encoder_layer(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  require(args.tensor(0).dim() == 3 && args.tensor(0).device().is_cpu(), args, "not a 3-d source on the CPU");
+  require(args.tensor(0).dim() == 3 && is_on_known_device(args.tensor(0)), args, "not a 3-d source");
   args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous));
 }
 

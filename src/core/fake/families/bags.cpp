@@ -28,7 +28,7 @@ struct Bags {
     require(weight.dim() == 2 && indices.dim() == 1 && offsets.dim() == 1, args, "the wrong number of dimensions");
     require(mode == kSum || mode == kMean || mode == kMax, args, "an unknown mode");
     require(!last_offset || offsets.sym_size(0) >= 1, args, "include_last_offset without an offset");
-    require(weight.device().is_cpu(), args, "only the CPU kernel's results are known");
+    require(is_on_known_device(weight), args, "the kernel of this device is not known");
   }
 
   c10::SymInt count() const { return offsets.sym_size(0) - (last_offset ? 1 : 0); }
@@ -46,6 +46,12 @@ void embedding_bag_results(Args& args, bool keeps_sizes) {
   const Bags bags(args);
   const at::ScalarType integers = c10::promoteTypes(bags.indices.scalar_type(), bags.offsets.scalar_type());
   const auto make_integers = [&](const Dims& sizes) { return make_contiguous(sizes, integers, bags.weight.device()); };
+  if (bags.weight.is_cuda()) {
+    return args.returns(
+        new_contiguous(bags.weight, Dims{bags.count(), bags.weight.sym_size(1)}),
+        make_integers({bags.indices.sym_size(0)}), make_integers({bags.offsets.sym_size(0)}),
+        make_integers(bags.mode == kMax ? Dims{bags.count(), bags.weight.sym_size(1)} : Dims{c10::SymInt(0)}));
+  }
   const c10::SymInt sized = keeps_sizes || bags.mode != kSum ? bags.count() : bags.offsets.sym_size(0);
   args.returns(new_contiguous(bags.weight, Dims{bags.count(), bags.weight.sym_size(1)}),
                make_integers({bags.needs_bag_of_element() ? bags.indices.sym_size(0) : c10::SymInt(0)}),

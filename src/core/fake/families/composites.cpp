@@ -40,7 +40,9 @@ void cdist(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(at::_cdist_forward(args.tensor(0), args.tensor(1), args[2].toDouble(), mode));
 }
 
-bool is_on_cpu(const Args& args) { return args.tensor(0).device().is_cpu(); }
+bool has_known_losses(const Args& args) { return is_on_known_device(args.tensor(0)); }
+/// The implementation for CUDA asks whether cuDNN takes the lengths. The losses are the same.
+bool is_on_cuda(const Args& args) { return args.tensor(0).is_cuda(); }
 
 /// `(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)`
 void ctc_loss(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

@@ -81,7 +81,12 @@ at::MemoryFormat symbolic_format(const Args& args, const Convolution& conv, at::
   const auto of_weight = suggested_format(is_flat ? with_height(conv.weight) : conv.weight);
   if (of_input == at::MemoryFormat::Contiguous && of_weight == at::MemoryFormat::Contiguous) return of_input;
   if (conv.input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
-  require(conv.input.device().is_cpu(), args, "the kernel depends on sizes");
+  require(is_on_known_device(conv.input), args, "the kernel depends on sizes");
+  if (conv.input.is_cuda()) {
+    const ConvBackend backend = select_backend(conv, bias_sizes);
+    if (backend != ConvBackend::Cudnn && backend != ConvBackend::CudnnTranspose) return at::MemoryFormat::Contiguous;
+    return conv.weight.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+  }
   if (conv.weight.dim() != 5) return at::MemoryFormat::ChannelsLast;
   const ConvBackend backend = select_backend(conv, bias_sizes);
   return backend == ConvBackend::Mkldnn || backend == ConvBackend::MkldnnTranspose ? at::MemoryFormat::ChannelsLast3d

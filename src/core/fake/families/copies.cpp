@@ -84,7 +84,7 @@ Specs like(const Args& args) {
 
 /// (self, size, [value,] dtype, layout, device, pin_memory)
 template <size_t dtype_at>
-Specs new_like(const Args& args) {
+Specs new_sized(const Args& args) {
   const at::Tensor& self = args.tensor(0);
   auto sizes = args.sym_ints(1);
   for (auto& size : sizes) {

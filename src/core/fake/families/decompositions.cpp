@@ -1,16 +1,18 @@
+#include <ATen/Context.h>
+
 #include "core/fake/families/matrices.h"
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 
-/// Decompositions of matrices on the CPU. These rules are for symbolic sizes.
+/// Decompositions of matrices. These rules are for symbolic sizes, but for those that describe a CUDA kernel alone.
 namespace stator::fake {
 namespace {
 
 /// The first argument: a batch of matrices of a dtype and on a device that the rules know.
 const at::Tensor& checked_matrix(const Args& args, bool square) {
   const at::Tensor& matrix = args.tensor(0);
-  require(matrix.device().is_cpu(), args, "only the CPU kernel's layout is known");
+  require(is_on_known_device(matrix), args, "the kernel of this device is not known");
   require(matrix.dim() >= 2, args, "not matrices");
   if (square) require_square(args, matrix);
   require_linalg_dtype(args, matrix);
@@ -65,7 +67,7 @@ void eigh(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                args.boolean(2) ? column_major_like(matrix) : new_contiguous(matrix, Dims{c10::SymInt(0)}));
 }
 
-/// (matrix, full_matrices, compute_uv, driver)
+/// (matrix, full_matrices, compute_uv, driver). cuSOLVER gives the right vectors as rows.
 void svd(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& matrix = checked_matrix(args, false);
@@ -77,8 +79,12 @@ void svd(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const Dims none{c10::SymInt(0)};
     return args.returns(new_contiguous(matrix, none), values, new_contiguous(matrix, none));
   }
+  // Whether the right vectors are a conjugated view depends on cuSOLVER's algorithm, which depends on data.
+  require(!matrix.is_cuda() || !matrix.is_complex(), args, "the conjugate bit of the result");
+  const Dims right = batch_of(matrix, {full ? columns : rank, columns});
+  const bool as_rows = matrix.is_cuda() && at::globalContext().linalgPreferredBackend() != at::LinalgBackend::Magma;
   args.returns(new_column_major(matrix, batch_of(matrix, {rows, full ? rows : rank}), matrix.scalar_type()), values,
-               new_column_major(matrix, batch_of(matrix, {full ? columns : rank, columns}), matrix.scalar_type()));
+               as_rows ? new_contiguous(matrix, right) : new_column_major(matrix, right, matrix.scalar_type()));
 }
 
 /// (matrix, mode)
@@ -131,7 +137,10 @@ void solve_ex(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (is_vector) {
     const Dims sizes = batch_of(matrix, {length});
     require(right.sym_size(-1) == length, args, "the matrices do not match");
-    return args.returns(new_contiguous(right, sizes), column_major_like(matrix), pivots, info);
+    // The vectors count as the columns of matrices.
+    at::Tensor solution =
+        sizes.size() == 1 ? new_contiguous(right, sizes) : new_column_major(right, sizes, right.scalar_type());
+    return args.returns(std::move(solution), column_major_like(matrix), pivots, info);
   }
   require(right.dim() >= 2 && right.sym_size(left ? -2 : -1) == length, args, "the matrices do not match");
   Dims sizes = broadcast_batches(args, matrix, right);

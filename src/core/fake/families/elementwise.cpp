@@ -200,10 +200,12 @@ void prelu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(make_fake(self.sym_sizes(), like_strides(self), self.scalar_type(), self.device()));
 }
 
-/// grad * mask, then times a number.
+/// grad * mask, then times a number. The CUDA kernel does both at once.
 void dropout_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  Inputs inputs{&args.tensor(0), &args.tensor(1)};
+  const at::Tensor& grad = args.tensor(0);
+  if (grad.is_cuda()) return args.returns(new_like(grad, suggested_format(grad)));
+  Inputs inputs{&grad, &args.tensor(1)};
   const auto common = common_dtype(inputs);
   const auto device = common_device(inputs);
   c10::SmallVector<at::Tensor, 4> converted;
@@ -242,16 +244,17 @@ void frexp_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(args.tensor(1), args.tensor(2));
 }
 
-/// Value and the buffer that the backward pass reads, both row-major.
+/// Value and the buffer that the backward pass reads, both row-major on the CPU.
 void log_sigmoid(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   const auto make_one = [&](c10::SymIntArrayRef sizes) {
     return make_contiguous(sizes, self.scalar_type(), self.device());
   };
+  if (self.is_cpu()) return args.returns(make_one(self.sym_sizes()), make_one(self.sym_sizes()));
   // The CUDA kernel keeps no buffer: its backward pass computes it again.
   const c10::SymInt none[] = {0};
-  args.returns(make_one(self.sym_sizes()), make_one(self.is_cpu() ? self.sym_sizes() : c10::SymIntArrayRef(none)));
+  args.returns(new_like(self), make_one(none));
 }
 
 /// pow(tensor, number) converts the base first. The converted copy is dense.

@@ -19,4 +19,10 @@ inline void gradient_in_input_format(const c10::OperatorHandle& op, torch::jit::
   args.returns(new_like(input, suggested_format(input)));
 }
 
+/// The same on the CPU. CUDA kernels give a row-major gradient.
+inline void gradient_in_cpu_input_format(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (Args(op, stack).tensor(1).is_cuda()) return contiguous_gradient(op, stack);
+  gradient_in_input_format(op, stack);
+}
+
 }  // namespace stator::fake

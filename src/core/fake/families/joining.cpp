@@ -6,6 +6,7 @@
 #include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
+#include "core/fake/spec.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -91,6 +92,28 @@ void stack_tensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Dims sizes(tensors[0].sym_sizes().begin(), tensors[0].sym_sizes().end());
   sizes.insert(sizes.begin() + dim, c10::SymInt(static_cast<int64_t>(tensors.size())));
   args.returns(at::cat(tensors, dim).view_symint(sizes));
+}
+
+/// The CUDA kernel of (tensors, dim, num_chunks): each tensor, padded, in chunks along `dim`; the chunks are joined.
+void chunk_cat(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const std::vector<at::Tensor> tensors = args.tensors(0);
+  const int64_t chunks = args.integer(2);
+  require(!tensors.empty() && tensors[0].dim() > 0 && chunks > 0, args, "no tensors or no chunks");
+  const auto dim = static_cast<size_t>(wrap_dim(args.integer(1), tensors[0].dim()));
+  c10::SymInt width = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const auto sizes = tensor.sym_sizes();
+    require(sizes.size() > dim && sizes.slice(0, dim) == tensors[0].sym_sizes().slice(0, dim), args,
+            "the tensors differ in shape");
+    c10::SymInt rest = (sizes[dim] + (chunks - 1)) / chunks;
+    for (size_t i = dim + 1; i < sizes.size(); ++i) rest = rest * sizes[i];
+    width = width + rest;
+  }
+  Dims sizes(tensors[0].sym_sizes().begin(), tensors[0].sym_sizes().begin() + static_cast<std::ptrdiff_t>(dim));
+  sizes.push_back(chunks);
+  sizes.push_back(width);
+  args.returns(new_contiguous(tensors[0], sizes));
 }
 
 const ShapeRow kJoiningRows[] = {

@@ -8,16 +8,16 @@
 namespace stator::fake {
 namespace {
 
-void require_cpu(const Args& args) {
-  // The layouts below are those of LAPACK. Other devices use other libraries.
-  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+/// The layouts below are those of LAPACK, and of the libraries that the CUDA kernels call.
+void require_known_device(const Args& args) {
+  require(is_on_known_device(args.tensor(0)), args, "the kernel of this device is not known");
 }
 
 /// A column-major tensor with the shape of the first argument, a batch of square matrices.
 void square_like_first(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  require_cpu(args);
+  require_known_device(args);
   require_square(args, self);
   require_linalg_dtype(args, self);
   args.returns(self.sym_numel() == 0 ? new_like(self, at::MemoryFormat::Contiguous)
@@ -27,7 +27,7 @@ void square_like_first(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
 void geqrf(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  require_cpu(args);
+  require_known_device(args);
   require(self.dim() >= 2, args, "not matrices");
   require_linalg_dtype(args, self);
   Dims tau = matrix_sizes(self);
@@ -40,19 +40,22 @@ void geqrf(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void linalg_eig(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  require_cpu(args);
+  require_known_device(args);
   require_square(args, self);
   require_linalg_dtype(args, self);
   const at::ScalarType dtype = at::toComplexType(self.scalar_type());
   Dims values = matrix_sizes(self);
   values.pop_back();
-  args.returns(make_contiguous(values, dtype, self.device()), new_column_major(self, matrix_sizes(self), dtype));
+  // The CUDA kernel copies the vectors into a row-major result.
+  args.returns(make_contiguous(values, dtype, self.device()),
+               self.is_cuda() ? make_contiguous(self.sym_sizes(), dtype, self.device())
+                              : new_column_major(self, matrix_sizes(self), dtype));
 }
 
 void linalg_eigvals(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  require_cpu(args);
+  require_known_device(args);
   require_square(args, self);
   require_linalg_dtype(args, self);
   Dims values = matrix_sizes(self);
@@ -63,7 +66,7 @@ void linalg_eigvals(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void householder_product(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &self = args.tensor(0), &tau = args.tensor(1);
-  require_cpu(args);
+  require_known_device(args);
   require(self.dim() >= 2 && tau.dim() == self.dim() - 1 && self.sym_size(-2) >= self.sym_size(-1) &&
               self.sym_size(-1) >= tau.sym_size(-1) && self.scalar_type() == tau.scalar_type(),
           args, "reflectors and factors do not match");
@@ -74,7 +77,7 @@ void householder_product(const c10::OperatorHandle& op, torch::jit::Stack* stack
 void ormqr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& other = args.tensor(2);
-  require_cpu(args);
+  require_known_device(args);
   require(other.dim() >= 2 && args.tensor(0).dim() == other.dim(), args, "not matrices");
   require(args.tensor(0).scalar_type() == other.scalar_type(), args, "tensors differ in dtype");
   require_linalg_dtype(args, other);
@@ -84,7 +87,7 @@ void ormqr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void linalg_matrix_exp(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
-  require_cpu(args);
+  require_known_device(args);
   require_square(args, self);
   require(self.is_floating_point() || self.is_complex(), args, "a dtype without a kernel");
   const bool elementwise = self.sym_numel() == 0 || self.sym_size(-1) == 1;
@@ -94,7 +97,7 @@ void linalg_matrix_exp(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
 void solve_triangular(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &matrix = args.tensor(0), &right = args.tensor(1);
-  require_cpu(args);
+  require_known_device(args);
   require_square(args, matrix);
   require(right.dim() >= 2 && right.scalar_type() == matrix.scalar_type(), args, "tensors differ in dtype or rank");
   require_linalg_dtype(args, matrix);
@@ -110,7 +113,7 @@ void solve_triangular(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void cholesky_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& right = args.tensor(0);
-  require_cpu(args);
+  require_known_device(args);
   require(right.dim() >= 2, args, "not matrices");
   args.returns(new_column_major(right, matrix_sizes(right), right.scalar_type()));
 }
@@ -168,7 +171,7 @@ void addr(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void cdist_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &a = args.tensor(0), &b = args.tensor(1);
-  require_cpu(args);
+  require_known_device(args);
   require(a.dim() >= 2 && b.dim() >= 2 && a.sym_size(-1) == b.sym_size(-1) && a.scalar_type() == b.scalar_type(), args,
           "not two sets of points");
   Dims sizes = broadcast_batches(args, a, b);
@@ -180,7 +183,7 @@ void cdist_forward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void cdist_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &a = args.tensor(1), &b = args.tensor(2);
-  require(args.tensor(1).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  require(is_on_known_device(a), args, "the kernel of this device is not known");
   require(a.sym_numel() != 0 && b.sym_numel() != 0, args, "an empty set of points");
   Dims sizes = broadcast_batches(args, a, b);
   sizes.push_back(a.sym_size(-2));

@@ -211,7 +211,7 @@ void max_unpool2d(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& input = args.tensor(0);
   require(input.sym_sizes() == args.tensor(1).sym_sizes(), args, "indices and input differ in shape");
   const Dims sizes = with_spatial(args, input, output_sizes(args, 2, 2));
-  args.returns(new_in_format(input, sizes, suggested_format(input)));
+  args.returns(new_in_format(input, sizes, input.is_cuda() ? at::MemoryFormat::Contiguous : suggested_format(input)));
 }
 
 void max_unpool3d(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

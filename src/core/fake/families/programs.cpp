@@ -70,10 +70,12 @@ void glu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(iterate({&part, &part}, self.scalar_type(), self.device()));
 }
 
-/// (self, shifts, dims). Without dimensions the kernel rolls a row-major copy; otherwise it joins parts.
+/// (self, shifts, dims). Without dimensions the CPU kernel rolls a row-major copy; otherwise it joins parts. The CUDA
+/// kernel writes a row-major result.
 void roll(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
+  if (self.is_cuda()) return args.returns(new_like(self, at::MemoryFormat::Contiguous));
   if (!takes_symbols(args)) return run_cpu_kernel(op, stack);
   const auto shifts = args.sym_ints(1);
   const auto dims = args.ints(2);
@@ -90,7 +92,7 @@ void glu_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 void log_sigmoid_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  require(is_on_known_device(args.tensor(0)), args, "the kernel of this device is not known");
   require(args.tensor(0).sym_sizes().equals(args.tensor(1).sym_sizes()), args, "gradient and input differ in shape");
   args.returns(new_like(args.tensor(0)));
 }
@@ -163,15 +165,17 @@ void histogram_by_edges(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 void weight_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor &direction = args.tensor(0), &length = args.tensor(1);
-  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
-  const auto dtype = length.scalar_type() == at::kBFloat16 ? at::kFloat : length.scalar_type();
+  require(is_on_known_device(direction), args, "the kernel of this device is not known");
+  const bool is_wider =
+      length.scalar_type() == at::kBFloat16 || (length.is_cuda() && length.scalar_type() == at::kHalf);
+  const auto dtype = is_wider ? at::kFloat : length.scalar_type();
   args.returns(new_like(direction, at::MemoryFormat::Contiguous),
                make_fake(length.sym_sizes(), length.sym_strides(), dtype, length.device()));
 }
 
 void weight_norm_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
-  require(args.tensor(0).device().is_cpu(), args, "only the CPU kernel's layout is known");
+  require(is_on_known_device(args.tensor(0)), args, "the kernel of this device is not known");
   args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous),
                new_like(args.tensor(2), at::MemoryFormat::Contiguous));
 }

@@ -73,6 +73,23 @@ void mkldnn_rnn_layer_backward(const c10::OperatorHandle& op, torch::jit::Stack*
   args.returns(contiguous(0), contiguous(1), contiguous(2), contiguous(3), contiguous(4), contiguous(5), contiguous(6));
 }
 
+/// The fused CUDA cell of (gates of the input, gates of the state, cell, ...): state, cell, and what a gradient needs.
+void fused_lstm_cell(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &gates = args.tensor(0), &cell = args.tensor(2);
+  args.returns(new_like(cell, at::MemoryFormat::Contiguous), new_like(cell, at::MemoryFormat::Contiguous),
+               new_like(gates, at::MemoryFormat::Contiguous));
+}
+
+/// The fused CUDA cell of (gates of the input, gates of the state, state, ...).
+void fused_gru_cell(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& state = args.tensor(2);
+  require(state.dim() == 2, args, "not a batch of states");
+  args.returns(new_like(state, at::MemoryFormat::Contiguous),
+               new_contiguous(state, Dims{state.sym_size(0), state.sym_size(1) * 5}));
+}
+
 const ShapeRow kRecurrentRows[] = {
 #include "core/ops/recurrent.def"
 };

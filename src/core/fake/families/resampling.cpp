@@ -27,12 +27,12 @@ Dims padded_sizes(const Args& args, const at::Tensor& input, const std::vector<c
   return sizes;
 }
 
-/// Pads `[N,] C, spatial...`; the result has the input's memory format.
+/// Pads `[N,] C, spatial...`; the result has the input's memory format on the CPU and is row-major on CUDA.
 template <int64_t kSpatial>
 void pad(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& input = args.tensor(0);
-  const auto format = kSpatial == 1 ? at::MemoryFormat::Contiguous : suggested_format(input);
+  const auto format = kSpatial == 1 || input.is_cuda() ? at::MemoryFormat::Contiguous : suggested_format(input);
   args.returns(new_in_format(input, padded_sizes(args, input, args.sym_ints(1), kSpatial), format));
 }
 

@@ -139,8 +139,8 @@ void layers(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::vector<at::Tensor> states = has_cell ? args.tensors(1) : std::vector<at::Tensor>{args.tensor(1)};
   const int64_t directions = args.boolean(7) ? 2 : 1;
   const bool batch_first = args.boolean(8);
-  require(input.dim() == 3 && states.size() == (has_cell ? 2 : 1) && input.device().is_cpu(), args,
-          "not a batch of sequences on the CPU");
+  require(input.dim() == 3 && states.size() == (has_cell ? 2 : 1) && is_on_known_device(input), args,
+          "not a batch of sequences on a known device");
   const c10::SymInt length = input.sym_size(batch_first ? 1 : 0), batch = input.sym_size(batch_first ? 0 : 1);
   for (const at::Tensor& state : states) {
     require(state.dim() == 3 && state.sym_size(0) == args.integer(4) * directions && state.sym_size(1) == batch, args,
@@ -170,7 +170,7 @@ void layers(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 /// The input and the weights of a cell must match a state.
 void require_cell(const Args& args, const at::Tensor& state, int64_t gates) {
   const at::Tensor &input = args.tensor(0), &weight = args.tensor(2), &recurrent = args.tensor(3);
-  require(input.dim() == 2 && state.dim() == 2 && weight.dim() == 2 && input.device().is_cpu() &&
+  require(input.dim() == 2 && state.dim() == 2 && weight.dim() == 2 && is_on_known_device(input) &&
               input.sym_size(0) == state.sym_size(0) && input.sym_size(1) == weight.sym_size(1) &&
               weight.sym_size(0) == state.sym_size(1) * gates && recurrent.dim() == 2 &&
               recurrent.sym_size(0) == weight.sym_size(0) && recurrent.sym_size(1) == state.sym_size(1),
@@ -202,12 +202,19 @@ template <Rule run>
 constexpr CompositeAnswer kProgram{takes_symbols, nullptr, true, run};
 template <Rule rule>
 constexpr CompositeAnswer kWhole{takes_symbols, rule};
+/// The workspaces of cuDNN have sizes that only the library knows.
+bool takes_symbols_or_cuda(const Args& args) { return args.tensor(0).is_cuda() || takes_symbols(args); }
+template <Rule rule>
+constexpr CompositeAnswer kRecurrent{takes_symbols_or_cuda, rule};
 /// The program runs for symbolic sizes.
 template <Rule run>
 constexpr Shape program = with_answer(kProgram<run>);
 /// The operator is one node for symbolic sizes, with the results that the rule gives.
 template <Rule rule>
 constexpr Shape whole = with_answer(kWhole<rule>);
+/// The same also for CUDA tensors of plain sizes.
+template <Rule rule>
+constexpr Shape recurrent = with_answer(kRecurrent<rule>);
 
 const ShapeRow kRewritesRows[] = {
 #include "core/ops/rewrites.def"

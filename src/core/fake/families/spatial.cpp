@@ -90,9 +90,11 @@ void col2im(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_contiguous(input, sizes));
 }
 
-/// In the memory format that the input suggests. Inputs that are not 4-d give row-major results.
+/// On the CPU in the memory format that the input suggests. Inputs that are not 4-d, and CUDA tensors, give row-major
+/// results.
 at::Tensor shuffled(const at::Tensor& input, const Dims& sizes) {
-  const auto format = input.dim() == 4 ? suggested_format(input) : at::MemoryFormat::Contiguous;
+  const bool keeps = input.dim() == 4 && !input.is_cuda();
+  const auto format = keeps ? suggested_format(input) : at::MemoryFormat::Contiguous;
   return new_in_format(input, sizes, format);
 }
 
@@ -132,7 +134,22 @@ void channel_shuffle(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::SymInt groups = args.sym_int(1);
   require(input.dim() > 2 && groups > 0 && input.sym_size(1) % groups == 0, args, "channels and groups do not match");
   require(input.sym_numel() != 0, args, "an empty input");
-  args.returns(new_like(input, suggested_format(input)));
+  args.returns(new_like(input, input.is_cuda() ? at::MemoryFormat::Contiguous : suggested_format(input)));
+}
+
+/// (input, grid)
+void cudnn_grid_sampler(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &input = args.tensor(0), &grid = args.tensor(1);
+  require(input.dim() == 4 && grid.dim() == 4, args, "not images and a grid for each");
+  args.returns(new_contiguous(input, Dims{input.sym_size(0), input.sym_size(1), grid.sym_size(1), grid.sym_size(2)}));
+}
+
+/// (input, grid, gradient)
+void cudnn_grid_sampler_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  args.returns(new_like(args.tensor(0), at::MemoryFormat::Contiguous),
+               new_like(args.tensor(1), at::MemoryFormat::Contiguous));
 }
 
 const ShapeRow kSpatialRows[] = {
