@@ -178,9 +178,10 @@ Value* Interpreter::call_function(FunctionValue* function, CallArgs&& args, Call
       if (Value* result = call_model(*this, *row, args)) return result;
     }
     const CallableKind kind = kind_of_callable(object);
-    if (kind == CallableKind::Torch || kind == CallableKind::Pure) guard_identity();
+    if (kind == CallableKind::Torch || kind == CallableKind::Pure || kind == CallableKind::Asked) guard_identity();
     if (kind == CallableKind::Torch) return call_torch(object, args);
     if (kind == CallableKind::Pure) return call_literal(*this, object, args);
+    if (kind == CallableKind::Asked) return ask_again(*this, object, args);
     if (!function->guarded) {
       if (PyObject* original = unless_disabled(object)) {
         guard_identity();

@@ -40,18 +40,6 @@ Value* call_alias(Interpreter& in, PyObject* alias, CallArgs args) {
   return made;
 }
 
-/// Calls a function that tells of the process or thread. Its answer must be a literal; a guard calls it again.
-Value* ask_again(Interpreter& in, PyObject* callable, const CallArgs& args) {
-  LiteralArgs given = literal_args(in, args);
-  if (!given.positional || given.keywords) throw Break{BreakId::unknown_call, name_of(callable)};
-  Ref answer = Ref::steal(PyObject_CallObject(callable, given.positional.get()));
-  if (!answer) raise_current(in);
-  if (!is_literal(answer.get())) throw Break{BreakId::unknown_call, name_of(callable) + " gives no literal"};
-  in.guards.sources().add_fact(in.guards.sources().pinned(callable, name_of(callable).c_str()),
-                               Fact{FactKind::Returns, answer, given.positional, 0, in.frames.user_line()});
-  return in.constant(std::move(answer));
-}
-
 /// Whether it is a C function or a method of a built-in class: neither ever changes.
 bool is_native_callable(PyObject* object) {
   return PyCFunction_Check(object) || Py_TYPE(object) == &PyMethodDescr_Type || Py_TYPE(object) == &PyWrapperDescr_Type;
@@ -203,6 +191,17 @@ constexpr Resolver kResolvers[] = {
 };
 
 }  // namespace
+
+Value* ask_again(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  LiteralArgs given = literal_args(in, args);
+  if (!given.positional || given.keywords) throw Break{BreakId::unknown_call, name_of(callable)};
+  Ref answer = Ref::steal(PyObject_CallObject(callable, given.positional.get()));
+  if (!answer) raise_current(in);
+  if (!is_literal(answer.get())) throw Break{BreakId::unknown_call, name_of(callable) + " gives no literal"};
+  in.guards.sources().add_fact(in.guards.sources().pinned(callable, name_of(callable).c_str()),
+                               Fact{FactKind::Returns, answer, given.positional, 0, in.frames.user_line()});
+  return in.constant(std::move(answer));
+}
 
 Value* call_constant(Interpreter& in, ConstantValue* callee, CallArgs& args, CallMode mode) {
   ConstantCall call{in, callee, in.constant_of(callee), args, mode};

@@ -33,6 +33,19 @@ Value* is_true(Interpreter& in, CallArgs&) { return in.boolean(true); }
 Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
 Value* is_none(Interpreter& in, CallArgs&) { return in.none(); }
 
+/// `(device)`: makes a CUDA device the current one, unless the number is negative, and returns the one before. To
+/// select the current device changes nothing; a graph cannot select another one.
+Value* exchange_device(Interpreter& in, CallArgs& args) {
+  CallArgs none;
+  Value* current = in.call(in.constant(known_object("torch._C._cuda_getDevice")), none);
+  Ref wanted = in.literal_of(args.positional[0]), before = in.literal_of(current);
+  if (!wanted || !PyLong_CheckExact(wanted.get())) throw Break{BreakId::unknown_call, "a device that is no number"};
+  const long index = PyLong_AsLong(wanted.get());
+  if (index < 0) return in.integer(-1);
+  if (index != PyLong_AsLong(before.get())) throw Break{BreakId::unknown_call, "another CUDA device becomes current"};
+  return current;
+}
+
 /// Constructors from literal data make the tensor now; each run of the graph gets a new copy.
 void take_data_keyword(CallArgs& args) {
   if (!args.positional.empty() || !args.keyword("data")) return;
@@ -461,6 +474,8 @@ Value* storage_offset(Interpreter& in, CallArgs& args) {
 }
 
 constexpr ModelRow kRows[] = {
+    {"torch._C._cuda_exchangeDevice", exchange_device, 1, 1},
+    {"torch._C._cuda_maybeExchangeDevice", exchange_device, 1, 1},
     {"torch.linspace", linspace, 0, ModelRow::kAny, "*"},
     {"torch.logspace", logspace, 0, ModelRow::kAny, "*"},
     {kSetters[0], set_setting<Setting::Dtype>, 1, 1},
