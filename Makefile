@@ -11,9 +11,18 @@ PYTEST_ARGS ?=
 GOLDEN_TESTS := tests/python/golden $(addprefix tests/python/parity/,test_corpus.py test_guards.py test_call_forms.py)
 
 PY := $(VENV)/bin/python
+PYTHON_EXECUTABLE := $(CURDIR)/$(PY)
 VENV_STAMP := $(VENV)/.stator-torch
 TOOLS_STAMP := $(VENV)/.stator-tools
 SYSTEM_STAMP := $(BUILD)/.system-ready
+# USE_PYTHON=python3 takes an interpreter that has torch and the tools. Nothing is installed then.
+ifdef USE_PYTHON
+PY := $(USE_PYTHON)
+PYTHON_EXECUTABLE := $(shell command -v $(USE_PYTHON))
+VENV_STAMP := CMakeLists.txt
+TOOLS_STAMP := CMakeLists.txt
+SYSTEM_STAMP := CMakeLists.txt
+endif
 export PYTHONPATH := $(CURDIR)/python:$(CURDIR)
 export STATOR_BUILD := $(CURDIR)/$(BUILD)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -24,12 +33,13 @@ export HF_HUB_OFFLINE := 1
 
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
 
-.PHONY: build demo test test-cpp test-python test-oracle test-wheel golden bench bench-readme conformance fuzz lint format asan tsan \
+.PHONY: build demo test test-cpp test-python test-oracle test-cuda test-wheel golden bench bench-readme conformance fuzz lint format asan tsan \
         sanitize test-debug clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+ifndef USE_PYTHON
 $(SYSTEM_STAMP): tools/setup_system.sh
 	$(call say,"system packages")
 	@mkdir -p $(BUILD)
@@ -44,11 +54,12 @@ $(VENV_STAMP): tools/setup_venv.sh | $(SYSTEM_STAMP)
 $(TOOLS_STAMP): tools/requirements-dev.txt | $(VENV_STAMP)
 	@$(PY) -m pip --disable-pip-version-check install -q -r tools/requirements-dev.txt
 	@touch $@
+endif
 
 $(BUILD)/build.ninja: CMakeLists.txt $(VENV_STAMP) | $(SYSTEM_STAMP)
 	$(call say,"configure")
-	@cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) \
-	  -DSTATOR_TESTS=ON -DSTATOR_EXAMPLES=ON
+	@cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(PYTHON_EXECUTABLE) -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) \
+	  -DSTATOR_TESTS=$(if $(USE_PYTHON),OFF,ON) -DSTATOR_EXAMPLES=$(if $(USE_PYTHON),OFF,ON)
 
 build: $(BUILD)/build.ninja  ## set up .venv and build, optimised, into python/stator
 	$(call say,"build")
@@ -84,6 +95,15 @@ golden: build  ## regenerate the expected captures in tests/golden; review the d
 test-oracle: build  ## parity tests with every hit checked against a fresh capture
 	$(call say,"oracle")
 	@STATOR_ORACLE=1 $(PY) -m pytest -n $(TEST_JOBS) --dist worksteal -q tests/python/parity $(PYTEST_ARGS)
+
+test-cuda:  ## tests on a GPU, and the table of docs/gpu.md; USE_PYTHON=python3 takes an interpreter that has torch with CUDA
+	@$(if $(USE_PYTHON),,$(MAKE) --no-print-directory build)
+	@$(PY) -c "import torch, sys; sys.exit(not torch.cuda.is_available())" || \
+	  { echo "make test-cuda needs a GPU and a build of torch with CUDA: torch.cuda.is_available() is False"; exit 1; }
+	@$(MAKE) --no-print-directory build
+	$(call say,"tests on the GPU")
+	@$(PY) -m pytest -n $(TEST_JOBS) --dist worksteal -q tests/cuda $(PYTEST_ARGS)
+	@$(PY) -m benchmarks gpu
 
 test-wheel: build  ## build the wheel, install it into a fresh environment, use it
 	$(call say,"wheel")

@@ -31,7 +31,7 @@ TOPICS = [
     "inductor",
 ]
 # Run only if named: they take minutes.
-ON_DEMAND = ["graphs", "endurance", "observe"]
+ON_DEMAND = ["graphs", "endurance", "observe", "gpu"]
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 
