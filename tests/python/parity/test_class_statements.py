@@ -1,5 +1,6 @@
 """Class statements are captured in one graph, and every call of the program makes new classes."""
 
+import enum
 import functools
 import weakref
 
@@ -33,6 +34,105 @@ def test_in_one_graph(name):
     seen = run.run("class_statements", name, lambda fn: collecting(stator.compile(fn, fullgraph=True)))
     assert difference(seen, expected) is None
     assert stator.counters()["cache"]["hits"] >= 1 or name in GROWS
+
+
+class Colour(enum.Enum):
+    RED = 1
+    GREEN = 2
+    CRIMSON = 1
+
+
+class Right(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class WithItems(type):
+    def __iter__(cls):
+        yield from cls.items
+
+    def __reversed__(cls):
+        return [*cls.items][::-1]
+
+
+class Listed(metaclass=WithItems):
+    items = (1, 2, 3)
+
+
+class NotIterable(metaclass=type("Meta", (type,), {"__iter__": lambda cls: [1]})):
+    pass
+
+
+def error_of(run):
+    try:
+        return run()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+# Parts of programs that use classes which are iterable, and enumerations that the program makes.
+PARTS = {
+    "members": lambda: ([m.name for m in Colour], list(Colour), [*Right], dict(zip(Colour, Right, strict=True))),
+    "reversed": lambda: (list(reversed(Colour)), reversed(Listed), sorted(Right, reverse=True)),
+    "made members": lambda: [(m.name, m.value) for m in enum.Enum("C", ["A", "B"])],
+    "next": lambda: (next(iter(Colour)), sum(Listed), max(Listed)),
+    "flags of a flag": lambda: [m.name for m in Right(3)],
+    "no iterator": lambda: error_of(lambda: list(NotIterable)),
+    "made by value": lambda: [(c.B.value, c["A"].name, c(2).name, len(c)) for c in [enum.Enum("C", "A B")]],
+    "made of ints": lambda: [(c.B + 1, c.A < c.B, c.A == 1) for c in [enum.IntEnum("C", "A,B")]],
+    "made of pairs": lambda: [(c.A.value, str(c.A), repr(c.B)) for c in [enum.Enum("C", {"A": 3, "B": "b"}, start=4)]],
+    "made with names": lambda: [
+        (c.__module__, c.__qualname__) for c in [enum.Enum("C", "A", module="m", qualname="q.C"), enum.Enum("C", "A")]
+    ],
+    "made flags": lambda: [((c.A | c.B).value, bool(c.A & c.B), c(3)) for c in [enum.Flag("C", "A B")]],
+    "made keys": lambda: [({c.A: 1.0, c.B: 2.0}[c.B], isinstance(c.A, c), c.A in c) for c in [enum.Enum("C", "A B")]],
+    "made twice": lambda: enum.Enum("C", "A").A == enum.Enum("C", "A").A,
+    "made and compared": lambda: [(c.A is c.A, c.A is c["A"], c.A == c.B) for c in [enum.Enum("C", "A B")]],
+    "no such member": lambda: error_of(lambda: enum.Enum("C", "A B")(7)),
+    "same name twice": lambda: error_of(lambda: enum.Enum("C", "A A")),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_enumerations(name):
+    part = PARTS[name]
+    compiled = stator.compile(lambda a: (a * 2, part()), fullgraph=True)
+    for _ in range(2):
+        doubled, found = compiled(x)
+        assert torch.equal(doubled, x * 2)
+        assert repr(found) == repr(part())
+    assert stator.counters()["cache"]["hits"] == 1
+
+
+def test_a_class_that_counts_iterations():
+    class Counting(type):
+        def __iter__(cls):
+            cls.count += 1
+            return iter((1, 2))
+
+    class Counted(metaclass=Counting):
+        count = 0
+
+    compiled = stator.compile(lambda a: a * sum(Counted) + len([*Counted]), fullgraph=True)
+    for i in range(4):
+        assert torch.equal(compiled(x), x * 3 + 2)
+        assert Counted.count == 2 * (i + 1)
+    assert stator.counters()["cache"]["hits"] == 2
+
+
+def test_made_enumerations_are_returned():
+    def make(a):
+        made = enum.Enum("Made", "A B")
+        return a + 1, made, made.B, [made.A]
+
+    compiled = stator.compile(make, fullgraph=True)
+    results = [compiled(x) for _ in range(3)]
+    for summed, made, member, members in results:
+        assert torch.equal(summed, x + 1)
+        assert member is made.B and members == [made.A] and made.__module__ == __name__
+        assert [(m.name, m.value) for m in made] == [("A", 1), ("B", 2)]
+    assert len({id(made) for _, made, _, _ in results}) == 3
+    assert stator.counters()["cache"]["hits"] == 2
 
 
 def test_each_call_makes_its_own_class():

@@ -129,7 +129,7 @@ int32_t Assembler::emit_new(Value* value) {
     case Kind::Constant: {
       const Ref& object = static_cast<ConstantValue*>(value)->object;
       if (Prototype* prototype = in_.prototypes.find(object.get())) return emit_prototype(*prototype);
-      if (in_.prototypes.owns(object.get())) refuse_part();
+      if (in_.prototypes.owns(object.get())) return emit_part(object.get());
       return add({StepKind::Constant, -1, -1, object});
     }
     case Kind::Tensor:

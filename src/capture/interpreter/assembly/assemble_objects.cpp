@@ -19,6 +19,19 @@ bool is_hidden(PyTypeObject* type, PyObject* name) {
 
 void Assembler::refuse_part() { throw Break{BreakId::reconstruct, "a part of a class that the program made"}; }
 
+int32_t Assembler::emit_part(PyObject* part) {
+  static PyObject* const get = known_object("builtins.getattr");
+  static PyObject* const name_field = PyUnicode_InternFromString("_name_");
+  PyTypeObject* type = Py_TYPE(part);
+  Prototype* made = in_.prototypes.find(reinterpret_cast<PyObject*>(type));
+  if (!made || !PyType_IsSubtype(Py_TYPE(type), enum_meta_type())) refuse_part();
+  const Ref name = Ref::steal(PyObject_GetAttr(part, name_field));
+  if (!name || !PyUnicode_Check(name.get())) PyErr_Clear(), refuse_part();
+  Step step{StepKind::Call, 0, -1, Ref::borrow(get)};
+  step.items = {emit(in_.constant(made->object)), emit(in_.constant(name))};
+  return add(std::move(step));
+}
+
 int32_t Assembler::emit_call(const MadeBy& by, std::vector<int32_t> first) {
   Step step{StepKind::Call, 0, -1, by.callable};
   step.items = std::move(first);

@@ -82,6 +82,8 @@ class Assembler {
       fill();
   }
   [[noreturn]] static void refuse_part();
+  /// A member of an enumeration that the program made; refuses other parts of what it made.
+  int32_t emit_part(PyObject* part);
   int32_t emit_call(const MadeBy& by, std::vector<int32_t> first);
   int32_t emit_class(const Prototype& prototype);
   int32_t emit_prototype(const Prototype& prototype);

@@ -1,5 +1,7 @@
 // Making instances.
 #include "capture/interpreter/classes/classes.h"
+
+#include "capture/interpreter/classes/made_classes.h"
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/classes.h"
@@ -27,6 +29,32 @@ static Ref enum_member(PyTypeObject* type, PyObject* caller, PyObject* value) {
   return Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), value));
 }
 
+/// `Enum("C", "A B")` and the like: makes an enum class. Null for other calls, and for arguments that are no literals.
+static Value* made_enum(Interpreter& in, PyTypeObject* type, PyObject* caller, CallArgs args) {
+  static PyObject* const module_name = PyUnicode_InternFromString("module");
+  static PyObject* const members_name = PyUnicode_InternFromString("_member_map_");
+  static PyObject* const makers[] = {known_object("enum.Enum"), known_object("enum.IntEnum"), known_object("enum.Flag"),
+                                     known_object("enum.IntFlag"), known_object("enum.StrEnum")};
+  static PyObject* const meta_call = look_up(enum_meta_type(), PyUnicode_InternFromString("__call__"));
+  auto* maker = reinterpret_cast<PyObject*>(type);
+  if (caller != meta_call || std::find(std::begin(makers), std::end(makers), maker) == std::end(makers) ||
+      args.count() < 2 || !literal_args(in, args, true).positional)
+    return nullptr;
+  if (!args.keyword("module")) {
+    // Otherwise `Enum` takes it from the frame that calls.
+    PyObject* module = PyDict_GetItemString(in.frames.current()->globals, "__name__");
+    if (!module) return nullptr;
+    args.keywords.emplace_back(Ref::borrow(module_name), in.constant(module));
+  }
+  Value* made = make_by_call(in, Ref::borrow(maker), args);
+  auto* made_type = reinterpret_cast<PyTypeObject*>(in.constant_of(made));
+  PyObject* members = look_up(made_type, members_name);
+  PyObject *name, *member;
+  for (Py_ssize_t position = 0; PyDict_Next(members, &position, &name, &member);)
+    in.prototypes.own(Ref::borrow(member));
+  return made;
+}
+
 Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args, CallMode mode) {
   if (is_value_type(type)) return call_literal(*this, reinterpret_cast<PyObject*>(type), args);
   guards.add_class(type);
@@ -39,6 +67,7 @@ Value* Interpreter::instantiate(PyTypeObject* type, CallArgs args, CallMode mode
       if (member) return constant(std::move(member));
       if (PyErr_Occurred()) raise_current(*this);
     }
+    if (Value* made = made_enum(*this, type, caller, args)) return made;
     if (caller && PyType_Check(caller)) {
       // The metaclass's `__call__` is another class, as for a TypedDict: that class is called.
       guards.add_class(Py_TYPE(type));

@@ -38,7 +38,23 @@ Value* reversed_items(Interpreter& in, Value* value) {
     Rebuild again{reinterpret_cast<PyObject*>(&PyReversed_Type), {value}};
     return in.arena.make<ListedIterator>(std::move(items), Py_TYPE(real.get()), std::move(again));
   }
+  static PyObject* const name = PyUnicode_InternFromString("__reversed__");
+  PyTypeObject* type = in.type_of(value);
+  in.guards.add_class(type);
+  if (PyObject* method = look_up(type, name); method && PyFunction_Check(method))
+    return in.call(type_method(in, value, name), {});
   throw Break{BreakId::unknown_call, std::string("reversed() of a ") + in.type_of(value)->tp_name};
+}
+
+/// What the class's `__iter__` returns, which must be an iterator.
+static Value* iterator_of_class(Interpreter& in, Value* value) {
+  static PyObject* const iter = PyUnicode_InternFromString("__iter__");
+  static PyObject* const next_name = PyUnicode_InternFromString("__next__");
+  Value* iterator = in.call(type_method(in, value, iter), {});
+  if (iterator->kind != Kind::Iterator && !look_up(in.type_of(iterator), next_name))
+    in.raise(PyExc_TypeError,
+             std::string("iter() returned non-iterator of type '") + in.type_of(iterator)->tp_name + "'");
+  return iterator;
 }
 
 Value* Interpreter::iterate(Value* value) {
@@ -68,6 +84,11 @@ Value* Interpreter::iterate(Value* value) {
     return arena.make<SetIterator>(set, set_items(*this, set), type);
   }
   if (value->kind == Kind::Constant) {
+    PyTypeObject* type = Py_TYPE(static_cast<ConstantValue*>(value)->object.get());
+    if (PyObject* method = look_up(type, iter); method && PyFunction_Check(method)) {
+      guards.add_class(type);  // such as the metaclass of enumerations
+      return iterator_of_class(*this, value);
+    }
     Ref literal = literal_of(value);
     if (!literal) throw Break{BreakId::unknown_object, "iteration over an object that is guarded by identity"};
     Ref iterator = Ref::steal(PyObject_GetIter(literal.get()));
@@ -85,11 +106,7 @@ Value* Interpreter::iterate(Value* value) {
       if (look_up(type, getitem)) return arena.make<ItemIterator>(value, 0, 1, &PySeqIter_Type);
       raise(PyExc_TypeError, std::string("'") + type->tp_name + "' object is not iterable");
     }
-    Value* iterator = call(type_method(*this, value, iter), {});
-    static PyObject* const next_name = PyUnicode_InternFromString("__next__");
-    if (iterator->kind != Kind::Iterator && !look_up(type_of(iterator), next_name))
-      raise(PyExc_TypeError, std::string("iter() returned non-iterator of type '") + type_of(iterator)->tp_name + "'");
-    return iterator;
+    return iterator_of_class(*this, value);
   }
   throw Break{BreakId::unknown_object, std::string("iteration over a ") + type_of(value)->tp_name};
 }
