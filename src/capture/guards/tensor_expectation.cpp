@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "capture/guards/array_layout.h"
+#include "core/graph/literals.h"
 
 namespace stator::capture {
 namespace {
@@ -87,7 +88,7 @@ class Expectation final : public TensorExpectation {
     }
     const at::Tensor& tensor = THPVariable_Unpack(object);
     if (tensor.dtype() != facts_.dtype)
-      out << "dtype: expected " << at::typeMetaToScalarType(facts_.dtype) << ", saw " << tensor.scalar_type();
+      out << "dtype: expected " << dtype() << ", saw " << graph::dtype_name(tensor.scalar_type());
     else if (tensor.device() != facts_.device)
       out << "device: expected " << facts_.device << ", saw " << tensor.device();
     else if (tensor.dim() != static_cast<int64_t>(facts_.dim))
@@ -97,7 +98,8 @@ class Expectation final : public TensorExpectation {
     else if (!has_strides(tensor))
       out << "stride: expected " << strides() << ", saw " << tensor.strides();
     else if (tensor.requires_grad() != facts_.requires_grad)
-      out << "requires_grad: expected " << facts_.requires_grad << ", saw " << tensor.requires_grad();
+      out << (facts_.requires_grad ? "requires_grad: expected True, saw False"
+                                   : "requires_grad: expected False, saw True");
     else
       out << "dispatch keys: expected " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, facts_.keys))
           << ", saw " << c10::toString(tensor.key_set());
@@ -106,8 +108,8 @@ class Expectation final : public TensorExpectation {
 
   std::string describe() const override {
     std::ostringstream out;
-    out << facts_.type->tp_name << ' ' << at::typeMetaToScalarType(facts_.dtype) << sizes() << " strides " << strides()
-        << " on " << facts_.device << (facts_.requires_grad ? " requires_grad" : "");
+    out << facts_.type->tp_name << ' ' << dtype() << sizes() << " strides " << strides() << " on " << facts_.device
+        << (facts_.requires_grad ? " requires_grad" : "");
     return out.str();
   }
 
@@ -129,6 +131,7 @@ class Expectation final : public TensorExpectation {
   }
 
  private:
+  std::string dtype() const { return graph::dtype_name(at::typeMetaToScalarType(facts_.dtype)); }
   bool has_strides(const at::Tensor& tensor) const {
     for (uint32_t i = 0; i < facts_.dim; ++i) {
       const int64_t stride = shape_[facts_.dim + i], inner = product_at(stride);

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/export.h"
+
 /// Spelling of single constants, for the printer and the parser.
 namespace stator::graph {
 
@@ -15,7 +17,7 @@ std::string float_text(double value);
 std::string quote_text(std::string_view text);
 bool is_identifier(std::string_view text);
 
-std::string dtype_name(c10::ScalarType dtype);
+STATOR_API std::string dtype_name(c10::ScalarType dtype);
 std::optional<c10::ScalarType> find_dtype(std::string_view name);
 
 /// The name of an integer that the schema declares as an enumeration (`MemoryFormat`, `Layout`, `ScalarType`).

@@ -10,6 +10,7 @@ from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch.utils.checkpoint import checkpoint
 
 import stator
 from tests.python.helpers import Counting, assert_same, captures, check_parity
@@ -524,3 +525,33 @@ def test_a_predicate_of_a_subclass_is_torchs_error():
     for run in (fn, compiled, compiled):
         with pytest.raises(Exception, match="improper predicate"):
             run(vector())
+
+
+@pytest.mark.parametrize("cls", [Marked, Overriding])
+def test_while_loop_carries_a_subclass(cls):
+    def f(x):
+        return while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, t * 2), (torch.tensor(0), x.as_subclass(cls)))
+
+    expected, compiled = f(vector()), stator.compile(f, fullgraph=True)
+    for _ in range(2):
+        found = compiled(vector())
+        assert_same(found, expected)
+        assert [type(t) for t in found] == [type(t) for t in expected]
+
+
+@pytest.mark.parametrize("cls", [Marked, Overriding])
+@pytest.mark.parametrize("grad", [False, True])
+def test_checkpoint_of_a_subclass(cls, grad):
+    def f(x):
+        return checkpoint(lambda t: ((t * 2).sin(), [t.sum()]), x.as_subclass(cls), use_reentrant=False)
+
+    compiled = stator.compile(f, fullgraph=True)
+    for scale in (1.0, 2.0):
+        x, y = vector(scale, grad), vector(scale, grad)
+        (found, [total]), (expected, [expected_total]) = compiled(x), f(y)
+        assert type(found) is type(expected) is cls and type(total) is type(expected_total)
+        assert_same((found, total), (expected, expected_total))
+        if grad:
+            (found.sum() + total).backward()
+            (expected.sum() + expected_total).backward()
+            assert_same(x.grad, y.grad)

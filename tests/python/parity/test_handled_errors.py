@@ -33,6 +33,9 @@ class Wrong:
     def __format__(self, spec):
         return 3
 
+    def __index__(self):
+        return 1.5
+
 
 class Nothing:
     __iter__ = None
@@ -78,6 +81,7 @@ NAMES = {
 
 LANGUAGE = [
     "hash(Wrong())",
+    "[1][Wrong()]",
     "{Wrong(): 1}",
     "str(Wrong())",
     "repr(Wrong())",

@@ -276,7 +276,7 @@ def test_guards_name_the_sizes_and_the_line():
     compiled = stator.compile(fn, dynamic=True)
     compiled(made(5), made(4))
     text = "\n".join(stator.cache_entries(compiled)[0]["guards"])
-    assert "x.size(0)" in text and "y.size(0)" in text and "Tensor Float[*" in text
+    assert "x.size(0)" in text and "y.size(0)" in text and "Tensor float32[*" in text
     (sizes,) = (line for line in text.splitlines() if "has sizes with" in line)
     assert f"  (needed at {__file__}:" in sizes
 

@@ -28,13 +28,15 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
   // CPython uses an instance of an int subclass as it is, without calling its `__index__`.
   if (value->kind == Kind::Object && PyType_IsSubtype(in.type_of(value), &PyLong_Type))
     throw Break{BreakId::unknown_object, "an int of another class as an index"};
-  if (value->kind == Kind::Object && look_up(in.type_of(value), name))
-    value = in.call(type_method(in, value, name), {});
+  const bool is_asked = value->kind == Kind::Object && look_up(in.type_of(value), name);
+  if (is_asked) value = in.call(type_method(in, value, name), {});
   if (is_symbolic_number(value)) needs_number(in, value, "as an index");
   refuse_result(in, value);
   PyObject* object = in.constant_of(value);
   if (!object && (value->kind == Kind::Opaque || value->kind == Kind::Tensor || value->kind == Kind::Array))
     throw Break{BreakId::raises, "an index that is not an int"};
+  if (is_asked && !PyType_IsSubtype(in.type_of(value), &PyLong_Type))
+    in.raise(PyExc_TypeError, std::string("__index__ returned non-int (type ") + in.type_of(value)->tp_name + ")");
   if (!object || !PyIndex_Check(object))
     in.raise(PyExc_TypeError,
              std::string("'") + in.type_of(value)->tp_name + "' object cannot be interpreted as an integer");

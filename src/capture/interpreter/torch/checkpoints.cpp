@@ -98,7 +98,7 @@ Value* recomputed_part(Interpreter& in, Call call) {
   const size_t first = in.torch.tracer.node_count();
   Value* result = run_part(in, call.function, std::move(call.inner), kPart);
   std::vector<TensorValue*> tensors;
-  collect_tensors(in, result, kPart, tensors);
+  collect_tensors(in, result, kPart, tensors, Subclasses::Kept);
   // Without gradients there is nothing to compute again.
   if (std::none_of(tensors.begin(), tensors.end(), [&](TensorValue* tensor) { return requires_grad(in, tensor); }))
     return result;

@@ -39,7 +39,8 @@ Value* while_loop(Interpreter& in, CallArgs& args) {
     given.positional.push_back(alias_of(in, tensor));
     first.push_back(in.fake_of(static_cast<TensorValue*>(given.positional.back())));
   }
-  Branch test = trace_branch(in, condition, given, "while_loop"), step = trace_branch(in, body, given, "while_loop");
+  auto trace = [&](Value* function) { return trace_branch(in, function, given, "while_loop", true); };
+  Branch test = trace(condition), step = trace(body);
   if (test.result->kind != Kind::Tensor || !TorchTracer::is_truth(test.outputs[0]))
     refuse_control("while_loop on something else than one bool");
   SequenceValue* carry = in.tuple(given.positional);

@@ -32,17 +32,20 @@ Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::stri
   return result;
 }
 
-void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors) {
+void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors,
+                     Subclasses subclasses) {
   if (auto* tensor = as<TensorValue>(value)) {
-    // The graph of a part can only make plain tensors.
+    // The graph of a part makes plain tensors, and no parameters.
     bool is_plain = tensor->type == TorchTracer::tensor_type() || tensor->source;
-    if (!is_plain || !TorchTracer::is_plain_class(tensor->type))
+    bool is_kept = subclasses == Subclasses::Kept && tensor->own.empty() && !tensor->source;
+    if (TorchTracer::is_plain_class(tensor->type) ? !is_plain : !is_kept)
       throw Break{BreakId::tensor_subclass, what + " with a tensor of a subclass"};
     tensors.push_back(tensor);
   } else if (auto* sequence = as_sequence(value)) {
-    for (size_t i = 0; i < sequence->items.size(); ++i) collect_tensors(in, in.item(sequence, i), what, tensors);
+    for (size_t i = 0; i < sequence->items.size(); ++i)
+      collect_tensors(in, in.item(sequence, i), what, tensors, subclasses);
   } else if (value->kind == Kind::Dict) {
-    for (auto& [key, item] : mapping_items(in, value)) collect_tensors(in, item, what, tensors);
+    for (auto& [key, item] : mapping_items(in, value)) collect_tensors(in, item, what, tensors, subclasses);
   } else if (value->kind != Kind::Constant) {
     throw Break{BreakId::unknown_object, "the result of " + what + ": a " + in.type_of(value)->tp_name};
   }

@@ -25,8 +25,12 @@ bool grad_mode();
 /// before it is a break, and so is an exception.
 Value* run_part(Interpreter& in, Value* function, CallArgs args, const std::string& what);
 
+/// Whether tensors of a subclass that a part makes keep their class: then the plan gives it to what the node returns.
+enum class Subclasses : uint8_t { Refused, Kept };
+
 /// The tensors in a result, in order. Breaks for values that may hold tensors which are not visible.
-void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors);
+void collect_tensors(Interpreter& in, Value* value, const std::string& what, std::vector<TensorValue*>& tensors,
+                     Subclasses subclasses = Subclasses::Refused);
 
 /// Whether it is a tensor that requires grad.
 bool requires_grad(Interpreter& in, Value* value);
