@@ -31,6 +31,7 @@ Ref tuple_of(const Items& items, const Each& each) {
 
 Ref scalar_object(const at::Scalar& number) {
   if (number.isBoolean()) return owned(PyBool_FromLong(number.toBool()));
+  if (number.isUnsigned()) return owned(PyLong_FromUnsignedLongLong(number.toUInt64()));  // more than int64 holds
   if (number.isIntegral(false)) return owned(PyLong_FromLongLong(number.toLong()));
   if (number.isFloatingPoint()) return owned(PyFloat_FromDouble(number.toDouble()));
   auto value = number.toComplexDouble();
