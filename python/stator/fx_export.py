@@ -137,6 +137,9 @@ class _Exporter:
                 self.env[results[0]] = self.call_number(name, args, results[0])
                 continue
             target = find_operator(name, overload)
+            if target is torch.ops.aten.to.dtype and self.is_number(args[0]):
+                self.define_results(self.tensor_of_number(args[0], args[1]), results, used)
+                continue
             declared = target._schema.arguments
             numbers = {argument.name for argument in declared if "Tensor" not in str(argument.type)}
             if name == "aten::slice" and len(args) > 2 and args[2] is None:
@@ -278,6 +281,12 @@ class _Exporter:
     def tensor(self, value: int) -> torch.fx.Node:
         node = self.env[value]
         return self.converted(node, number_tensor, self.boxed) if node in self.numbers else node
+
+    def tensor_of_number(self, value: int, dtype: torch.dtype) -> torch.fx.Node:
+        """A tensor that holds a number. A conversion of the tensor that stands for the number may return that tensor,
+        which torch makes a Python number again."""
+        options = {"dtype": dtype, "device": torch.device("cpu")}
+        return self.graph.call_function(torch.ops.aten.scalar_tensor.default, (self.number(value),), options)
 
     def converted(self, node: torch.fx.Node, function: Any, known: dict[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
         if node not in known:

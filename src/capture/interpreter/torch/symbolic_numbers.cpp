@@ -191,12 +191,11 @@ namespace {
 /// Objects of the same types as values that a text is made of, or an empty vector: a value is no number and no literal,
 /// or none is a number. Replaces varying numbers by those of the graph.
 std::vector<Ref> samples_of(Interpreter& in, std::vector<Value*>& values) {
+  for (Value*& value : values) value = graph_number(in, value);
+  if (std::ranges::none_of(values, [](Value* value) { return as<NumberValue>(value) != nullptr; })) return {};
   std::vector<Ref> samples;
-  bool has_numbers = false;
-  for (Value*& value : values) {
-    value = graph_number(in, value);
+  for (Value* value : values) {
     auto* number = as<NumberValue>(value);
-    has_numbers = has_numbers || number != nullptr;
     samples.push_back(number ? Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(number->type)))
                              : in.literal_of(value));
     if (!samples.back()) {
@@ -204,7 +203,7 @@ std::vector<Ref> samples_of(Interpreter& in, std::vector<Value*>& values) {
       return {};
     }
   }
-  return has_numbers ? std::move(samples) : std::vector<Ref>{};
+  return samples;
 }
 
 Ref tuple_of(const std::vector<Ref>& items) {
