@@ -8,6 +8,7 @@ import torch
 
 from stator import _C, fx
 from stator.fx_module import ExportedGraphModule
+from tests.python.helpers import check_parity
 
 aten = torch.ops.aten
 
@@ -467,3 +468,10 @@ class TestImport:
             fx.from_graph_module(gm, [torch.ones(())])
         with pytest.raises(ValueError, match="no example input"):
             fx.from_graph_module(gm, [])
+
+
+def test_constants_above_the_largest_int64():
+    def fn(x):
+        return torch.full((2,), 2**63 + 5, dtype=torch.uint64), x + 1
+
+    check_parity(fn, (torch.ones(2),), (torch.zeros(2),), backend=lambda gm, inputs: torch.fx.Interpreter(gm).run)
