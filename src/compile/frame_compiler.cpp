@@ -331,6 +331,7 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
     varying.fixed_sizes.add(refused.sizes);
     varying.fixed_ints = fixed.ints;
     varying.fixed_ints.insert(refused.ints.begin(), refused.ints.end());
+    varying.fixed_floats = refused.floats;
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;

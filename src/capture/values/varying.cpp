@@ -42,7 +42,8 @@ bool Varying::contains(const Source& source) const {
 }
 
 bool Varying::is_input(const Source& source) const {
-  return !PyLong_CheckExact(source.object.get()) || fixed_ints.empty() || !fixed_ints.contains(source.describe());
+  const auto& fixed = PyLong_CheckExact(source.object.get()) ? fixed_ints : fixed_floats;
+  return fixed.empty() || !fixed.contains(source.describe());
 }
 
 void Varying::add_numbers(const Varying& other) {

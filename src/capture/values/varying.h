@@ -51,8 +51,8 @@ struct Varying {
   bool all_ints = false;                   // the user asked for symbols for the ints among the arguments
   bool parameters = false;                 // sizes of parameters may be symbols
   std::shared_ptr<const SourcePatterns> dynamic, unbacked;  // sources that the user names; null: none
-  Dimensions fixed_sizes;  // sizes and ints that are specialised on, whatever the user asked for
-  std::unordered_set<std::string> fixed_ints;
+  Dimensions fixed_sizes;  // sizes and numbers that are no inputs, whatever the user asked for
+  std::unordered_set<std::string> fixed_ints, fixed_floats;
 
   /// Whether the value at this source varies.
   bool contains(const Source& source) const;
