@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import stator
-from tests.python.helpers import assert_same, captures
+from tests.python.helpers import assert_same, captures, check_parity
 
 F = nn.functional
 LENGTHS = [5, 3, 7, 2, 12, 1, 0, 9, 3, 64]
@@ -324,3 +324,11 @@ def test_an_operator_raises_after_a_write_for_some_sizes(fn, dynamic, first):
 
     for n in [first, 9, 7, 4, 5, 6, 8, 4, 30_000, 3]:
         assert_same(observed(compiled, n), observed(fn, n), f"length {n}")
+
+
+def test_solutions_of_batches_of_vectors_have_the_strides_of_columns():
+    def fn(matrices, vectors):
+        return torch.linalg.solve(matrices, vectors)
+
+    calls = [(torch.eye(n).expand(b, n, n) + 0.1, torch.ones(b, n)) for b, n in ((2, 5), (3, 4), (4, 6))]
+    check_parity(fn, *calls, dynamic=True)
