@@ -270,7 +270,8 @@ def test_data_of_another_shape(backend):
         results = fn(a, b)
         return results, a.shape, a.stride(), a.tolist(), a.data_ptr() == b.data_ptr()
 
-    expected, seen = run(give), run(stator.compile(give, backend=backend, fullgraph=True))
+    # Compilers that trace ahead of time cannot give a tensor another layout: a break for all Python backends.
+    expected, seen = run(give), run(stator.compile(give, backend=backend, fullgraph=backend == "eager"))
     assert seen[1:] == expected[1:]
     assert all(torch.equal(x, y) for x, y in zip(seen[0], expected[0], strict=True))
 
