@@ -63,7 +63,7 @@ def test_allowed_includes_pass(tmp_path):
 def test_operator_rows(tmp_path, rows, problem):
     check = load("check_operators")
     (tmp_path / "a.def").write_text("// A comment.\n" + "\n".join(rows) + "\n")
-    _, problems = check.check_rows(tmp_path / "a.def")
+    _, problems = check.check_rows(tmp_path / "a.def", check.ROW, 2)
     assert len(problems) == 1 and problem in problems[0]
 
 
