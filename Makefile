@@ -92,9 +92,17 @@ golden: build  ## regenerate the expected captures in tests/golden; review the d
 	@git -c core.pager= diff --stat -- tests/golden
 
 # Tests that are expected to fail there, each with the reason: tests/python/parity/no_oracle.toml.
+ORACLE_TESTS ?= tests/python/parity
+# Files that `make test` leaves out, to stay quick: they capture at every instruction, or have a row in that table.
+SLOW_ORACLE := aliases breaks_everywhere call_forms changing_constants changing_numbers_backends checkpoint_lifetimes \
+  checkpoints class_changes corpus_backends data_dependent external_iterators functional fuzz handled_errors instances \
+  library_state lifetimes numpy reentrant_checkpoints symbolic_sizes unrecoverable_writes warnings weak_dictionaries \
+  word_pass
+QUICK_ORACLE_TESTS := $(filter-out $(SLOW_ORACLE:%=tests/python/parity/test_%.py),$(wildcard tests/python/parity/test_*.py))
+
 test-oracle: build  ## parity tests with every hit checked against a fresh capture
 	$(call say,"oracle")
-	@STATOR_ORACLE=1 $(PY) -m pytest -n $(TEST_JOBS) --dist worksteal -q tests/python/parity $(PYTEST_ARGS)
+	@STATOR_ORACLE=1 $(PY) -m pytest -n $(TEST_JOBS) --dist worksteal -q $(ORACLE_TESTS) $(PYTEST_ARGS)
 
 test-cuda:  ## tests on a GPU, and the table of docs/gpu.md; USE_PYTHON=python3 takes an interpreter that has torch with CUDA
 	@$(if $(USE_PYTHON),,$(MAKE) --no-print-directory build)
@@ -110,7 +118,9 @@ test-wheel: build  ## build the wheel, install it into a fresh environment, use 
 	@$(PY) tools/check_wheel.py
 
 test: lint  ## run everything that CI runs
-	@$(MAKE) --no-print-directory test-cpp test-python test-oracle test-wheel
+	@$(MAKE) --no-print-directory test-cpp test-python
+	@$(MAKE) --no-print-directory test-oracle ORACLE_TESTS="$(QUICK_ORACLE_TESTS)"
+	@$(MAKE) --no-print-directory test-wheel
 	$(call say,"all tests passed")
 
 bench: build  ## run the benchmarks beside torch.compile; BENCH=topic runs one topic
