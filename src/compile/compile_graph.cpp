@@ -37,7 +37,8 @@ std::optional<std::vector<Ref>> example_inputs(const AttemptResult& result) {
   return inputs;
 }
 
-/// Makes what a backend relied on guards of the entry. A number in something else has to be captured as a constant.
+/// Adds the conditions on sizes and numbers that a backend assumed to the entry's guards. A number in a condition that
+/// our expressions cannot state is specialised on: the graph is captured again with it as a constant.
 void guard_for_backend(const std::vector<BackendGuard>& guards, const AttemptResult& result, Entry& entry) {
   if (guards.empty()) return;
   Interpreter& in = *result.interpreter;

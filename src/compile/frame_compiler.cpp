@@ -319,7 +319,7 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   varying.unbacked = std::move(settings->unbacked);
   varying.add_numbers(known);
   varying.add_numbers(changed.sources);
-  // A Python backend that shall have constant sizes gets constant numbers, too.
+  // With `dynamic=False` or static sizes by a setting, a Python backend gets ints and floats as constants as well.
   if (request_.compiler && !settings->changed_sizes) {
     varying.floats = changed.sources.floats = {};
     varying.ints = changed.sources.ints = {};

@@ -8,6 +8,7 @@ functions' gradients.
 
 from __future__ import annotations
 
+import abc
 import sys
 import threading
 from collections.abc import Callable
@@ -208,7 +209,7 @@ class CallNode:
     lifted: list[Any]
 
 
-class Row:
+class Row(abc.ABC):
     """What is known of one operator. Subclasses say which functions it takes, and what its results are."""
 
     def __init__(self, op: Any, recording: Recording) -> None:
@@ -217,17 +218,17 @@ class Row:
         self.operands: _Tensors = []  # flat
         self.parts: list[Part] = []
 
+    @abc.abstractmethod
     def take(self, *args: Any, **kwargs: Any) -> None:
         """Takes the operator's arguments: sets `operands`, and traces the parts."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def arguments(self, operands: list[Any], lifted: Any) -> tuple[Any, ...]:
         """The arguments of the node."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def results(self) -> _Tensors:
         """Fakes of the results; in the real mode they are computed."""
-        raise NotImplementedError
 
     def gradients(self, inputs: _Tensors, grads: _Tensors) -> list[Any]:
         """Of the operands and the lifted tensors, which are `inputs`."""

@@ -20,7 +20,7 @@ from ..fx_symbols import GraphSymbols
 from .current import Recording
 from .foreign import ForeignSymbols
 
-# Entries of torch's own traceback that nodes inherit while it preserves metadata.
+# Keys of `torch.fx.traceback`'s current metadata that new nodes inherit under `preserve_node_meta()`.
 _INHERITED = ("custom", "recompute", "ac_graph_id", "from_node", "is_gradient_acc", "partitioner_tag")
 
 

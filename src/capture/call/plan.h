@@ -119,10 +119,10 @@ struct SizeInput {
   int32_t tensor;  // the slot of the check array that holds it
   int32_t dim;     // -1: the slot holds the int itself
 };
-/// The int that a graph gets for a size of the tensor, or for the int (dim -1).
+/// A leading input of a graph: the size of dimension `dim` of a tensor, or, for dim -1, the int in the slot itself.
 Ref leading_input(PyObject* object, int32_t dim);
-/// What a graph gets for a Python float or int: a tensor without dimensions. An int must fit 64 bits. `as_tensor`:
-/// torch must not take the tensor for a number of Python's. Null with a Python error set if that failed.
+/// Converts a Python float or int that is a graph input to a 0-d tensor. An int must fit 64 bits. The tensor is a wrapped
+/// number (it promotes as a Python number does) unless `as_tensor`. Null with a Python error set on failure.
 Ref number_tensor_of(PyObject* number, bool as_tensor);
 
 /// What a hit executes: gather inputs, run the graph, make the results, replay the side effects.

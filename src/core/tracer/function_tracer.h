@@ -88,7 +88,7 @@ class STATOR_API FunctionTracer {
   /// which it shares memory; may be undefined.
   at::Tensor add_input(const at::Tensor& foreign, const FakeGeometry& geometry, const at::Tensor& base,
                        std::string name);
-  /// A symbol for a size of such a tensor.
+  /// Makes a backed symbol for a size, stride or offset of an input added by `add_input`; `hint` is its value now.
   c10::SymInt add_symbol(int64_t hint, std::string source);
   /// The symbol that the function gets for an integer, in the symbolic mode. A plain integer for 0 and 1.
   c10::SymInt add_integer_input(int64_t number, std::string name);
@@ -104,7 +104,7 @@ class STATOR_API FunctionTracer {
   /// made while the trace was paused.
   void record_call(int64_t function, std::vector<at::Tensor> tensors, std::vector<c10::SymInt> numbers,
                    const std::vector<at::Tensor>& results);
-  /// Whether the trace, or one around it, has a value for this tensor.
+  /// Whether this trace, or an enclosing one, has recorded the tensor as a graph value.
   bool has(const at::Tensor& tensor) const;
 
   /// The tensors from outside, in the order of the last inputs. Fakes are values of the outer trace.

@@ -12,7 +12,8 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/binary_ops.h"
 
-/// The iterators of itertools. Each takes items from its inputs at the same times as the real one.
+/// Models of the iterators of itertools. Each advances its inputs exactly when CPython's iterator does, because a
+/// program sees how far its inputs were consumed.
 namespace stator::capture {
 
 /// Iterators of itertools classes, which a plan rebuilds from their remaining inputs.

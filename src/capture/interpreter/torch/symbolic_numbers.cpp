@@ -213,7 +213,7 @@ Ref tuple_of(const std::vector<Ref>& items) {
   return made;
 }
 
-/// The constant string that the value is; null for others.
+/// The str object of a value that is a constant string; null for any other value.
 PyObject* known_text(Interpreter& in, Value* value) {
   if (value->kind != Kind::Constant || in.type_of(value) != &PyUnicode_Type) return nullptr;
   return in.constant_of(value);

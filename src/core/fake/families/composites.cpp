@@ -41,7 +41,8 @@ void cdist(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 bool has_known_losses(const Args& args) { return is_on_known_device(args.tensor(0)); }
-/// The implementation for CUDA asks whether cuDNN takes the lengths. The losses are the same.
+/// On CUDA the composite asks `_use_cudnn_ctc_loss`, which reads the lengths. Both kernels return losses of the same
+/// shape, so the rule answers for either.
 bool is_on_cuda(const Args& args) { return args.tensor(0).is_cuda(); }
 
 /// `(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)`

@@ -75,7 +75,7 @@ void dot_product_flash(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
                state_number(at::kUInt64, device), new_contiguous(query, Dims{c10::SymInt(0)}));
 }
 
-/// `(query, key, value, attn_bias, compute_log_sumexp, ...)`
+/// Arguments: `(query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal)`.
 void dot_product_efficient(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& query = args.tensor(0);

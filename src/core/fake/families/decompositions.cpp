@@ -137,7 +137,7 @@ void solve_ex(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (is_vector) {
     const Dims sizes = batch_of(matrix, {length});
     require(right.sym_size(-1) == length, args, "the matrices do not match");
-    // The vectors count as the columns of matrices.
+    // The kernel treats a batch of vectors as one matrix and returns it column-major.
     at::Tensor solution =
         sizes.size() == 1 ? new_contiguous(right, sizes) : new_column_major(right, sizes, right.scalar_type());
     return args.returns(std::move(solution), column_major_like(matrix), pivots, info);

@@ -202,7 +202,6 @@ template <Rule run>
 constexpr CompositeAnswer kProgram{takes_symbols, nullptr, true, run};
 template <Rule rule>
 constexpr CompositeAnswer kWhole{takes_symbols, rule};
-/// The workspaces of cuDNN have sizes that only the library knows.
 bool takes_symbols_or_cuda(const Args& args) { return args.tensor(0).is_cuda() || takes_symbols(args); }
 template <Rule rule>
 constexpr CompositeAnswer kRecurrent{takes_symbols_or_cuda, rule};
@@ -212,7 +211,7 @@ constexpr Shape program = with_answer(kProgram<run>);
 /// The operator is one node for symbolic sizes, with the results that the rule gives.
 template <Rule rule>
 constexpr Shape whole = with_answer(kWhole<rule>);
-/// The same also for CUDA tensors of plain sizes.
+/// As `whole`, and also one node for every CUDA tensor: cuDNN's workspace sizes are not known to a shape function.
 template <Rule rule>
 constexpr Shape recurrent = with_answer(kRecurrent<rule>);
 

@@ -32,7 +32,8 @@ struct ViewRecipe {
   std::optional<c10::SymInt> offset;  // of as_strided: behind that of the parent
 };
 
-/// Whether the view has the elements of its parent's memory as another type: the inverse takes contents of its layout.
+/// Whether the view reinterprets its parent's bytes as another dtype (`view.dtype`, `view_as_real`). Writing it back
+/// then needs the new contents in the view's own layout.
 bool reinterprets_memory(const ViewRecipe& recipe);
 
 /// The recipe of a view that the geometries alone give.
