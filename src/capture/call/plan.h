@@ -121,8 +121,8 @@ struct SizeInput {
 };
 /// A leading input of a graph: the size of dimension `dim` of a tensor, or, for dim -1, the int in the slot itself.
 Ref leading_input(PyObject* object, int32_t dim);
-/// Converts a Python float or int that is a graph input to a 0-d tensor. An int must fit 64 bits. The tensor is a wrapped
-/// number (it promotes as a Python number does) unless `as_tensor`. Null with a Python error set on failure.
+/// Converts a Python float or int that is a graph input to a 0-d tensor. An int must fit 64 bits. The tensor is a
+/// wrapped number (it promotes as a Python number does) unless `as_tensor`. Null with a Python error set on failure.
 Ref number_tensor_of(PyObject* number, bool as_tensor);
 
 /// What a hit executes: gather inputs, run the graph, make the results, replay the side effects.
