@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    folder: str  # under src/
+    folder: str
     hint: str
     forbidden: dict[str, dict[str, str]]  # pattern -> files that may use it (paths in the folder), with the reason
 
 
 # A lock of another kind could be held by a thread that the child of a fork does not have.
 LOCKS = Rule(
-    "",
+    "src",
     "use the locks of core/base/fork_safe.h",
     {
         r"\bstd::(recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex\b": {
@@ -38,9 +38,19 @@ LOCKS = Rule(
         },
     },
 )
+PYTHON_LOCKS = Rule(
+    "python/stator",
+    "use the lock of fork_safe.py",
+    {
+        r"\bthreading\.(R?Lock|Condition|(Bounded)?Semaphore|Barrier)\b": {
+            "fork_safe": "makes the locks",
+            "trace": "is of a file to which the child of a fork writes nothing",
+        },
+    },
+)
 # A lookup that is not recorded is not guarded: the capture would not notice that the class changed.
 LOOKUPS = Rule(
-    "capture/interpreter",
+    "src/capture/interpreter",
     "look names up by capture/values/class_lookups.h",
     {
         r"\b_PyType_Lookup(Ref|Id)?\b": {
@@ -58,14 +68,15 @@ LOOKUPS = Rule(
         },
     },
 )
-RULES = [LOCKS, LOOKUPS]
+RULES = [LOCKS, PYTHON_LOCKS, LOOKUPS]
+SUFFIXES = {".h", ".c", ".cpp", ".py"}
 COMMENT = re.compile(r"//.*")
 
 
-def problems_of(src: Path, path: Path) -> list[str]:
+def problems_of(root: Path, path: Path) -> list[str]:
     found = []
     for rule in RULES:
-        folder = src / rule.folder
+        folder = root / rule.folder
         if not path.is_relative_to(folder):
             continue
         stem = path.relative_to(folder).with_suffix("").as_posix()
@@ -73,16 +84,17 @@ def problems_of(src: Path, path: Path) -> list[str]:
             code = COMMENT.sub("", line)
             for pattern, allowed in rule.forbidden.items():
                 if (match := re.search(pattern, code)) and stem not in allowed:
-                    found.append(f"{path.relative_to(src)}:{number}: {match.group()}: {rule.hint}")
+                    found.append(f"{path.relative_to(root)}:{number}: {match.group()}: {rule.hint}")
     return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
-    src: Path = parser.parse_args().root / "src"
-    sources = sorted(path for path in src.rglob("*") if path.suffix in {".h", ".c", ".cpp"})
-    problems = [problem for path in sources for problem in problems_of(src, path)]
+    root: Path = parser.parse_args().root
+    folders = [root / "src", root / "python/stator"]
+    sources = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES)
+    problems = [problem for path in sources for problem in problems_of(root, path)]
     for problem in problems:
         print(problem)
     print(f"check_names: {len(sources)} files, {len(problems)} problems")

@@ -12,11 +12,14 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from . import observer
+from .fork_safe import ForkSafeLock
 
 _log = logging.getLogger("stator")
 
@@ -39,8 +42,9 @@ Callback = Callable[[CallbackArgs], Any]
 
 _start: list[Callback] = []
 _end: list[Callback] = []
-_lock = threading.Lock()
-_pending = 0
+_lock = ForkSafeLock()
+# Compilations that began and did not end, by thread.
+_running: Counter[int] = Counter()
 
 
 def on_start(callback: Callback) -> Callback:
@@ -71,7 +75,7 @@ def remove(callback: Callback) -> None:
 def clear() -> None:
     """Removes all callbacks. RuntimeError while a compilation runs, since its end would not be told."""
     with _lock:
-        if _pending:
+        if _running:
             raise RuntimeError("callbacks cannot be cleared while a compilation runs")
         _start.clear()
         _end.clear()
@@ -90,21 +94,32 @@ def compiling(trigger: Trigger, compile_id: str) -> Iterator[None]:
 
 
 def _began(args: CallbackArgs) -> None:
-    global _pending
     with _lock:
-        _pending += 1
-        is_first = _pending == 1
+        is_first = not _running
+        _running[threading.get_ident()] += 1
     if is_first:
         _call(_start, args)
 
 
 def _ended(args: CallbackArgs) -> None:
-    global _pending
+    thread = threading.get_ident()
     with _lock:
-        _pending -= 1
-        is_last = _pending == 0
+        _running[thread] -= 1
+        if not _running[thread]:
+            del _running[thread]
+        is_last = not _running
     if is_last:
         _call(_end, args)
+
+
+def _keep_own_thread() -> None:
+    """In the child of a fork, compilations of other threads do not go on."""
+    thread = threading.get_ident()
+    for other in [other for other in _running if other != thread]:
+        del _running[other]
+
+
+os.register_at_fork(after_in_child=_keep_own_thread)
 
 
 def _call(callbacks: list[Callback], args: CallbackArgs) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import abc
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,11 +19,12 @@ import torch.utils._pytree as pytree
 from torch._higher_order_ops import utils as torch_utils
 
 from .. import _C
+from ..fork_safe import ForkSafeLock
 from ..fx_module import find_operator
 from .current import Recording, current_tracer, disable_tracing, running, use_table
 
 _Tensors = list[torch.Tensor]
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _installed: set[Any] = set()
 _patched: set[Any] = set()
 

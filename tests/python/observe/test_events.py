@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import torch
@@ -14,6 +17,8 @@ import torch
 import stator
 from stator import callbacks, events, metrics
 from stator.events import Level
+from stator.fork_safe import ForkSafeLock
+from tests.python.helpers import run_program
 
 
 @pytest.fixture(autouse=True)
@@ -248,6 +253,58 @@ class TestCallbacks:
         for thread in threads:
             thread.join()
         assert told == ["start", "end"]
+
+    def test_a_fork_while_another_thread_compiles(self):
+        program = """
+            import os, threading
+            import torch, stator
+            from stator import callbacks
+            told = []
+            callbacks.on_start(lambda args: told.append("start"))
+            callbacks.on_end(lambda args: told.append("end"))
+            forked = threading.Event()
+            def backend(gm, inputs):
+                begun.set()
+                forked.wait(60)
+                return gm.forward
+            begun = threading.Event()
+            thread = threading.Thread(target=lambda: stator.compile(lambda x: x + 1, backend=backend)(torch.ones(2)))
+            thread.start()
+            begun.wait(60)
+            pid = os.fork()
+            if pid == 0:
+                told.clear()
+                stator.compile(lambda x: x * 2)(torch.ones(2))
+                callbacks.clear()
+                os._exit(0 if told == ["start", "end"] else 3)
+            forked.set()
+            thread.join()
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), told)
+        """
+        assert run_program(program) == "0 ['start', 'end']"
+
+    def test_a_fork_waits_for_the_lock(self):
+        lock = ForkSafeLock()
+        inside, pids = threading.Event(), []
+        data = []
+
+        def hold():
+            with lock:
+                data.append(1)
+                inside.set()
+                time.sleep(0.2)
+                data.append(2)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        inside.wait(60)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            with lock:
+                os._exit(0 if data == [1, 2] else 3)
+        thread.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
     def test_removal(self):
         told = []

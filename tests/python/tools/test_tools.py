@@ -93,20 +93,22 @@ def test_operator_table():
 @pytest.mark.parametrize(
     ("path", "text", "problems"),
     [
-        ("core/fake/a.h", "std::mutex mutex_;", 1),
-        ("core/fake/a.cpp", "static std::once_flag once;", 1),
-        ("compile/a.cpp", "pthread_atfork(nullptr, nullptr, renew);", 1),
-        ("compile/a.cpp", "// unlike std::mutex", 0),
-        ("core/base/fork_safe.h", "std::mutex mutex_;", 0),
-        ("core/backend/a.cpp", "std::lock_guard lock(generator.mutex());", 0),
+        ("src/core/fake/a.h", "std::mutex mutex_;", 1),
+        ("src/core/fake/a.cpp", "static std::once_flag once;", 1),
+        ("src/compile/a.cpp", "pthread_atfork(nullptr, nullptr, renew);", 1),
+        ("src/compile/a.cpp", "// unlike std::mutex", 0),
+        ("src/core/base/fork_safe.h", "std::mutex mutex_;", 0),
+        ("src/core/backend/a.cpp", "std::lock_guard lock(generator.mutex());", 0),
+        ("python/stator/a.py", "_lock = threading.Lock()", 1),
+        ("python/stator/fork_safe.py", "self._lock = threading.RLock()", 0),
     ],
 )
 def test_lock_rule(tmp_path, path, text, problems):
     check = load("check_names")
-    file = tmp_path / "src" / path
+    file = tmp_path / path
     file.parent.mkdir(parents=True)
     file.write_text(text + "\n")
-    assert len(check.problems_of(tmp_path / "src", file)) == problems
+    assert len(check.problems_of(tmp_path, file)) == problems
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_lookups_on_classes_are_recorded(tmp_path, path, text, problems):
     file = tmp_path / "src" / "capture" / "interpreter" / path
     file.parent.mkdir(parents=True)
     file.write_text(text + "\n")
-    assert len(check.problems_of(tmp_path / "src", file)) == problems
+    assert len(check.problems_of(tmp_path, file)) == problems
 
 
 def test_core_has_no_guarded_statics():
