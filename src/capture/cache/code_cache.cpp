@@ -340,7 +340,7 @@ size_t CodeCache::count_for(int32_t offset, PyObject* cache_key, const GuardInpu
   return n;
 }
 
-void CodeCache::clear() {
+void CodeCache::detach() {
   std::unordered_map<int32_t, Entries> dropped;
   dropped.swap(entries_);
   at_start_ = nullptr;
@@ -348,9 +348,6 @@ void CodeCache::clear() {
   resting_ = 0;
   next_compile_id = 0;
   warned = skipped = false;
-  varying.clear();
-  fixed.clear();
-  constants.clear();
   detached_ = true;
 }
 
@@ -385,7 +382,7 @@ bool forget_cache(PyCodeObject* code) {
   registry().watches.erase(code);
   registry().caches.erase(code);
   if (registry().recent_for(code) == cache) registry().recent_for(code).reset();
-  cache->clear();
+  cache->detach();
   return true;
 }
 
@@ -405,7 +402,7 @@ void reset_caches() {
   auto watches = std::move(registry().watches);
   registry().caches.clear();
   registry().watches.clear();
-  for (auto& cache : all) cache->clear();
+  for (auto& cache : all) cache->detach();
 }
 
 }  // namespace stator::capture

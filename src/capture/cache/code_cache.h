@@ -78,7 +78,9 @@ class CodeCache {
   bool has_resting_calls() const { return resting_ != 0; }
   /// The entries at all offsets, most recently used first.
   std::vector<std::shared_ptr<Entry>> entries() const;
-  void clear();
+  /// Drops the entries; no call looks for one here again. What captures learnt (`varying` and so on) stays until the
+  /// cache ends: a reset may come while one runs, from another thread or from the program's code.
+  void detach();
 
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;

@@ -91,6 +91,25 @@ def test_another_thread_collects_while_a_capture_begins():
     collect()
 
 
+def test_a_reset_while_a_capture_runs():
+    """Whoever resets, the program or another thread, leaves the capture what it learnt of earlier ones."""
+
+    def program(x, n, table):
+        return told(x) * table[n] * n
+
+    x, table = torch.ones(3), list(range(40))
+    resets = [False]
+    told.register_fake(lambda x: (resets[0] and stator.reset(), torch.empty_like(x))[1])
+    compiled = stator.compile(program)
+    for _ in range(10):
+        resets[0] = False
+        for n in range(2, 6):
+            assert_same(compiled(x, n, table), program(x, n, table))
+        resets[0] = True
+        for n in range(6, 12):
+            assert_same(compiled(x, n, table), program(x, n, table))
+
+
 @pytest.mark.filterwarnings("ignore:.*recompile_limit")
 def test_threads_compile_and_call_at_once():
     functions = make_functions()
