@@ -61,6 +61,9 @@ SETTINGS: dict[str, Setting] = {
         "torch's names (`L['x']`) or regular expressions, separated by commas. `x:0` means dimension 0 alone.",
     ),
     "unbacked_sources": Setting(str, "The same for sizes that are unbacked symbols; see `mark_unbacked`."),
+    "count_instructions": Setting(
+        bool, "Records of compilations have the instructions that the processor retired, if the kernel counts them."
+    ),
     "aten_graphs": Setting(bool, "Captures also record the operators below autograd: `graph.aten`."),
 }
 

@@ -134,7 +134,7 @@ def _asked_of_torch() -> set[str]:
 
 
 def _guards_text(record: dict[str, Any]) -> str:
-    return show.guard_tree(record["guards"]) if record["guards"] else ""
+    return show.guard_tree(record["guards"], record["guard_latency_us"]) if record["guards"] else ""
 
 
 def _graph_text(record: dict[str, Any]) -> str:
@@ -247,8 +247,8 @@ class _Log:
                     self._say("shapes", "%s (%s) [%s] %s: %s", function, place, record["compile_id"], what, text)
         if "graphs" in wanted and record["graph"] is not None:
             self._say("graphs", "%s (%s) [%s]:\n%s", function, place, record["compile_id"], record["graph"])
-        for name in wanted & _ARTIFACTS.keys():
-            if text := _ARTIFACTS[name](record):
+        for name in _ARTIFACTS:
+            if name in wanted and (text := _ARTIFACTS[name](record)):
                 self._say(name, "%s (%s) [%s]:\n%s", function, place, record["compile_id"], text)
         if "breaks" in wanted and (reason := record["break_reason"]):
             self._tell_break(record, reason)

@@ -12,7 +12,8 @@ from typing import Any
 from . import _C, places
 from .times import table
 
-_NEEDED = re.compile(r"\s+\(needed at (.*)\)$")
+# Greedy: a guard of several facts names several lines, and the last one is its own.
+_NEEDED = re.compile(r"(.*\S)\s+\(needed at (.*)\)$", re.DOTALL)
 
 
 def header(record: dict[str, Any]) -> str:
@@ -130,13 +131,13 @@ def guard_tree(guards: list[str], latency_us: float | None = None) -> str:
     cost = "" if latency_us is None else f", one check took {latency_us:.1f} us"
     root: dict[Any, Any] = {}
     for guard in guards:
-        needed = _NEEDED.search(guard)
-        text = guard[: needed.start()] if needed else guard
+        needed = _NEEDED.match(guard)
+        text = needed[1] if needed else guard
         source, fact = _split_guard(text)
         node = root
         for part in _path(source):
             node = node.setdefault(part, {})
-        node.setdefault(None, []).append(fact + (f"  ({places.short_path(needed[1])})" if needed else ""))
+        node.setdefault(None, []).append(fact + (f"  ({places.short_path(needed[2])})" if needed else ""))
     return "\n".join([f"{len(guards)} guards{cost}", *_branches(root, "")])
 
 

@@ -89,6 +89,19 @@ PyObject* cache_entries(PyObject*, PyObject* target) {
   return list.release();
 }
 
+/// lookups() -> [(code, entries, hits, misses, timed hits, their ns)] of all functions that were called since the reset
+PyObject* lookups(PyObject*, PyObject*) {
+  Ref list = Ref::steal(PyList_New(0));
+  for (auto& cache : code_caches()) {
+    const CodeCache::Lookups& seen = cache->lookups;
+    if (seen.hits + seen.misses == 0) continue;
+    Ref row = Ref::steal(Py_BuildValue("(OnKKKL)", cache->code(), static_cast<Py_ssize_t>(cache->entries().size()),
+                                       seen.hits, seen.misses, seen.timed, seen.timed_ns));
+    if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
 PyObject* forget(PyObject*, PyObject* target) {
   Ref code = PyCode_Check(target) ? Ref::borrow(target) : Ref::steal(PyObject_GetAttrString(target, "__code__"));
   return code ? PyBool_FromLong(forget_cache(code.as<PyCodeObject>())) : nullptr;
@@ -221,6 +234,7 @@ PyMethodDef capture_functions[] = {
     {"get_config", get_config, METH_O, nullptr},
     {"set_config", set_config, METH_VARARGS, nullptr},
     {"cache_entries", cache_entries, METH_O, nullptr},
+    {"lookups", lookups, METH_NOARGS, nullptr},
     {"forget", forget, METH_O, nullptr},
     {"answer_calls", answer_calls_of, METH_O, nullptr},
     {"set_capture_listener", set_listener, METH_O, nullptr},

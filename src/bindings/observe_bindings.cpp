@@ -10,6 +10,7 @@
 #include "core/observe/clock.h"
 #include "core/observe/counters.h"
 #include "core/observe/events.h"
+#include "core/observe/instructions.h"
 #include "core/observe/phases.h"
 #include "core/observe/record.h"
 
@@ -116,6 +117,13 @@ PyObject* phase_times(PyObject*, PyObject*) {
 PyObject* reset_phase_times(PyObject*, PyObject*) {
   observe::reset_phase_times();
   Py_RETURN_NONE;
+}
+
+/// retired_instructions() -> those of this thread so far, or None
+PyObject* retired_instructions(PyObject*, PyObject*) {
+  const std::optional<int64_t> count = observe::retired_instructions();
+  if (!count) Py_RETURN_NONE;
+  return PyLong_FromLongLong(*count);
 }
 
 // ---- records
@@ -243,6 +251,7 @@ PyMethodDef observe_functions[] = {
     {"end_phase", end_phase, METH_O, nullptr},
     {"phase_times", phase_times, METH_NOARGS, nullptr},
     {"reset_phase_times", reset_phase_times, METH_NOARGS, nullptr},
+    {"retired_instructions", retired_instructions, METH_NOARGS, nullptr},
     {"records", records, METH_NOARGS, nullptr},
     {"clear_records", clear_records, METH_NOARGS, nullptr},
     {"record_limit", record_limit, METH_NOARGS, nullptr},

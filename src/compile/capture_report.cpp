@@ -99,6 +99,7 @@ void set_observer(Ref fresh) { observer() = std::move(fresh); }
 CaptureReport::CaptureReport(CodeCache& cache, const Place& place, const CompileRequest& request, const Entry& upcoming,
                              const std::string& reason)
     : code_(cache.code()), reason_(reason) {
+  if (config().count_instructions) instructions_.emplace();
   observe::CompilationRecord& record = *record_;
   record.compile_id = upcoming.id();
   record.name = text_of(code_->co_name);
@@ -167,6 +168,7 @@ void CaptureReport::failed() {
 CaptureReport::~CaptureReport() {
   phase_->set_event_args(record_->event_args);
   phase_.reset();
+  if (instructions_) record_->cpu_instructions = instructions_->so_far();
   if (!observer()) {
     (void)record_.end();
     return;

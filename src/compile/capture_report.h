@@ -6,6 +6,7 @@
 
 #include "capture/frame/compiler.h"
 #include "compile/pipeline.h"
+#include "core/observe/instructions.h"
 #include "core/observe/record.h"
 
 namespace stator::capture {
@@ -40,7 +41,8 @@ class CaptureReport {
   void failed();
 
  private:
-  observe::RecordScope record_;  // first: the phase ends before it
+  observe::RecordScope record_;                            // first: the phase ends before it
+  std::optional<observe::InstructionScope> instructions_;  // while the setting is on
   std::optional<observe::Phase> phase_;
   PyCodeObject* code_;
   std::string reason_;

@@ -239,6 +239,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   if (found && !is_refusal(*found)) return found;
   if (cache.skipped) return nullptr;
   observe::count("cache.misses");
+  ++cache.lookups.misses;
   if (!found && !report_misses(cache, place)) return nullptr;
   auto first_reason = [&] {
     if (found) return std::string();
@@ -282,7 +283,14 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     entry->oracle->break_is_error = is_error_here();
   }
   report.captured(entry, is_refusal(*entry));
-  if (!publish(cache, entry, reason)) return nullptr;
+  publish(cache, entry);
+  auto check_guards = [&] {
+    const int64_t checked_at = observe::now_ns();
+    const bool holds = entry->guards->run(input);
+    report.checked(observe::now_ns() - checked_at);
+    return holds;
+  };
+  if (!tell_listener(cache.code(), *entry, reason, check_guards)) return nullptr;
   // The entry serves all calls that these serve: it breaks where they do, and guards less.
   for (auto& earlier : serving)
     if (!entry->guards_break && earlier->broke->is_same_place(*entry->broke)) cache.remove(*earlier);
@@ -290,10 +298,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
   // The guards give the plan its inputs, so they run even for the call that was captured.
   if (!entry->plan) return entry;
   observe::Phase checking(check_phase);
-  const int64_t checked_at = observe::now_ns();
-  const bool holds = entry->guards->run(input);
-  report.checked(observe::now_ns() - checked_at);
-  if (holds) return entry;
+  if (check_guards()) return entry;
   observe::count("guards.unstable");
   return nullptr;
 }
@@ -413,7 +418,7 @@ bool FrameCompiler::confirm_hit(const Place& place, const Entry& entry) {
   return false;
 }
 
-bool FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, const std::string& reason) {
+void FrameCompiler::publish(CodeCache& cache, const std::shared_ptr<Entry>& entry) {
   identify(*entry, cache);
   ++cache.next_compile_id;
   // Other requests share the cache, and for them the break may be no error.
@@ -432,7 +437,6 @@ bool FrameCompiler::publish(CodeCache& cache, std::shared_ptr<Entry> entry, cons
     observe::count("skips.no operator in any capture");
     cache.skipped = true;
   }
-  return tell_listener(cache.code(), *entry, reason);
 }
 
 bool FrameCompiler::handlers_run_plain() {

@@ -57,7 +57,7 @@ class FrameCompiler final : public capture::Compiler {
   /// set.
   bool report_misses(capture::CodeCache& cache, const capture::Place& place);
   /// False with the error of a signal handler set.
-  bool publish(capture::CodeCache& cache, std::shared_ptr<capture::Entry> entry, const std::string& reason);
+  void publish(capture::CodeCache& cache, const std::shared_ptr<capture::Entry>& entry);
 
   CompileRequest request_;
 };

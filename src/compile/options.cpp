@@ -23,6 +23,7 @@ static constexpr Setting kSettings[] = {
     {"automatic_dynamic_shapes", &Config::automatic_dynamic_shapes, nullptr},
     {"break_after", nullptr, &Config::break_after},
     {"compiled_autograd", &Config::compiled_autograd, nullptr},
+    {"count_instructions", &Config::count_instructions, nullptr},
     {"debug_dir", nullptr, nullptr, &Config::debug_dir},
     {"disable", &Config::disable, nullptr},
     {"dynamic_sources", nullptr, nullptr, &Config::dynamic_sources},

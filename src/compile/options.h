@@ -13,6 +13,7 @@ struct Config {
   bool fail_on_recompile_limit_hit = false;
   bool suppress_errors = false;
   bool aten_graphs = false;
+  bool count_instructions = false;
   bool numpy_exact = false;
   bool raise_on_ctx_manager_usage = true;
   // Which sizes and ints are symbols: see shape_settings.h.

@@ -124,6 +124,7 @@ void put_times(DictMaker& to, const observe::CompilationRecord& r) {
   to.put("backend_us", view(r.us_of(backend_phase)));
   to.put("before_restart_us", view(r.before_restart_ns / 1000));
   to.put("logging_us", view(r.us_of(report_phase)));
+  to.put("cpu_instructions", view(r.cpu_instructions));
   to.put("spans", view_spans(r));
   to.put("spans_dropped", view(static_cast<int64_t>(r.spans_dropped)));
 }

@@ -95,6 +95,8 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   put(record.get(), "plan", entry.plan ? texts(describe(*entry.plan)) : Ref());
   put(record.get(), "break_reason", entry.broke ? describe_break(*entry.broke) : Ref());
   put(record.get(), "phases", describe_phases(entry.record.get()));
+  const std::optional<double> latency = entry.record ? entry.record->guard_latency_us : std::nullopt;
+  put(record.get(), "guard_latency_us", latency ? number(*latency) : Ref());
   put(record.get(), "compile_id", text(entry.id()));
   put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
   std::vector<std::string> specialised;
@@ -105,12 +107,14 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   return record;
 }
 
-bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
+bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason,
+                   const std::function<void()>& check_guards) {
   PyObject* wanted = log_is_wanted();
   if (!wanted) return false;
   const bool is_logged = wanted == Py_True;
   if (!listener() && !is_logged) return true;
   observe::Phase reporting(report_phase);
+  if (is_logged) check_guards();
   Ref record = describe_capture(code, entry, recompile_reason);
   for (const Ref& kept : {listener(), is_logged ? log() : Ref()}) {
     if (!kept) continue;

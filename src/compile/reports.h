@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "capture/cache/entry.h"
@@ -12,9 +13,10 @@ namespace stator {
 Ref set_capture_listener(Ref listener);
 /// Sets what is called with the record of each capture if its `wanted()` is true.
 void set_capture_log(Ref log);
-/// Calls both. Errors that they raise are reported as unraisable. False with a Python error set if a signal handler
-/// raised, which is for the program.
-bool tell_listener(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason);
+/// Calls both. Errors that they raise are reported as unraisable. `check_guards` times one check of the guards, for the
+/// log. False with a Python error set if a signal handler raised, which is for the program.
+bool tell_listener(PyCodeObject* code, const capture::Entry& entry, const std::string& recompile_reason,
+                   const std::function<void()>& check_guards);
 /// Set by the bindings: makes the Python object of a graph.
 using GraphWrapper = Ref (*)(std::shared_ptr<graph::Graph> graph);
 void set_graph_wrapper(GraphWrapper wrapper);

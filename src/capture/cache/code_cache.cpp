@@ -5,6 +5,7 @@
 
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
+#include "core/observe/clock.h"
 #include "core/observe/counters.h"
 
 namespace stator::capture {
@@ -18,6 +19,8 @@ constexpr size_t kRefusalsUntilRest = 16;
 constexpr size_t kRefusalsUntilSure = 4;
 /// Of the calls that rest, one in this many times the number of entries looks at all of them.
 constexpr size_t kCallsPerEntry = 4;
+/// One hit in so many is timed. To time all would cost more than many checks of guards do.
+constexpr uint64_t kHitsPerSample = 256;
 
 struct Registry {
   std::unordered_map<PyCodeObject*, std::shared_ptr<CodeCache>> caches;
@@ -61,13 +64,14 @@ std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, cons
   Entries dead;
   Entries* entries = at(offset);
   if (!entries) return nullptr;
+  const int64_t start = lookup_start();
   for (auto it = entries->begin(); it != entries->end();) {
     Entry& entry = **it;
     auto here = it++;
     if (entry.guards->is_dead()) {
       dead.splice(dead.end(), *entries, here);
     } else if (entry.cache_key.get() == cache_key && entry.fits(input.arguments) && entry.guards->run(input)) {
-      return hit(*entries, here);
+      return hit(*entries, here, start);
     }
   }
   return nullptr;
@@ -76,9 +80,10 @@ std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, cons
 std::shared_ptr<Entry> CodeCache::find(PyObject* cache_key, PyObject* function, const RawCall& call) {
   Entries* entries = at(0);
   if (!entries) return nullptr;
+  const int64_t start = lookup_start();
   for (auto it = entries->begin(); it != entries->end(); ++it) {
     Entry& entry = **it;
-    if (entry.cache_key.get() == cache_key && entry.guards->run(call, function)) return hit(*entries, it);
+    if (entry.cache_key.get() == cache_key && entry.guards->run(call, function)) return hit(*entries, it, start);
   }
   return nullptr;
 }
@@ -91,7 +96,7 @@ std::shared_ptr<Entry> CodeCache::find_only(int32_t offset, PyObject* cache_key,
   };
   auto only = std::find_if(entries->begin(), entries->end(), is_candidate);
   if (only == entries->end() || std::any_of(std::next(only), entries->end(), is_candidate)) return nullptr;
-  return (*only)->guards->run_for_arguments(input) ? hit(*entries, only) : nullptr;
+  return (*only)->guards->run_for_arguments(input) ? hit(*entries, only, 0) : nullptr;
 }
 
 std::vector<std::shared_ptr<Entry>> CodeCache::find_serving(int32_t offset, PyObject* cache_key,
@@ -114,7 +119,17 @@ std::string CodeCache::compare_passes(int32_t offset, PyObject* cache_key, const
   return {};
 }
 
-std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at) {
+int64_t CodeCache::lookup_start() const {
+  // The second hit is the first one that is timed: the first one finds the caches of the processor cold.
+  return lookups.hits % kHitsPerSample == 1 ? observe::now_ns() : 0;
+}
+
+std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at, int64_t start) {
+  if (start != 0) {
+    ++lookups.timed;
+    lookups.timed_ns += observe::now_ns() - start;
+  }
+  ++lookups.hits;
   ++(*at)->hits;
   hits.bump();
   (*at)->used = ++clock_;
@@ -375,6 +390,13 @@ std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code) {
   return found == registry().caches.end() ? nullptr : found->second;
 }
 
+std::vector<std::shared_ptr<CodeCache>> code_caches() {
+  std::vector<std::shared_ptr<CodeCache>> all;
+  for (auto& [code, cache] : registry().caches) all.push_back(cache);
+  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a->frame_id < b->frame_id; });
+  return all;
+}
+
 bool forget_cache(PyCodeObject* code) {
   std::shared_ptr<CodeCache> cache = find_code_cache(code);
   if (!cache) return false;
@@ -394,8 +416,7 @@ void drop_marked(const std::unordered_set<const void*>& callables) {
 
 void reset_caches() {
   // Destroying entries may run code of the program, which may use the registry: empty the registry first.
-  std::vector<std::shared_ptr<CodeCache>> all;
-  for (auto& [code, cache] : registry().caches) all.push_back(cache);
+  const std::vector<std::shared_ptr<CodeCache>> all = code_caches();
   registry().next_frame_id = 0;
   registry().recent.fill(nullptr);
   auto caches = std::move(registry().caches);

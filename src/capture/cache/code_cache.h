@@ -84,6 +84,13 @@ class CodeCache {
 
   uint64_t frame_id = 0;
   uint64_t next_compile_id = 0;
+  /// Lookups that found an entry, and those that led to a capture or were refused one. Some that found one are timed.
+  struct Lookups {
+    uint64_t hits = 0, misses = 0;
+    uint64_t timed = 0;
+    int64_t timed_ns = 0;
+  };
+  Lookups lookups;
   std::unordered_map<int32_t, Varying> varying;  // by offset
   /// By offset, the floats, ints and sizes that are specialised on although they change. A capture that did not
   /// specialise on one broke where captures that did so went on.
@@ -117,7 +124,9 @@ class CodeCache {
     size_t unseen = 0;  // calls since the last one that looked for an entry
     TorchLimits limits;
   };
-  std::shared_ptr<Entry> hit(Entries& entries, Entries::iterator at);
+  /// The time if this lookup is to be timed; else 0.
+  int64_t lookup_start() const;
+  std::shared_ptr<Entry> hit(Entries& entries, Entries::iterator at, int64_t start);
   void end_refusals(int32_t offset);
   /// The entries at an offset; null where there are none.
   Entries* at(int32_t offset);
@@ -136,6 +145,8 @@ class CodeCache {
 std::shared_ptr<CodeCache> code_cache(PyCodeObject* code);
 /// Null if there is none.
 std::shared_ptr<CodeCache> find_code_cache(PyCodeObject* code);
+/// All caches, in the order of their frames' numbers.
+std::vector<std::shared_ptr<CodeCache>> code_caches();
 /// Drops the cache of one code object; false if there is none.
 bool forget_cache(PyCodeObject* code);
 /// Drops the entries whose captures asked for marks of one of these callables, which has a new mark.

@@ -49,9 +49,9 @@ struct STATOR_API CompilationRecord {
   // Times, of `now_ns`; 0: not yet.
   int64_t start_ns = 0, end_ns = 0;
   int64_t before_restart_ns = 0;  // attempts that were not kept; of a failure: all
-  int64_t logging_ns = 0;         // spent in listeners and files
   std::vector<Span> spans;        // in the order of their ends; at most kMaxSpans
   uint64_t spans_dropped = 0;
+  std::optional<int64_t> cpu_instructions;  // that the processor retired; empty: not counted
 
   // Failure, and attempts.
   std::string fail_type, fail_reason, fail_file, fail_stack;

@@ -9,6 +9,7 @@
 #include "core/observe/clock.h"
 #include "core/observe/counters.h"
 #include "core/observe/events.h"
+#include "core/observe/instructions.h"
 #include "core/observe/phases.h"
 #include "core/observe/record.h"
 
@@ -228,6 +229,47 @@ TEST(Observation, WorksInTheChildOfAFork) {
   stop = true;
   busy.join();
   clear_events();
+}
+
+thread_local int64_t fake_instructions = 0;
+std::optional<int64_t> read_fake() { return fake_instructions; }
+std::optional<int64_t> read_nothing() { return {}; }
+
+TEST(Instructions, OutermostScopeOfEachThreadAdds) {
+  reset_counts();
+  in_threads(2, [] {
+    InstructionScope outer(read_fake);
+    fake_instructions += 5;
+    {
+      InstructionScope inner(read_fake);
+      fake_instructions += 7;
+      EXPECT_EQ(inner.so_far(), 7);
+    }
+    EXPECT_EQ(outer.so_far(), 12);
+  });
+  EXPECT_EQ(count_of("instructions.compile"), 24);
+}
+
+TEST(Instructions, WithoutACounterNothingIsAdded) {
+  reset_counts();
+  {
+    InstructionScope scope(read_nothing);
+    EXPECT_FALSE(scope.so_far());
+  }
+  EXPECT_FALSE(counts().contains("instructions.compile"));
+}
+
+TEST(Instructions, OfThisThreadGrowIfTheKernelCountsThem) {
+  const std::optional<int64_t> before = retired_instructions();
+  const std::optional<int64_t> after = retired_instructions();
+  ASSERT_EQ(before.has_value(), after.has_value());
+  if (!before) GTEST_SKIP() << "the kernel counts no instructions here";
+  EXPECT_GT(*after, *before);
+  const pid_t child = fork();
+  if (child == 0) _exit(retired_instructions() ? 0 : 3);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -182,6 +182,46 @@ class TestRecord:
         assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(metrics.fields())
 
 
+class TestInstructions:
+    def test_only_while_the_setting_is_on(self):
+        stator.compile(three_ops)(torch.ones(3))
+        assert last()["cpu_instructions"] is None and "instructions" not in stator.counters()
+        stator.reset()
+        with stator.config.patch(count_instructions=True):
+            stator.compile(three_ops)(torch.ones(3))
+        counted = last()["cpu_instructions"]
+        if stator._C.retired_instructions() is None:  # the kernel or the processor counts none
+            assert counted is None and "instructions" not in stator.counters()
+        else:
+            assert counted > 1000 and stator.counters["instructions"]["compile"] >= counted
+            stator.counters.clear()
+            assert stator.counters["instructions"]["compile"] == 0
+
+
+class TestCalls:
+    def test_hits_and_misses(self):
+        f = stator.compile(three_ops, dynamic=False)
+        for size in (3, 3, 3, 4, 3):
+            f(torch.ones(size))
+        (row,) = metrics.calls()
+        assert (row["hits"], row["misses"], row["entries"]) == (3, 2, 2)
+        assert row["function"] == "three_ops" and row["line"] == three_ops.__code__.co_firstlineno
+        assert 0 < row["guard_us"] < 1e6  # the second hit is timed
+        stator.reset()
+        assert metrics.calls() == []
+
+    def test_a_continuation_counts_for_its_function(self):
+        def f(x):
+            x = x + 1
+            print("", end="")
+            return x * 2
+
+        compiled = stator.compile(f)
+        compiled(torch.ones(3))
+        compiled(torch.ones(3))
+        assert [(row["hits"], row["misses"]) for row in metrics.calls()] == [(2, 2)]
+
+
 class TestCreate:
     def test_derived_fields(self):
         made = metrics.create({"start_time_us": 2_500_000, "guards_us": 1999, "compile_id": 7})

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/base/export.h"
+
+/// Instructions that the processor retired: how much work something was, whatever else the machine does.
+namespace stator::observe {
+
+/// Those of this thread in user space since its first call; empty where the kernel or the processor counts none.
+STATOR_API std::optional<int64_t> retired_instructions();
+
+/// RAII: counts the instructions of a scope on its thread. Scopes nest: the outermost one adds its sum to the count
+/// `instructions.compile`.
+class STATOR_API InstructionScope {
+ public:
+  using Source = std::optional<int64_t> (*)();
+  explicit InstructionScope(Source source = retired_instructions);
+  ~InstructionScope();
+  InstructionScope(const InstructionScope&) = delete;
+  InstructionScope& operator=(const InstructionScope&) = delete;
+
+  /// Those so far; empty if nothing counts them.
+  std::optional<int64_t> so_far() const;
+
+ private:
+  Source source_;
+  std::optional<int64_t> start_;
+};
+
+}  // namespace stator::observe
