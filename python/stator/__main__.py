@@ -8,6 +8,7 @@ import os
 import platform
 import runpy
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from typing import Any
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m stator")
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run a script with torch.compile served by Stator, and write its trace")
+    run = commands.add_parser(
+        "run", help="run a script with torch.compile served by Stator, and write its trace and events"
+    )
     run.add_argument("--trace", default="stator_trace", help="the directory of the trace (default: stator_trace)")
     run.add_argument("script")
     run.add_argument("args", nargs=argparse.REMAINDER)
@@ -33,22 +36,39 @@ def _run(options: argparse.Namespace) -> int:
     import torch
 
     import stator
-    from stator import trace
+    from stator import events, trace
+
+    if not Path(options.script).is_file():
+        print(f"there is no script {options.script}", file=sys.stderr)
+        return 2
 
     def served(model: Any = None, **settings: Any) -> Any:
         settings = {key: value for key, value in settings.items() if value is not None}
         return stator.compile(model, **settings)
 
     sys.argv = [options.script, *options.args]
-    trace.start(options.trace)
+    path = trace.start(options.trace)
+    events.start()
     torch.compile = served
     sys.path.insert(0, str(Path(options.script).resolve().parent))
     try:
         runpy.run_path(options.script, run_name="__main__")
     finally:
         trace.stop()
-        _progress(f"trace in {options.trace}; python -m stator report {options.trace} -o report.html")
+        events.stop()
+        if path is not None:
+            _export_events(path.with_name(path.stem.replace("trace", "events", 1) + ".json"))
+            _progress(f"trace in {options.trace}; python -m stator report {options.trace} -o report.html")
     return 0
+
+
+def _export_events(file: Path) -> None:
+    from stator import events
+
+    try:
+        events.export(file)
+    except OSError as error:
+        warnings.warn(f"{file} is not written: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -97,6 +117,7 @@ def _env(options: argparse.Namespace) -> int:
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "backends": stator.list_backends(),
         "settings": stator.config.to_dict(),
+        "instruction counter": "there is none" if stator._C.retired_instructions() is None else "works",
         "environment": {key: value for key, value in os.environ.items() if key.startswith(("STATOR_", "TORCH"))},
     }
     for name, value in rows.items():

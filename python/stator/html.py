@@ -14,16 +14,31 @@ from .files import write_whole
 
 # So many operators are listed.
 _MOST_OPS = 60
+# So many functions.
+_MOST_CALLS = 100
 
 
 def write_report(place: str | Path, file: str | Path) -> int:
     """Writes the page of a trace; returns the number of compilations. ValueError if there is no trace."""
     data = collect(place)
+    # What is shown of one compilation at a time is apart: the browser parses it when it is opened.
+    parts = [{name: frame.pop(name) for name in _PARTS if name in frame} for frame in data["frames"]]
     page = (Path(__file__).parent / "report.html").read_text(encoding="utf-8")
-    # `</` could end the script element, whatever text it is in.
-    text = json.dumps(data, default=str).replace("</", "<\\/").replace("<!--", "<\\!--")
-    write_whole(Path(file), page.replace("/*DATA*/null", text))
+    before, between, after = re.split(r"/\*DATA\*/null|<!--PARTS-->", page)
+    kept = "".join(
+        f'<script type="application/json" id="part{number}">{_json(part)}</script>\n'
+        for number, part in enumerate(parts)
+    )
+    write_whole(Path(file), before + kept + between + _json(data) + after)
     return len(data["frames"])
+
+
+_PARTS = ("code", "nodes", "guards", "plan")
+
+
+def _json(value: Any) -> str:
+    """For a script element: `</` could end it, whatever text it is in."""
+    return json.dumps(value, default=str).replace("</", "<\\/").replace("<!--", "<\\!--")
 
 
 def collect(place: str | Path) -> dict[str, Any]:
@@ -31,6 +46,9 @@ def collect(place: str | Path) -> dict[str, Any]:
     frames: dict[str, dict[str, Any]] = {}
     header: dict[str, Any] = {}
     counters: Counter[str] = Counter()
+    phases: Counter[str] = Counter()
+    memory: dict[str, int] = {}
+    calls: list[dict[str, Any]] = []
     number = -1
     if not trace.files_of(place) or not Path(place).exists():
         raise ValueError(f"there is no trace in {place}")
@@ -42,10 +60,14 @@ def collect(place: str | Path) -> dict[str, Any]:
         if kind == "end_of_process":
             for group, rows in record["counters"].items():
                 counters.update({f"{group}.{name}": count for name, count in rows.items()})
+            calls += record["calls"]
+            memory = {name: max(size, memory.get(name, 0)) for name, size in record["peak_memory_bytes"].items()}
         if "compile_id" not in record:
             continue
         frame = frames.setdefault(f"{number}:{record['compile_id']}", {"id": record["compile_id"], "process": number})
         _add(frame, kind, record)
+        if kind == "metrics":
+            phases.update(_own_times(record["spans"]))
     rows = [frame for frame in frames.values() if "function" in frame]
     operators = Counter(node["op"] for frame in rows for node in frame.get("nodes", ()) if "::" in node["op"])
     return {
@@ -53,6 +75,9 @@ def collect(place: str | Path) -> dict[str, Any]:
         "frames": rows,
         "problems": problems(rows),
         "counters": dict(counters),
+        "phases": phases.most_common(),
+        "calls": sorted(calls, key=lambda row: -row["hits"])[:_MOST_CALLS],
+        "memory": memory,
         "operators": operators.most_common(_MOST_OPS),
     }
 
@@ -67,6 +92,8 @@ _METRICS = (
 def _add(frame: dict[str, Any], kind: str, record: dict[str, Any]) -> None:
     if kind == "start":
         frame |= {key: record[key] for key in ("function", "file", "line", "reason")}
+    elif kind == "recompile":
+        frame["again"] = {key: record[key] for key in ("file", "line", "source")}
     elif kind == "graph":
         frame |= {"code": record["payload"], "nodes": record["nodes"]}
     elif kind in ("guards", "plan"):
@@ -75,6 +102,19 @@ def _add(frame: dict[str, Any], kind: str, record: dict[str, Any]) -> None:
         frame["break"] = {key: record[key] for key in ("id", "reason", "hint", "file", "line", "source")}
     elif kind == "metrics":
         frame |= {key: record.get(key) for key in _METRICS}
+
+
+def _own_times(spans: list[dict[str, Any]]) -> Counter[str]:
+    """Microseconds by phase, each without the phases inside of it. Spans are in the order of their ends."""
+    own: Counter[str] = Counter()
+    inside: list[tuple[int, int]] = []  # start and duration of the phases that are inside of one that ends later
+    for span in spans:
+        spent = span["duration_us"]
+        while inside and inside[-1][0] >= span["start_us"]:
+            spent -= inside.pop()[1]
+        own[span["name"]] += max(0, spent)
+        inside.append((span["start_us"], span["duration_us"]))
+    return own
 
 
 def problems(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -91,14 +131,14 @@ def problems(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
         stop = rows[0]["break"]
         found.append(_problem("graph break", file, line, rows, stop["reason"], stop["hint"], stop["source"]))
     for (file, line, what), rows in recompiles.items():
-        place = re.search(r"\(needed at (.*):(\d+)\)", rows[-1]["reason"])
-        at, number = (place[1], int(place[2])) if place else (file, line)
+        place = rows[-1].get("again") or {}
+        at, number = (place["file"], place["line"]) if place.get("file") else (file, line)
         hint = (
             "each new object is captured again: make the objects equal in structure, or keep them between calls"
             if "same object" in what
             else "keep this the same from call to call, or make a changing number a tensor"
         )
-        found.append(_problem("recompilation", at, number, rows, rows[-1]["reason"], hint, ""))
+        found.append(_problem("recompilation", at, number, rows, rows[-1]["reason"], hint, place.get("source", "")))
     return sorted(found, key=lambda row: -row["us"])
 
 

@@ -11,30 +11,37 @@ Each process writes a file of its own. A line is one JSON object:
     {"v": 1, "kind": "graph", "compile_id": "0/0", "time_us": ..., "payload": "...", "md5": "...", ...}
 
 Names of files are written once, as a `string` record, and by number elsewhere (`{"$s": 3}`); `read` puts them back.
-docs/observability.md has the kinds. Reading runs no code. A last line that was cut off is left out, with a warning.
+docs/observability.md has the kinds, `schema()` the JSON schema of a line. Reading runs no code. A line that was cut off
+is left out, with a warning.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
+import itertools
 import json
-import logging
 import os
+import re
+import resource
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from . import _C, observer, places, show
+from . import _C, metrics, observer, places, show
+from .trace_records import VERSION, files_of, read, schema
+from .trace_torch import to_torch
 
-_log = logging.getLogger("stator")
-VERSION = 1
+__all__ = ["artifact", "files_of", "read", "schema", "start", "stop", "to_torch"]
+
+_NEEDED = re.compile(r"\(needed at (.*):(\d+)\)$")
 _RESERVED = {"v", "kind", "id", "text", "compile_id", "time_us", "payload", "md5"}
 
 _writer: Writer | None = None
@@ -46,40 +53,48 @@ class Writer:
     def __init__(self, directory: Path):
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        stamp = time.strftime("%Y%m%d_%H%M%S")
         self.process = os.getpid()
-        self.path = self._fresh(directory, f"stator_trace_{stamp}_{self.process}")
-        self._file: Any = self.path.open("x", encoding="utf-8")
-        self._lock = threading.Lock()
+        self.path, self._file = self._fresh(directory)
+        # Recursive: the text of an object of the program, or a collection, may compile something.
+        self._lock = threading.RLock()
         self._strings: dict[str, int] = {}
         self.overhead_us = 0
         self.write("header", **_header())
 
     @staticmethod
-    def _fresh(directory: Path, name: str) -> Path:
-        path, number = directory / f"{name}.jsonl", 0
-        while path.exists():
-            number += 1
-            path = directory / f"{name}.{number}.jsonl"
-        return path
+    def _fresh(directory: Path) -> tuple[Path, Any]:
+        """A file that no other process has, even if they have one number on two machines."""
+        name = f"stator_trace_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}"
+        for number in itertools.count():
+            path = directory / (f"{name}.{number}.jsonl" if number else f"{name}.jsonl")
+            with contextlib.suppress(FileExistsError):
+                return path, path.open("x", encoding="utf-8")
+        raise AssertionError("never reached")
 
     def write(self, kind: str, compile_id: str | None = None, payload: str | None = None, **data: Any) -> None:
-        if self._file is None or os.getpid() != self.process:  # a child of a fork writes nothing to its parent's file
+        if os.getpid() != self.process:  # a child of a fork writes nothing to its parent's file
             return
         started = time.perf_counter_ns()
         record: dict[str, Any] = {"v": VERSION, "kind": kind, "time_us": time.time_ns() // 1000}
         if compile_id is not None:
             record["compile_id"] = compile_id
+        failed: OSError | None = None
         with self._lock:
+            if self._file is None:
+                return
             try:
                 record.update({name: self._interned(value) for name, value in data.items()})
                 if payload is not None:
                     record["payload"] = payload
-                    record["md5"] = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
+                    record["md5"] = hashlib.md5(
+                        payload.encode(errors="surrogatepass"), usedforsecurity=False
+                    ).hexdigest()
                 self._put(record)
             except OSError as error:
-                self._fail(error)
-        self.overhead_us += (time.perf_counter_ns() - started) // 1000
+                failed = error
+            self.overhead_us += (time.perf_counter_ns() - started) // 1000
+        if failed is not None:
+            self._fail(failed)
 
     def _put(self, record: dict[str, Any]) -> None:
         # One write for one line: a reader sees all of it, or a last line without its end.
@@ -87,12 +102,13 @@ class Writer:
         self._file.flush()
 
     def _fail(self, error: OSError) -> None:
-        file, self._file = self._file, None
+        with self._lock:
+            file, self._file = self._file, None
+        if file is None:
+            return
         warnings.warn(f"the trace {self.path} ends here: {error}", RuntimeWarning, stacklevel=4)
-        try:
+        with contextlib.suppress(OSError):
             file.close()
-        except OSError:
-            pass
 
     def _interned(self, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(os.sep) and "\n" not in value:
@@ -108,7 +124,14 @@ class Writer:
 
     def close(self) -> None:
         if self._file is not None and os.getpid() == self.process:
-            self.write("end_of_process", counters=_C.counters(), times=_totals(), overhead_us=self.overhead_us)
+            self.write(
+                "end_of_process",
+                counters=_C.counters(),
+                times=_totals(),
+                calls=metrics.calls(),
+                peak_memory_bytes=_peak_memory(),
+                overhead_us=self.overhead_us,
+            )
             file, self._file = self._file, None
             if file is not None:
                 try:
@@ -121,6 +144,14 @@ def _totals() -> dict[str, float]:
     from .times import calculate_time_spent
 
     return calculate_time_spent()
+
+
+def _peak_memory() -> dict[str, int]:
+    """The most memory that the process had at a time, by device."""
+    peak = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    if torch.cuda.is_initialized():
+        peak |= {f"cuda:{i}": torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())}
+    return peak
 
 
 def _plain(value: Any) -> Any:
@@ -166,7 +197,7 @@ class _Listener:
         write, name = self._writer.write, compilation.compile_id
         before = self._writer.overhead_us
         if record["recompile_reason"]:
-            write("recompile", name, reason=record["recompile_reason"])
+            self._write_recompile(name, record["recompile_reason"])
         if capture is not None:
             self._write_capture(name, capture)
         if "pass_log" in record:
@@ -174,6 +205,12 @@ class _Listener:
         fields = {key: value for key, value in record.items() if key != "compile_id"}
         fields["structured_logging_overhead_us"] = self._writer.overhead_us - before
         write("metrics", name, **fields)
+
+    def _write_recompile(self, name: str, reason: str) -> None:
+        found = _NEEDED.search(reason)
+        file, line = (found[1], int(found[2])) if found else (None, None)
+        source = places.source_of(file, line) if file is not None and line is not None else ""
+        self._writer.write("recompile", name, reason=reason, file=file, line=line, source=source)
 
     def _write_capture(self, name: str, capture: dict[str, Any]) -> None:
         write, graph = self._writer.write, capture["graph"]
@@ -277,106 +314,6 @@ def artifact(name: str, payload: str | Callable[[], str | list[str]], **data: An
         data["stack"] = [list(line) for line in places.running(2)]
     compile_id = record[0] if record is not None else None
     writer.write("artifact", compile_id, "\n".join(text) if isinstance(text, list) else text, name=name, **data)
-
-
-# ---- reading
-
-
-def files_of(place: str | Path) -> list[Path]:
-    """The files of a trace: one file, or all of a directory."""
-    path = Path(place)
-    return sorted(path.glob("stator_trace_*.jsonl")) if path.is_dir() else [path]
-
-
-def read(place: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of a trace file, or of all trace files of a directory, in their order. `file` names of records are
-    texts again. ValueError for a file of another version; a broken line is left out, with a warning."""
-    for path in files_of(place):
-        strings: dict[int, str] = {}
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for number, line in enumerate(lines, start=1):
-                record = _parsed(path, number, line)
-                if record is None:
-                    continue
-                if record.get("v") != VERSION:
-                    raise ValueError(f"{path}:{number} has version {record.get('v')!r}; this reads version {VERSION}")
-                if record["kind"] == "string":
-                    strings[record["id"]] = record["text"]
-                    continue
-                yield _resolved(record, strings)
-
-
-def _parsed(path: Path, number: int, line: str) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-        if not line.endswith("\n") or not isinstance(record, dict) or "kind" not in record:
-            raise ValueError
-    except ValueError:
-        warnings.warn(f"{path}:{number} is no whole record, and is left out", RuntimeWarning, stacklevel=4)
-        return None
-    return record
-
-
-def _resolved(value: Any, strings: dict[int, str]) -> Any:
-    if isinstance(value, dict):
-        if list(value) == ["$s"]:
-            return strings.get(value["$s"], "?")
-        return {key: _resolved(item, strings) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_resolved(item, strings) for item in value]
-    return value
-
-
-# Records of this trace, and those of torch's trace that say the same.
-_TORCH_KINDS = {
-    "start": "dynamo_start",
-    "graph": "dynamo_output_graph",
-    "guards": "dynamo_guards",
-    "metrics": "compilation_metrics",
-    "artifact": "artifact",
-}
-
-
-def to_torch(place: str | Path, file: str | Path) -> int:
-    """Writes the records that torch's structured trace has too in its form, which tools like tlparse read; returns how
-    many."""
-    lines: list[str] = []
-    numbers: dict[str, int] = {}
-    for record in read(place):
-        kind = _TORCH_KINDS.get(record["kind"])
-        if kind is None:
-            continue
-        stamp = time.strftime("%m%d %H:%M:%S", time.localtime(record["time_us"] / 1e6))
-        frame, _, attempt = (record.get("compile_id") or "0/0").rpartition("/")
-        head: dict[str, Any] = {kind: _torch_data(kind, record, numbers, lines)}
-        if "compile_id" in record:
-            head |= {"frame_id": int(frame.rpartition("/")[2]), "frame_compile_id": int(attempt), "attempt": 0}
-        payload = record.get("payload")
-        if payload is not None:
-            head["has_payload"] = record["md5"]
-        prefix = f"V{stamp}.{record['time_us'] % 1_000_000:06d} 0 stator/trace.py:1]"
-        lines.append(f"{prefix} {json.dumps(head)}")
-        lines += [f"\t{line}" for line in (payload or "").split("\n")] if payload is not None else []
-    from .files import write_whole
-
-    write_whole(Path(file), "".join(f"{line}\n" for line in lines))
-    return sum(not line.startswith("\t") for line in lines)
-
-
-def _torch_data(kind: str, record: dict[str, Any], numbers: dict[str, int], lines: list[str]) -> Any:
-    if kind == "dynamo_start":
-        file = record["file"]
-        if file not in numbers:
-            numbers[file] = len(numbers)
-            stamp = time.strftime("%m%d %H:%M:%S", time.localtime(record["time_us"] / 1e6))
-            lines.append(f"V{stamp}.000000 0 stator/trace.py:1] {json.dumps({'str': [file, numbers[file]]})}")
-        return {"stack": [{"line": record["line"], "name": record["function"], "filename": numbers[file]}]}
-    if kind == "compilation_metrics":
-        hidden = {"v", "kind", "time_us", "payload", "md5"}
-        return {key: value for key, value in record.items() if key not in hidden}
-    if kind == "dynamo_output_graph":
-        return {"sizes": {node["id"]: node["type"] for node in record["nodes"]}}
-    return {"name": record["name"], "encoding": "string"} if kind == "artifact" else {}
 
 
 def _start_from_environment() -> None:

@@ -43,6 +43,7 @@ class TestProblems:
         first, second, third = planted
         assert found[first]["kind"] == "graph break" and "print" in found[first]["source"]
         assert found[second]["kind"] == "recompilation" and "rate" in found[second]["text"]
+        assert found[second]["source"] == lines[second - 1].strip()
         assert found[third]["kind"] == "recompilation" and found[third]["count"] == 3
         assert "pool.mode" in found[third]["text"]
 
@@ -75,6 +76,17 @@ class TestCommands:
         done = command("run", "--trace", tmp_path / "t", script, "a", "--b")
         assert done.stdout == "2.0 ['a', '--b']\n"
         assert [record["kind"] for record in trace.read(tmp_path / "t")].count("graph") == 1
+        (file,) = (tmp_path / "t").glob("stator_events_*.json")
+        assert {event["name"] for event in json.loads(file.read_text())["traceEvents"]} >= {"frame", "interpret"}
+
+    def test_run_goes_on_without_a_trace(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        script = tmp_path / "script.py"
+        script.write_text("import sys; print(1); sys.exit(3)")
+        done = command("run", "--trace", tmp_path / "file", script, check=False)
+        assert done.returncode == 3 and done.stdout == "1\n" and "no trace is written" in done.stderr
+        missing = command("run", tmp_path / "missing.py", check=False)
+        assert missing.returncode == 2 and missing.stderr == f"there is no script {tmp_path / 'missing.py'}\n"
 
     def test_report_is_one_page(self, example, tmp_path):
         command("report", example, "-o", tmp_path / "report.html")
@@ -110,7 +122,12 @@ class TestCommands:
         trace.stop()
         html.write_report(tmp_path, tmp_path / "r.html")
         text = (tmp_path / "r.html").read_text()
-        assert text.count("</script>") == 1 and "<!-- x" not in text
+        assert text.count("</script>") == 2 and "<!-- x" not in text
+
+    def test_times_of_phases_are_without_those_inside(self):
+        rows = [("inner", 10, 20), ("inner", 40, 10), ("middle", 5, 50), ("outer", 0, 100), ("outer", 200, 7)]
+        spans = [{"name": name, "start_us": start, "duration_us": spent} for name, start, spent in rows]
+        assert html._own_times(spans) == {"inner": 30, "middle": 20, "outer": 57}
 
 
 def in_browser(page: Path, script: str, tmp_path: Path, *options: str) -> dict:
@@ -151,11 +168,15 @@ class TestInBrowser:
         result.found = document.querySelectorAll('#graph .found').length;
         document.getElementById('graph').dispatchEvent(new WheelEvent('wheel', {deltaY: -1, cancelable: true}));
         result.zoomed = document.querySelector('#graph > g').getAttribute('transform');
+        result.calls = document.querySelectorAll('#calls tr').length;
+        result.phases = document.getElementById('phases').textContent;
+        result.numbers = document.getElementById('numbers').textContent;
         """
         seen = in_browser(tmp_path / "r.html", script, tmp_path)
         assert seen["failed"] == [] and seen["rows"] > 3 and seen["problems"] >= 3
         assert seen["filtered"] == 2 and "scaled" in seen["title"]
         assert seen["nodes"] >= 3 and seen["found"] >= 1 and "scale(1.15)" in seen["zoomed"]
+        assert seen["calls"] > 3 and "interpret" in seen["phases"] and "peak memory" in seen["numbers"]
 
     def test_light_and_dark(self, example, tmp_path):
         html.write_report(example, tmp_path / "r.html")

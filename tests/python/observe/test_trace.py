@@ -5,21 +5,44 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 import warnings
 
 import pytest
 import torch
 
 import stator
-from stator import show, trace
+from stator import html, show, trace, trace_records
 
 
 def model(x):
     y = (x + 1).relu()
     print("hi")
     return y * 2
+
+
+def check_schema(value, schema):
+    """The name of the first field that is not of the JSON schema; empty: it is of the schema. Knows what `schema()`
+    uses."""
+    if "anyOf" in schema:
+        return "" if any(check_schema(value, one) == "" for one in schema["anyOf"]) else "anyOf"
+    if "const" in schema:
+        return "" if value == schema["const"] else "const"
+    python = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "null": type(None)}
+    if schema["type"] == "boolean":
+        return "" if isinstance(value, bool) else "type"
+    if not isinstance(value, python[schema["type"]]) or isinstance(value, bool):
+        return "type"
+    if missing := [name for name in schema.get("required", ()) if name not in value]:
+        return missing[0]
+    for name, inner in schema.get("properties", {}).items():
+        if name in value and check_schema(value[name], inner):
+            return name
+    items = schema.get("items")
+    return "items" if items and any(check_schema(item, items) for item in value) else ""
 
 
 def traced(tmp_path, action):
@@ -146,8 +169,144 @@ class TestTrace:
         assert trace.to_torch(tmp_path, file) > 4
         heads = [json.loads(line.split("] ", 1)[1]) for line in file.read_text().splitlines() if line[0] != "\t"]
         names = {next(iter(head)) for head in heads}
-        assert names == {"str", "dynamo_start", "dynamo_output_graph", "dynamo_guards", "compilation_metrics"}
+        kinds = {"dynamo_start", "dynamo_output_graph", "dynamo_guards", "compilation_metrics"}
+        assert names == {"str", "artifact", "chromium_event", *kinds}
         assert all("has_payload" in head for head in heads if "dynamo_output_graph" in head)
+        (again,) = [head["artifact"] for head in heads if "artifact" in head]
+        assert again == {"name": "dynamo_graph_break_reason", "encoding": "string"}
+        guards, events = self.payloads(file, "dynamo_guards"), self.payloads(file, "chromium_event")
+        assert all("code" in guard for text in guards for guard in json.loads(text))
+        assert {"interpret", "frame"} <= {json.loads(text)["name"] for text in events}
+
+    @staticmethod
+    def payloads(file, name):
+        found = []
+        for part in file.read_text().split("\nV")[1:]:
+            head, *lines = part.split("\n")
+            head = json.loads(head.split("] ", 1)[1])
+            text = "\n".join(line[1:] for line in lines if line)
+            if name in head:
+                assert hashlib.md5(text.encode()).hexdigest() == head["has_payload"]
+                found.append(text)
+        return found
+
+    def test_recompilations_have_the_line_that_needed_the_guard(self, tmp_path):
+        def f(x, mode):
+            return x + 1 if mode == "a" else x - 1
+
+        compiled = stator.compile(f)
+        _, records = traced(tmp_path, lambda: (compiled(torch.ones(3), "a"), compiled(torch.ones(3), "b")))
+        (again,) = [record for record in records if record["kind"] == "recompile"]
+        assert again["file"] == __file__ and again["line"] == f.__code__.co_firstlineno + 1
+        assert again["source"] == 'return x + 1 if mode == "a" else x - 1'
+
+    def test_the_end_has_calls_and_memory(self, tmp_path):
+        f = stator.compile(lambda x: x + 1)
+        _, records = traced(tmp_path, lambda: (f(torch.ones(3)), f(torch.ones(3))))
+        end = records[-1]
+        assert [(row["hits"], row["misses"]) for row in end["calls"]] == [(1, 1)]
+        assert end["peak_memory_bytes"]["process"] > 1 << 20
+
+    def test_records_are_of_the_schema(self, tmp_path):
+        def action():
+            stator.compile(model)(torch.ones(3))
+            f = stator.compile(lambda x: x + 1, dynamic=False)
+            f(torch.ones(3)), f(torch.ones(4))
+            trace.artifact("mine", "text")
+            with pytest.raises(stator.Unsupported):
+                stator.compile(model, fullgraph=True)(torch.ones(3))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            path, records = traced(tmp_path, action)
+        assert {record["kind"] for record in records} | {"string", "pass_log"} == set(trace_records.KINDS)
+        schemas = {kind["properties"]["kind"]["const"]: kind for kind in trace.schema()["oneOf"]}
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            assert check_schema(record, schemas[record["kind"]]) == ""
+
+    def test_what_is_not_of_the_schema_is_left_out(self, tmp_path):
+        path, records = traced(tmp_path, lambda: stator.compile(model)(torch.ones(3)))
+        lines = path.read_text().splitlines()
+        schemas = {kind["properties"]["kind"]["const"]: kind for kind in trace.schema()["oneOf"]}
+        for line in lines:
+            record = json.loads(line)
+            for name in schemas[record["kind"]]["required"]:
+                damaged = {key: value for key, value in record.items() if key != name}
+                assert check_schema(damaged, schemas[record["kind"]]) == name
+                if name == "v":
+                    continue
+                path.write_text(json.dumps(damaged) + "\n")
+                with pytest.warns(RuntimeWarning, match=f"left out.*{name}|left out: it is no record"):
+                    assert list(trace.read(path)) == []
+                wrong = {**record, name: [1.5]}
+                path.write_text(json.dumps(wrong) + "\n")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    list(trace.read(path))
+
+    def test_damaged_files_of_all_kinds(self, tmp_path):
+        path, _ = traced(tmp_path / "trace", lambda: stator.compile(model)(torch.ones(3)))
+        whole, random = path.read_bytes(), __import__("random").Random(0)
+        for _ in range(60):
+            text = bytearray(whole)
+            for _ in range(random.randrange(1, 20)):
+                at = random.randrange(len(text))
+                text[at : at + random.randrange(40)] = random.randbytes(random.randrange(30))
+            path.write_bytes(text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    html.write_report(path.parent, tmp_path / "r.html")
+                    trace.to_torch(path, tmp_path / "torch.log")
+                except ValueError as error:
+                    assert "has version" in str(error)
+
+    def test_two_processes_of_one_number(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(trace.time, "strftime", lambda form: "now")
+        first, second = trace.Writer(tmp_path), trace.Writer(tmp_path)
+        assert first.path != second.path
+        first.close(), second.close()
+        assert [record["kind"] for record in trace.read(tmp_path)] == ["header", "end_of_process"] * 2
+
+    def test_an_object_that_compiles_while_its_text_is_made(self, tmp_path):
+        class Value:
+            def __str__(self):
+                return str(stator.compile(lambda x: x + 1)(torch.ones(1)).item())
+
+        _, records = traced(tmp_path, lambda: trace.artifact("mine", "text", value=Value()))
+        kinds = [record["kind"] for record in records]
+        assert kinds.count("graph") == 1 and next(r for r in records if r["kind"] == "artifact")["value"] == "2.0"
+
+    def test_the_disk_is_full_for_several_threads(self, tmp_path):
+        path = trace.start(tmp_path)
+        writer, file = trace._writer, trace._writer._file
+        barrier = threading.Barrier(4)
+
+        class Full:
+            def write(self, text):
+                raise OSError(28, "No space left on device")
+
+            def close(self):
+                file.close()
+
+        def write():
+            barrier.wait(60)
+            for _ in range(50):
+                try:
+                    trace.artifact("mine", "text")
+                except Exception as error:
+                    failed.append(error)
+
+        failed = []
+        writer._file = Full()
+        with pytest.warns(RuntimeWarning, match="No space left") as told:
+            threads = [threading.Thread(target=write) for _ in range(4)]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+        trace.stop()
+        assert failed == [] and len(told) == 1
+        assert [record["kind"] for record in trace.read(path)] == ["header"]
 
 
 class TestLogs:
@@ -174,6 +333,12 @@ class TestLogs:
     def test_guards_as_tree(self, capsys):
         text = self.told(capsys, "guards", torch.nn.Linear(3, 3))
         assert "+- self" in text and "|  +- .weight" in text
+        assert re.search(r"^\d+ guards, one check took \d+\.\d us$", text, re.MULTILINE)
+
+    def test_parts_have_one_order(self, capsys):
+        text = self.told(capsys, "perf,plans,guards,graph,bytecode,graph_code", lambda x: x + 1)
+        names = re.findall(r"^\[stator\.(\w+)\]", text, re.MULTILINE)
+        assert names == ["graph", "graph_code", "guards", "bytecode", "plans", "perf"]
 
     def test_bytecode_and_plan(self, capsys):
         text = self.told(capsys, "bytecode,plans")
