@@ -7,8 +7,8 @@
 
 STATOR_PRINT_MISSING=1 also prints each operator that ran outside of graphs, with the program's lines.
 
-Only operators that the program called count, each with what it called inside; ranges and bookkeeping do not. It uses
-torch's profiler, and works inside another one.
+Only operators that the program called count, each with what it called inside; ranges, bookkeeping and what runs inside
+of a compilation do not. It uses torch's profiler, and works inside another one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from .times import table
 
 # Ranges that runs of graphs have in the profiler.
 _REGION = "Stator: "
+# A compilation: the operators inside run on fakes.
+_COMPILATION = "Stator: frame"
 _MISSING = "STATOR_PRINT_MISSING"
 
 
@@ -214,6 +216,9 @@ def _count_thread(events: list[Any], counts: _Counts) -> None:
                 region.calls += 1
                 counts.captured.graphs += 1
             region_end = max(region_end, end)
+            continue
+        if event.name == _COMPILATION:
+            op_end = max(op_end, end)
             continue
         if not _is_operator(event) or start < op_end:
             continue

@@ -141,6 +141,13 @@ class TestProfile:
         (row,) = profile.graphs()
         assert row.calls == 1 and row.operators == 3 and "aten::sin 1" in profile.table()
 
+    def test_operators_of_a_compilation_do_not_count(self):
+        f, x = stator.compile(lambda x: (x + 1).relu() * 2), torch.ones(3)
+        with stator.profile() as profile:
+            f(x)
+        result = profile.results()
+        assert (result.captured.operators, result.total.operators, profile.missing()) == (3, 3, {})
+
     def test_a_break_gives_two_graphs(self):
         def broken(x):
             y = x + 1
