@@ -49,7 +49,7 @@ def collect(place: str | Path) -> dict[str, Any]:
     phases: Counter[str] = Counter()
     memory: dict[str, int] = {}
     calls: list[dict[str, Any]] = []
-    number = -1
+    number, ended = -1, 0
     if not trace.files_of(place) or not Path(place).exists():
         raise ValueError(f"there is no trace in {place}")
     for record in trace.read(place):
@@ -58,6 +58,7 @@ def collect(place: str | Path) -> dict[str, Any]:
             header, number = record, number + 1
             continue
         if kind == "end_of_process":
+            ended += 1
             for group, rows in record["counters"].items():
                 counters.update({f"{group}.{name}": count for name, count in rows.items()})
             calls += record["calls"]
@@ -73,6 +74,8 @@ def collect(place: str | Path) -> dict[str, Any]:
     return {
         "header": {key: header.get(key) for key in ("stator", "torch", "python", "command")},
         "frames": rows,
+        # Processes that were killed, or still run, or met a full disk.
+        "unfinished": number + 1 - ended,
         "problems": problems(rows),
         "counters": dict(counters),
         "phases": phases.most_common(),

@@ -63,10 +63,10 @@ KINDS: dict[str, dict[str, str]] = {
     "pass_log": {"compile_id": "text", "passes": "map"},
     "artifact": {"name": "text"},
     "end_of_process": {
-        "counters": "map",
-        "times": "map",
-        "calls": "list",
-        "peak_memory_bytes": "map",
+        "counters": "groups",
+        "times": "numbers",
+        "calls": "calls",
+        "peak_memory_bytes": "numbers",
         "overhead_us": "int",
     },
 }
@@ -81,9 +81,20 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "map": (dict,),
 }
 _NODE = {"id": "text", "op": "text", "type": "text", "from": "list"}
+_CALL = {
+    "function": "text",
+    "file": "path",
+    "line": "int",
+    "entries": "int",
+    "hits": "int",
+    "misses": "int",
+    "guard_us": "number?",
+}
 _SPAN = {"name": "text", "start_us": "int", "duration_us": "int"}
 # Lists of maps, by the fields of these.
-_LISTS = {"nodes": _NODE, "spans": _SPAN}
+_LISTS = {"nodes": _NODE, "spans": _SPAN, "calls": _CALL}
+# Maps whose values are of these types.
+_MAPS = {"numbers": "number", "groups": "numbers"}
 
 
 def _is_of_type(value: Any, wanted: str) -> bool:
@@ -93,6 +104,8 @@ def _is_of_type(value: Any, wanted: str) -> bool:
         return isinstance(value, list) and all(
             isinstance(row, dict) and not _problem(row, _LISTS[wanted]) for row in value
         )
+    if wanted in _MAPS:
+        return isinstance(value, dict) and all(_is_of_type(item, _MAPS[wanted]) for item in value.values())
     if wanted == "lines":  # file, line, function
         return isinstance(value, list) and all(
             isinstance(row, list) and [type(part) for part in row] == [str, int, str] for row in value
@@ -140,6 +153,8 @@ def schema() -> dict[str, Any]:
             return {"anyOf": [{"type": "string"}, number]}
         if wanted in _LISTS:
             return {"type": "array", "items": of_fields(_LISTS[wanted])}
+        if wanted in _MAPS:
+            return {"type": "object", "additionalProperties": of_type(_MAPS[wanted])}
         if wanted == "lines":
             parts = [of_type("path"), {"type": "integer"}, {"type": "string"}]
             return {"type": "array", "items": {"type": "array", "prefixItems": parts}}

@@ -79,6 +79,11 @@ def test_a_report_of_a_broken_trace(tmp_path):
     with pytest.warns(RuntimeWarning, match="no whole record"):
         html.write_report(path.parent, tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text().rstrip().endswith("</html>")
+    assert html.collect(path.parent)["unfinished"] == 0
+    path.write_text(text.rpartition("{")[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert html.collect(path.parent)["unfinished"] == 1
 
 
 def test_two_processes_with_one_debug_folder(tmp_path):

@@ -41,6 +41,8 @@ def check_schema(value, schema):
     for name, inner in schema.get("properties", {}).items():
         if name in value and check_schema(value[name], inner):
             return name
+    if "additionalProperties" in schema:
+        return next((name for name in value if check_schema(value[name], schema["additionalProperties"])), "")
     items = schema.get("items")
     return "items" if items and any(check_schema(item, items) for item in value) else ""
 
@@ -239,11 +241,18 @@ class TestTrace:
                 path.write_text(json.dumps(damaged) + "\n")
                 with pytest.warns(RuntimeWarning, match=f"left out.*{name}|left out: it is no record"):
                     assert list(trace.read(path)) == []
-                wrong = {**record, name: [1.5]}
-                path.write_text(json.dumps(wrong) + "\n")
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    list(trace.read(path))
+                if name in ("compile_id", "kind", "spans", "nodes", "counters", "calls", "line"):
+                    path.write_text(json.dumps({**record, name: [1.5]}) + "\n")
+                    with pytest.warns(RuntimeWarning, match="left out"):
+                        assert list(trace.read(path)) == []
+
+    def test_a_record_of_the_wrong_shape_inside(self, tmp_path):
+        path, _ = traced(tmp_path / "trace", lambda: stator.compile(model)(torch.ones(3)))
+        end = json.loads(path.read_text().splitlines()[-1])
+        for name, value in (("counters", {"a": 3}), ("calls", [{"hits": 1}]), ("peak_memory_bytes", {"process": "1"})):
+            path.write_text(json.dumps({**end, name: value}) + "\n")
+            with pytest.warns(RuntimeWarning, match=f"left out: '{name}' is no"):
+                html.write_report(path.parent, tmp_path / "r.html")
 
     def test_damaged_files_of_all_kinds(self, tmp_path):
         path, _ = traced(tmp_path / "trace", lambda: stator.compile(model)(torch.ones(3)))
