@@ -1,9 +1,12 @@
-// What a phase and a counter cost while nothing listens; benchmarks/observe.py builds and runs it.
-#include <cstdio>
-
+// What recording costs while nothing listens; benchmarks/observe.py builds and runs it.
 #include "core/observe/clock.h"
 #include "core/observe/counters.h"
 #include "core/observe/phases.h"
+#include "core/observe/profile.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
 
 using namespace stator::observe;
 
@@ -25,16 +28,17 @@ static double best_ns(int repeats, const Work& work) {
 
 int main() {
   const double outermost = best_ns(10000, [] { Phase phase(outer_kind); });
-  double inner = 0;
-  {
-    // As phases of a compilation: one outermost phase, in which up to 1,000 others end.
-    inner = best_ns(1,
-                    [] {
-                      Phase around(outer_kind);
-                      for (int i = 0; i < 1000; ++i) Phase phase(inner_kind);
-                    }) /
-            1000;
-  }
+  // As phases of a compilation: one outermost phase, in which others end.
+  constexpr int kInside = 1000;
+  const double inside = best_ns(1, [] {
+    Phase around(outer_kind);
+    for (int i = 0; i < kInside; ++i) Phase phase(inner_kind);
+  });
   const double count = best_ns(100000, [] { counter.add(); });
-  std::printf("%f %f %f\n", outermost, inner, count);
+  // What a steady call does beside its work: it asks whether a profiler records, and adds to a counter.
+  const double call = best_ns(100000, [] {
+    ProfiledRange range([] { return std::string("benchmark"); });
+    counter.bump();
+  });
+  std::printf("%f %f %f %f\n", outermost, inside / kInside, count, call);
 }

@@ -39,7 +39,7 @@ def _call_ns(function: Callable[..., Any]) -> float:
 
 
 def _native_ns() -> list[float]:
-    """Nanoseconds of an outermost phase, of one inside of another, and of a counter."""
+    """Nanoseconds of an outermost phase, of one inside of another, of a counter, and of what a steady call records."""
     library = ROOT / "python" / "stator"
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "observe")
@@ -79,11 +79,12 @@ def _best_of(repeats: int, sides: dict[str, Callable[[], float]]) -> dict[str, f
 @single_threaded
 def run(quick: bool = False) -> list[Table]:
     repeats = 5 if quick else 25
-    phase, inner, counter = _native_ns()
+    phase, inner, counter, call = _native_ns()
     rows = [
         Row("a phase", f"{phase:.0f} ns", target="< 100 ns", ok=phase < 100),
         Row("a phase inside of another", f"{inner:.0f} ns", target="< 100 ns", ok=inner < 100),
         Row("a counter", f"{counter:.1f} ns", target="< 5 ns", ok=counter < 5),
+        Row("what a steady call records", f"{call:.0f} ns", target="<= 20 ns", ok=call <= 20),
     ]
     case = next(case for case in models.ALL if "GPT" in case.name)
     with torch.no_grad(), tempfile.TemporaryDirectory() as directory:
