@@ -4,6 +4,8 @@ nothing asks, the extension calls no Python code."""
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,13 +35,14 @@ _listeners: dict[str, Listener] = {}
 
 class _Observer:
     def __init__(self) -> None:
-        # Compilations that began and did not end yet. Only one thread compiles at a time; they may be nested.
-        self._running: list[tuple[Compilation, list[Listener]]] = []
+        # Compilations that began and did not end yet, with their thread. Only one thread compiles at a time, and
+        # compilations may be nested.
+        self._running: list[tuple[int, Compilation, list[Listener]]] = []
 
     def started(self, compile_id: str, function: str, file: str, line: int, reason: str) -> None:
         compilation = Compilation(compile_id, function, file, line, reason)
         listeners = list(_listeners.values())
-        self._running.append((compilation, listeners))
+        self._running.append((threading.get_ident(), compilation, listeners))
         for listener in listeners:
             try:
                 listener.started(compilation)
@@ -47,10 +50,10 @@ class _Observer:
                 _log.exception("%s failed at the start of a compilation", type(listener).__name__)
 
     def ended(self, record: dict[str, Any], capture: dict[str, Any] | None) -> None:
-        found = [i for i, (running, _) in enumerate(self._running) if running.compile_id == record["compile_id"]]
+        found = [i for i, (_, running, _) in enumerate(self._running) if running.compile_id == record["compile_id"]]
         if not found:
             return  # it began before anyone listened
-        compilation, listeners = self._running[found[-1]]
+        _, compilation, listeners = self._running[found[-1]]
         del self._running[found[-1] :]
         record = metrics.complete(record)
         for listener in reversed(listeners):
@@ -58,9 +61,20 @@ class _Observer:
                 listener.ended(compilation, record, capture)
             except Exception:
                 _log.exception("%s failed at the end of a compilation", type(listener).__name__)
+        self.rest()
+
+    def rest(self) -> None:
+        """Ends the calls of the extension if nothing listens and nothing waits for an end."""
+        if not _listeners and not self._running:
+            _C.set_observer(None)
+
+    def keep_own_thread(self) -> None:
+        """In the child of a fork, compilations of other threads do not go on."""
+        self._running = [row for row in self._running if row[0] == threading.get_ident()]
 
 
 _observer = _Observer()
+os.register_at_fork(after_in_child=_observer.keep_own_thread)
 
 
 def request(name: str, listener: Listener) -> None:
@@ -72,5 +86,4 @@ def request(name: str, listener: Listener) -> None:
 def withdraw(name: str) -> None:
     """Removes the listener of this name. One that was told of a start is still told of the end."""
     _listeners.pop(name, None)
-    if not _listeners and not _observer._running:
-        _C.set_observer(None)
+    _observer.rest()

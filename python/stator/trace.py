@@ -51,15 +51,22 @@ class Writer:
     """Writes one file. If writing fails it warns once, and writes no more."""
 
     def __init__(self, directory: Path):
-        self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
-        self.process = os.getpid()
-        self.path, self._file = self._fresh(directory)
+        self._directory = directory
+        self._open()
+
+    def _open(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self.path, self._file = self._fresh(self._directory)
         # Recursive: the text of an object of the program, or a collection, may compile something.
         self._lock = threading.RLock()
         self._strings: dict[str, int] = {}
+        self._is_forked = False
         self.overhead_us = 0
         self.write("header", **_header())
+
+    def forked(self) -> None:
+        """In the child of a fork: the first record opens a file of its own."""
+        self._is_forked, self._file, self._lock = True, None, threading.RLock()
 
     @staticmethod
     def _fresh(directory: Path) -> tuple[Path, Any]:
@@ -72,8 +79,12 @@ class Writer:
         raise AssertionError("never reached")
 
     def write(self, kind: str, compile_id: str | None = None, payload: str | None = None, **data: Any) -> None:
-        if os.getpid() != self.process:  # a child of a fork writes nothing to its parent's file
-            return
+        if self._is_forked:
+            self._is_forked = False
+            try:
+                self._open()
+            except OSError as error:
+                _warn_of_none(self._directory, error)
         started = time.perf_counter_ns()
         record: dict[str, Any] = {"v": VERSION, "kind": kind, "time_us": time.time_ns() // 1000}
         if compile_id is not None:
@@ -123,7 +134,7 @@ class Writer:
         return value
 
     def close(self) -> None:
-        if self._file is not None and os.getpid() == self.process:
+        if self._file is not None:
             self.write(
                 "end_of_process",
                 counters=_C.counters(),
@@ -285,10 +296,14 @@ def start(directory: str | Path) -> Path | None:
     try:
         _writer = Writer(Path(directory))
     except OSError as error:
-        warnings.warn(f"no trace is written to {directory}: {error}", RuntimeWarning, stacklevel=2)
+        _warn_of_none(directory, error)
         return None
     observer.request("trace", _Listener(_writer))
     return _writer.path
+
+
+def _warn_of_none(directory: str | Path, error: OSError) -> None:
+    warnings.warn(f"no trace is written to {directory}: {error}", RuntimeWarning, stacklevel=3)
 
 
 def stop() -> None:
@@ -321,4 +336,10 @@ def _start_from_environment() -> None:
         start(directory)
 
 
+def _in_child() -> None:
+    if _writer is not None:
+        _writer.forked()
+
+
 atexit.register(stop)
+os.register_at_fork(after_in_child=_in_child)

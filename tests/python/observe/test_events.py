@@ -283,6 +283,35 @@ class TestCallbacks:
         """
         assert run_program(program) == "0 ['start', 'end']"
 
+    def test_listeners_after_a_fork_while_another_thread_compiles(self):
+        program = """
+            import os, threading
+            import torch, stator
+            from stator import callbacks, observer
+            callbacks.on_start(lambda args: None)
+            begun, forked = threading.Event(), threading.Event()
+            def backend(gm, inputs):
+                begun.set()
+                forked.wait(60)
+                return gm.forward
+            thread = threading.Thread(target=lambda: stator.compile(lambda x: x + 1, backend=backend)(torch.ones(2)))
+            thread.start()
+            begun.wait(60)
+            asked = []
+            stator._C.set_observer, real = lambda observer: asked.append(observer), stator._C.set_observer
+            pid = os.fork()
+            if pid == 0:
+                callbacks.clear()
+                os._exit(0 if asked == [None] else 3)
+            callbacks._start.clear()
+            observer.withdraw("callbacks")  # the other thread's compilation is to be told of its end
+            told = list(asked)
+            forked.set()
+            thread.join()
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), told, asked)
+        """
+        assert run_program(program) == "0 [] [None]"
+
     def test_a_fork_waits_for_the_lock(self):
         lock = ForkSafeLock()
         inside, pids = threading.Event(), []

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -117,16 +118,48 @@ class TestTrace:
         assert len(trace.files_of(tmp_path)) == 2
         assert [record["kind"] for record in trace.read(tmp_path)].count("graph") == 2
 
-    def test_a_child_does_not_write_to_its_parents_file(self, tmp_path):
+    def test_a_child_of_a_fork_writes_a_file_of_its_own(self, tmp_path):
         def action():
+            for compiles in (True, False):
+                child = os.fork()
+                if child == 0:
+                    if compiles:
+                        stator.compile(lambda x: x - 1)(torch.ones(3))
+                    os._exit(0)
+                assert os.waitpid(child, 0)[1] == 0
+
+        path, records = traced(tmp_path, action)
+        assert [record["kind"] for record in trace.read(path)] == ["header", "end_of_process"]
+        assert [record["kind"] for record in records].count("graph") == 1
+        assert len(trace.files_of(tmp_path)) == 2
+
+    def test_a_fork_while_another_thread_writes(self, tmp_path):
+        class Value:
+            def __str__(self):
+                inside.set()
+                forked.wait(60)
+                return "text"
+
+        inside, forked = threading.Event(), threading.Event()
+
+        def action():
+            thread = threading.Thread(target=trace.artifact, args=("of the thread", "text"), kwargs={"value": Value()})
+            thread.start()
+            inside.wait(60)
             child = os.fork()
             if child == 0:
-                stator.compile(lambda x: x - 1)(torch.ones(3))
+                signal.alarm(60)
+                trace.artifact("of the child", "text")
                 os._exit(0)
-            assert os.waitpid(child, 0)[1] == 0
+            status = os.waitpid(child, 0)[1]
+            forked.set()
+            thread.join()
+            assert status == 0
 
-        _, records = traced(tmp_path, action)
-        assert "graph" not in [record["kind"] for record in records]
+        path, records = traced(tmp_path, action)
+        own = [record["name"] for record in trace.read(path) if record["kind"] == "artifact"]
+        assert own == ["of the thread"]
+        assert {record.get("name") for record in records} - {None} == {"of the thread", "of the child"}
 
     def test_unwritable_directory(self, tmp_path):
         file = tmp_path / "file"
