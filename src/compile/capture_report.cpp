@@ -30,7 +30,18 @@ std::string show_line(PyObject* file, int line, PyObject* function) {
   return text_of(file) + ":" + std::to_string(line) + ", in " + text_of(function);
 }
 
-/// The lines of the running frames, outermost first, without `code`, which comes last: its frame need not run yet.
+/// Whether the frame runs code of Stator's Python package.
+bool is_of_stator(PyFrameObject* frame) {
+  static PyObject* const key = PyUnicode_InternFromString("__name__");
+  Ref globals = Ref::steal(PyFrame_GetGlobals(frame));
+  PyObject* module = PyDict_Check(globals.get()) ? PyDict_GetItemWithError(globals.get(), key) : nullptr;
+  if (!module) PyErr_Clear();
+  const std::string name = text_of(module);
+  return name == "stator" || name.starts_with("stator.");
+}
+
+/// The lines of the program's running frames, outermost first, without `code`, which comes last: its frame need not run
+/// yet.
 std::vector<std::string> program_stack(PyCodeObject* code) {
   std::vector<std::string> lines;
   Ref frame = Ref::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
@@ -38,7 +49,7 @@ std::vector<std::string> program_stack(PyCodeObject* code) {
     auto* at = reinterpret_cast<PyFrameObject*>(frame.get());
     Ref of = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
     auto* running = of.as<PyCodeObject>();
-    if (running != code && !text_of(running->co_filename).starts_with("<frozen"))
+    if (running != code && !text_of(running->co_filename).starts_with("<frozen") && !is_of_stator(at))
       lines.push_back(show_line(running->co_filename, PyFrame_GetLineNumber(at), running->co_qualname));
     frame = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
   }

@@ -49,6 +49,14 @@ class TestRecord:
         assert record["stack_trace"][-1] == f"{code.co_filename}:{code.co_firstlineno}, in three_ops"
         assert record["stack_trace"][-2].endswith("in TestRecord.test_identity")
 
+    def test_frames_of_stator_are_not_in_the_stack(self):
+        stator.compile(three_ops, options={"shadow": 1})(torch.ones(3))
+        inner = last()["stack_trace"][-2:]
+        assert [line.rpartition(", in ")[2] for line in inner] == [
+            "TestRecord.test_frames_of_stator_are_not_in_the_stack",
+            "three_ops",
+        ]
+
     def test_frames_and_recompilations_have_ids(self):
         f = stator.compile(three_ops, dynamic=False)
         f(torch.ones(3))

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 
 import stator
-from stator import html, show, trace, trace_records
+from stator import html, logs, show, trace, trace_records
 
 
 def model(x):
@@ -376,6 +377,13 @@ class TestLogs:
         text = self.told(capsys, "guards", torch.nn.Linear(3, 3))
         assert "+- self" in text and "|  +- .weight" in text
         assert re.search(r"^\d+ guards, one check took \d+\.\d us$", text, re.MULTILINE)
+
+    def test_the_page_lists_all_names(self):
+        page = (Path(__file__).parents[3] / "docs" / "observability.md").read_text()
+        section = page.partition("## Logs")[2].partition("## ")[0]
+        rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+        listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+        assert set(logs._NAMES) | set(logs._ALIASES) == listed
 
     def test_parts_have_one_order(self, capsys):
         text = self.told(capsys, "perf,plans,guards,graph,bytecode,graph_code", lambda x: x + 1)
