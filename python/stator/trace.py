@@ -226,7 +226,8 @@ class _Listener:
     def _write_capture(self, name: str, capture: dict[str, Any]) -> None:
         write, graph = self._writer.write, capture["graph"]
         if graph is not None:
-            inputs = [{"name": graph.names()[value], "type": show.type_of(graph, value)} for value in graph.inputs]
+            names = graph.names()
+            inputs = [{"name": names[value], "type": show.type_of(graph, value)} for value in graph.inputs]
             write("inputs", name, inputs=inputs)
             write(
                 "graph",
@@ -263,6 +264,7 @@ def _nodes(graph: _C.Graph) -> list[dict[str, Any]]:
     names = graph.names()
     made: list[dict[str, Any]] = []
     producer: dict[int, str] = {}
+    known = {names[given] for given in graph.inputs}
     for given in graph.inputs:
         made.append({"id": names[given], "op": "input", "type": show.type_of(graph, given), "from": []})
         producer[given] = names[given]
@@ -272,9 +274,12 @@ def _nodes(graph: _C.Graph) -> list[dict[str, Any]]:
         ident = names[values[0]] if values else f"{name.rpartition(':')[2]}_{number}"
         read = [producer[value] for value in show.values_in([*args, *kwargs.values()]) if value in producer]
         file, _, line, *_ = locations[location]
+        if ident in known:  # the node writes to a value that has a name
+            ident = f"{ident}@{number}"
+        known.add(ident)
         made.append(
             {
-                "id": f"{ident}@{number}" if ident in producer.values() else ident,
+                "id": ident,
                 "op": f"{name}.{overload}" if overload else name,
                 "type": ", ".join(show.type_of(graph, value, number) for value in values),
                 "from": list(dict.fromkeys(read)),
@@ -282,7 +287,7 @@ def _nodes(graph: _C.Graph) -> list[dict[str, Any]]:
             }
         )
         for value in values:
-            producer[value] = made[-1]["id"]
+            producer[value] = ident
     read = [producer[value] for value in graph.outputs if value in producer]
     made.append({"id": "output", "op": "output", "type": "", "from": list(dict.fromkeys(read))})
     return made

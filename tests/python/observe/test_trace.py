@@ -88,6 +88,15 @@ class TestTrace:
         assert text.count(json.dumps(__file__)) == 1
         assert all(json.loads(line)["v"] == 1 for line in text.splitlines())
 
+    def test_nodes_that_write_have_ids_of_their_own(self, tmp_path):
+        def f(x):
+            return x.add_(1).mul_(2).add_(3).sum()
+
+        _, records = traced(tmp_path, lambda: stator.compile(f)(torch.ones(3)))
+        nodes = next(record for record in records if record["kind"] == "graph")["nodes"]
+        assert len({node["id"] for node in nodes}) == len(nodes) == 6
+        assert [node["from"] for node in nodes[1:]] == [[node["id"]] for node in nodes[:-1]]
+
     def test_nothing_is_made_while_there_is_no_trace(self):
         trace.artifact("mine", lambda: pytest.fail("called"))
 
