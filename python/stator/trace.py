@@ -41,7 +41,8 @@ from .trace_torch import to_torch
 
 __all__ = ["artifact", "files_of", "read", "schema", "start", "stop", "to_torch"]
 
-_NEEDED = re.compile(r"\(needed at (.*):(\d+)\)$")
+# The last line that a reason names: a guard of several facts names several.
+_NEEDED = re.compile(r".*\(needed at (.*):(\d+)\)$", re.DOTALL)
 _RESERVED = {"v", "kind", "id", "text", "compile_id", "time_us", "payload", "md5"}
 
 _writer: Writer | None = None
@@ -218,7 +219,7 @@ class _Listener:
         write("metrics", name, **fields)
 
     def _write_recompile(self, name: str, reason: str) -> None:
-        found = _NEEDED.search(reason)
+        found = _NEEDED.match(reason)
         file, line = (found[1], int(found[2])) if found else (None, None)
         source = places.source_of(file, line) if file is not None and line is not None else ""
         self._writer.write("recompile", name, reason=reason, file=file, line=line, source=source)

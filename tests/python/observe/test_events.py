@@ -40,6 +40,25 @@ def in_backend(action):
     return metrics.records()[-1]
 
 
+def check_chrome_trace(trace):
+    """Against the schema of Chrome's trace event format, which Perfetto reads: events with a duration, in pairs on a
+    stack of each thread, and instant ones."""
+    assert set(trace) >= {"traceEvents", "displayTimeUnit", "otherData"} and trace["displayTimeUnit"] in ("ms", "ns")
+    own = [event for event in trace["traceEvents"] if event.get("cat") == "stator"]
+    check_balanced(own)
+    latest: dict = {}
+    for event in own:
+        assert set(event) == {"name", "ph", "ts", "cat", "pid", "tid", "args"} | (
+            {"s"} if event["ph"] == "i" else set()
+        )
+        assert event["ph"] in ("B", "E", "i") and event.get("s", "p") in ("g", "p", "t")
+        assert isinstance(event["name"], str) and isinstance(event["args"], dict)
+        assert isinstance(event["pid"], int) and isinstance(event["tid"], int)
+        assert isinstance(event["ts"], (int, float)) and event["ts"] >= latest.get(event["tid"], event["ts"])
+        latest[event["tid"]] = event["ts"]
+    return own
+
+
 def check_balanced(recorded):
     stacks: dict = {}
     for event in recorded:
@@ -174,11 +193,12 @@ assert not events.active()
     def test_export(self, tmp_path):
         with events.recording():
             stator.compile(lambda x: x + 1)(torch.ones(3))
+            events.instant("a moment")
             events.begin("never ended")
         file = tmp_path / "deeper" / "trace.json"
         assert events.export(file) == len(events.recorded())
         trace = json.loads(file.read_text())
-        check_balanced(trace["traceEvents"])
+        assert len(check_chrome_trace(trace)) == len(trace["traceEvents"])
         assert [path.name for path in file.parent.iterdir()] == ["trace.json"]
 
     def test_merges_with_a_trace_of_the_profiler(self, tmp_path):
@@ -186,7 +206,9 @@ assert not events.active()
             stator.compile(lambda x: x + 1)(torch.ones(3))
         profiler.export_chrome_trace(str(tmp_path / "torch.json"))
         events.export(tmp_path / "both.json", merge=tmp_path / "torch.json")
-        both = json.loads((tmp_path / "both.json").read_text())["traceEvents"]
+        trace = json.loads((tmp_path / "both.json").read_text())
+        both = trace["traceEvents"]
+        assert 0 < len(check_chrome_trace(trace)) < len(both)
         theirs = next(event for event in both if event.get("name") == "Stator: frame")
         ours = next(event for event in both if event.get("cat") == "stator" and event["name"] == "frame")
         assert abs(theirs["ts"] - ours["ts"]) < 1e6

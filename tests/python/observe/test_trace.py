@@ -245,6 +245,14 @@ class TestTrace:
         assert again["file"] == __file__ and again["line"] == f.__code__.co_firstlineno + 1
         assert again["source"] == 'return x + 1 if mode == "a" else x - 1'
 
+    def test_a_reason_that_names_several_lines(self, tmp_path):
+        reason = "0/0: x has sizes with s0 > 3  (needed at /a (1).py:5); s0 = x.size(0)  (needed at /b.py:7)"
+        _, records = traced(tmp_path, lambda: trace._Listener(trace._writer)._write_recompile("0/1", reason))
+        (again,) = [record for record in records if record["kind"] == "recompile"]
+        assert (again["file"], again["line"], again["reason"]) == ("/b.py", 7, reason)
+        tree = show.guard_tree(["x has sizes  (needed at /a (1).py:5); s0 = x.size(0)  (needed at /b.py:7)"])
+        assert tree.splitlines()[-1] == "|  has sizes  (needed at /a (1).py:5); s0 = x.size(0)  (/b.py:7)"
+
     def test_the_end_has_calls_and_memory(self, tmp_path):
         f = stator.compile(lambda x: x + 1)
         _, records = traced(tmp_path, lambda: (f(torch.ones(3)), f(torch.ones(3))))
