@@ -46,14 +46,12 @@ class ThreadCounter {
   pid_t process_ = 0;
 };
 
+thread_local ThreadCounter counter_of_thread;
 thread_local uint32_t open_scopes = 0;
 
 }  // namespace
 
-std::optional<int64_t> retired_instructions() {
-  static thread_local ThreadCounter counter;
-  return counter.read_count();
-}
+std::optional<int64_t> retired_instructions() { return counter_of_thread.read_count(); }
 
 InstructionScope::InstructionScope(Source source) : source_(source), start_(source()) { ++open_scopes; }
 
