@@ -122,10 +122,11 @@ class _BackendCall:
             if symbols is not None and _refuses_floats(error):
                 symbols.refuse_floats()
                 return gm  # a capture with the floats as constants replaces it
-            if _is_untraceable(error):
+            why = _why_untraceable(error)
+            if why:
                 warnings.warn(
-                    f"the backend {self.name!r} cannot trace {error} in the graph {_graph_name(gm)!r}, because sizes "
-                    "in it depend on data; the graph runs without the backend",
+                    f"the backend {self.name!r} cannot trace {_first_line(error)} in the graph {_graph_name(gm)!r}, "
+                    f"because {why}; the graph runs without the backend",
                     stacklevel=2,
                 )
                 return gm
@@ -150,10 +151,22 @@ def _refuses_floats(error: Exception) -> bool:
     return True
 
 
-def _is_untraceable(error: Exception) -> bool:
-    """Whether torch's fake tensors refused an operator because of sizes that depend on data."""
+def _why_untraceable(error: Exception) -> str:
+    """Why torch's fake tensors refused an operator; empty for other errors."""
     fakes = sys.modules.get("torch._subclasses.fake_tensor")
-    return fakes is not None and isinstance(error, fakes.DynamicOutputShapeException)
+    if fakes is None:
+        return ""
+    if isinstance(error, fakes.DynamicOutputShapeException):
+        return "sizes in it depend on data"
+    if isinstance(error, fakes.DataDependentOutputException):
+        return "it looks at data"
+    if isinstance(error, fakes.UnsupportedOperatorException):
+        return "torch has no shape function for it"
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _native_names() -> frozenset[str]:

@@ -35,6 +35,9 @@ enum Traits : uint16_t {
   /// The same, except that a probability among them (`p`, `dropout_p`, `label_smoothing`) must be between 0 and 1, both
   /// excluded. The row has `FloatsKeepLayout` as well.
   OpenProbability = 1 << 6,
+  /// Torch's compilers replace it by operators of their own that draw other random numbers, or fail on it. Graphs for
+  /// them do not hold it. Holds for this overload alone.
+  DiffersInCompilers = 1 << 7,
 };
 
 /// Traits that hold for all overloads of an operator and for its in-place form. All rows of one operator repeat them.

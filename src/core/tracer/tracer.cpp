@@ -126,6 +126,7 @@ struct Tracer::Impl {
   uint32_t region = 0;
   bool symbols = false;
   bool pins_dtypes = false;
+  bool for_compilers = false;
   std::optional<c10::OperatorHandle> failed;  // the operator that runs, or that threw
   const caffe2::TypeMeta dtype_at_start = c10::get_default_dtype();
 
@@ -201,6 +202,8 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     stack->back() = number;
     return;
   }
+  if (for_compilers && ops::has_trait(op, ops::DiffersInCompilers))
+    refuse(op, "torch's compilers replace it by operators that compute something else");
   if (!env->symbols().empty()) {
     if (ops::has_trait(op, ops::PlainSizes)) fake::check_symbols(op, *stack);
     above.set_place(current_place());
@@ -292,6 +295,8 @@ Tracer::Tracer(std::string graph_name) : impl_(std::make_unique<Impl>(std::move(
 Tracer::~Tracer() = default;
 
 Tracer* Tracer::running() { return current; }
+
+void Tracer::record_for_compilers() { impl_->for_compilers = true; }
 
 void Tracer::record_below() {
   STATOR_CHECK(impl_->above.graph().values.empty(), "the list below begins with the trace");

@@ -33,6 +33,8 @@ class STATOR_API Tracer {
 
   /// Also records the list below autograd, which about doubles the cost. Must be called before anything is added.
   void record_below();
+  /// Refuses operators that torch's compilers do not run as they are (`ops::DiffersInCompilers`).
+  void record_for_compilers();
 
   /// Allows results whose sizes depend on data (see `number`). Not together with `record_below`.
   void allow_symbols();

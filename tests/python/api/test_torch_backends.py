@@ -8,7 +8,7 @@ import torch
 
 import stator
 from stator import backends
-from tests.python.helpers import captures
+from tests.python.helpers import assert_same, captures
 
 
 def f(x):
@@ -216,3 +216,43 @@ def test_operators_that_compilers_cannot_trace():
     for function, a in zip((f, compiled), inputs, strict=True):
         function(a, labels).backward()
     assert torch.equal(inputs[0].grad, inputs[1].grad)
+
+
+# Torch's fakes have no shape function for `geqrf`; with constant sizes they run it.
+REFUSED = {"cov": "it looks at data", "corrcoef": "it looks at data", "geqrf": "torch has no shape function"}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_operators_whose_fakes_torch_refuses(name):
+    def f(a):
+        return list(getattr(torch, name)(a))
+
+    compiled = stator.compile(f, backend="aot_eager", dynamic=name == "geqrf")
+    a, b = torch.randn(3, 5), torch.randn(3, 6)
+    with pytest.warns(UserWarning, match=REFUSED[name]):
+        seen = compiled(a)
+    assert_same(seen, f(a))
+    assert_same(compiled(b), f(b))
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["batch first", ""])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN], ids=lambda kind: kind.__name__)
+def test_recurrent_layers(kind, dropout, first):
+    """Torch's compilers would draw other random numbers for them, and fail on the gradients of an LSTM."""
+    layer = kind(4, 6, 2, dropout=dropout, batch_first=first)
+
+    def f(a):
+        return layer(a * 2)[0].square().mean() + 1
+
+    compiled = stator.compile(f, backend="aot_eager")
+    for seed in range(3):
+        seen = []
+        for function in (f, compiled):
+            layer.zero_grad()
+            torch.manual_seed(seed)
+            result = function(torch.randn(2, 5, 4))
+            result.backward()
+            seen.append((result.detach(), [p.grad.clone() for p in layer.parameters()], torch.rand(1)))
+        assert_same(seen[1], seen[0])
+    assert captures() == 2, "what precedes the layer, and what follows it"

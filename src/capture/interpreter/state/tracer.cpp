@@ -80,7 +80,11 @@ Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
   recorded_silently = recorded_silently || refuses_warnings;
   impl_->tracer.forget_failure();
   std::optional<shapes::FloatMarkers> markers;
-  if (takes_float_parameters) markers.emplace();
+  if (takes_float_parameters) {
+    markers.emplace();
+  } else {
+    impl_->tracer.record_for_compilers();  // only graphs for Python backends take no symbolic floats there
+  }
   Ref result = in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
   if (!result || !markers || markers->all_taken()) return result;
   failure_ = "a float that changes, which is no argument of an operator";
