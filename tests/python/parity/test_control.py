@@ -517,6 +517,16 @@ def test_operands_of_a_subclass(cls):
     check_one_graph(known, (vector(),), (vector(-1.0),))
 
 
+def test_branches_that_make_or_close_over_a_subclass():
+    """The results are plain tensors, as torch gives them."""
+
+    def fn(p, a, b):
+        marked = b.as_subclass(Marked)
+        return torch.cond(p, lambda t: (t + 1).as_subclass(Marked), lambda t: t - marked, (a,))
+
+    check_one_graph(fn, (yes, vector(), vector(2)), (no, vector(), vector(3)))
+
+
 def test_a_predicate_of_a_subclass_is_torchs_error():
     def fn(x):
         return torch.cond(x.as_subclass(Marked).sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))

@@ -14,15 +14,6 @@
 namespace stator::capture {
 namespace {
 
-/// Whether an operand is a tensor of a subclass.
-bool has_subclass(Interpreter& in, const std::vector<Value*>& operands) {
-  return std::ranges::any_of(operands, [&](Value* operand) {
-    auto* tensor = as<TensorValue>(operand);
-    auto* sequence = as_sequence(operand);
-    return (tensor && !TorchTracer::is_plain_class(tensor->type)) || (sequence && has_subclass(in, sequence->items));
-  });
-}
-
 Value* cond(Interpreter& in, CallArgs& args) {
   Value* predicate = argument(args, 0, "pred");
   Value *yes = argument(args, 1, "true_fn"), *no = argument(args, 2, "false_fn");
@@ -41,9 +32,8 @@ Value* cond(Interpreter& in, CallArgs& args) {
     refuse_control("torch.cond on a predicate that is not one bool");
   if (!TorchTracer::is_plain_class(chooser->type)) refuse_control("torch.cond on a predicate of a subclass");
   for (Value* operand : given.positional) require_tensors(in, operand, "torch.cond");
-  const bool gives_plain = has_subclass(in, given.positional);
-  Branch taken = trace_branch(in, yes, given, "torch.cond", gives_plain);
-  Branch other = trace_branch(in, no, given, "torch.cond", gives_plain);
+  Branch taken = trace_branch(in, yes, given, "torch.cond", true);
+  Branch other = trace_branch(in, no, given, "torch.cond", true);
   if (!is_alike(in, taken.result, other.result))
     refuse_control("torch.cond whose branches return different structures");
 
