@@ -188,6 +188,7 @@ reversed({1})
 setattr(1, "foo", 2)
 delattr("a", "foo")
 issubclass(1, int)
+issubclass(int, 3)
 [](1)
 {}(1)
 (1, 2)()
@@ -273,6 +274,24 @@ def test_a_write_that_fails_in_the_middle_is_none():
     for n in (1.0, 2.0):
         x, y = torch.full((3,), n), torch.full((3,), n + 1)
         assert repr(compiled(x, y)) == repr(fn(x, y))
+
+
+BROKEN = """
+from torch import stator_absent_name
+from math import stator_absent_name
+x.__len__(3)
+x.__iter__(3)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("statement", BROKEN)
+def test_breaks(statement):
+    """Not captured in one graph; the program sees the error of the plain program."""
+    fn = program(statement)
+    compiled = stator.compile(fn)
+    for x in (torch.arange(4.0), torch.arange(4.0) + 1):
+        assert fn(x)[1] is not None
+        assert repr(compiled(x)) == repr(fn(x))
 
 
 def test_data_that_only_zeros_lack():

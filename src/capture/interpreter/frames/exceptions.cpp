@@ -50,6 +50,15 @@ bool is_exception(Interpreter& in, Value* value, PyObject* type) {
   return PyType_IsSubtype(in.type_of(value), reinterpret_cast<PyTypeObject*>(type));
 }
 
+Value* attribute_or_null(Interpreter& in, Value* value, PyObject* name) {
+  try {
+    return in.find_attr(value, name);
+  } catch (const Raise& raised) {
+    if (!is_exception(in, raised.exception, PyExc_AttributeError)) throw;
+    return nullptr;
+  }
+}
+
 ObjectValue* make_exception(Interpreter& in, PyTypeObject* type, std::vector<Value*> args) {
   auto* made = in.arena.make<ObjectValue>(type);
   made->base = in.tuple(std::move(args));

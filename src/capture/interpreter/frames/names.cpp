@@ -152,7 +152,7 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
   if (!whole && PyDict_GetItemString(PyModule_GetDict(module.get()), "__path__"))
     for (Value* part : in.unpack(from_list)) {
       PyObject* text = in.constant_of(part);
-      if (!text || !in.find_attr(found, text)) throw Break{BreakId::unknown_call, "import of a submodule"};
+      if (!text || !attribute_or_null(in, found, text)) throw Break{BreakId::unknown_call, "import of a submodule"};
     }
   return found;
 }

@@ -43,6 +43,8 @@ Value* model_issubclass(Interpreter& in, CallArgs& args) {
     in.raise(PyExc_TypeError, "issubclass() arg 1 must be a class");
   if (!cls || !of || !PyType_Check(cls.get()))
     throw Break{BreakId::unknown_call, "issubclass of something that is not a class"};
+  if (is_literal(of.get()) && !PyTuple_Check(of.get()))
+    in.raise(PyExc_TypeError, "issubclass() arg 2 must be a class, a tuple of classes, or a union");
   in.guards.add_class(cls.as<PyTypeObject>());
   return in.boolean(is_subclass(in, cls.as<PyTypeObject>(), of.get()));
 }
@@ -58,24 +60,15 @@ Ref attribute_name(Interpreter& in, Value* value) {
   PyUnicode_InternInPlace(&raw);
   return Ref::steal(raw);
 }
-/// An attribute or null; AttributeErrors raised by the program's own properties count as missing.
-Value* find_or_null(Interpreter& in, Value* value, PyObject* name) {
-  try {
-    return in.find_attr(value, name);
-  } catch (const Raise& raised) {
-    if (!is_exception(in, raised.exception, PyExc_AttributeError)) throw;
-    return nullptr;
-  }
-}
 Value* model_getattr(Interpreter& in, CallArgs& args) {
   Ref name = attribute_name(in, args.positional[1]);
   if (args.positional.size() < 3) return in.get_attr(args.positional[0], name.get());
-  Value* found = find_or_null(in, args.positional[0], name.get());
+  Value* found = attribute_or_null(in, args.positional[0], name.get());
   return found ? found : args.positional[2];
 }
 Value* model_hasattr(Interpreter& in, CallArgs& args) {
   Ref name = attribute_name(in, args.positional[1]);
-  return in.boolean(find_or_null(in, args.positional[0], name.get()) != nullptr);
+  return in.boolean(attribute_or_null(in, args.positional[0], name.get()) != nullptr);
 }
 Value* model_setattr(Interpreter& in, CallArgs& args) {
   Ref name = attribute_name(in, args.positional[1]);

@@ -532,8 +532,8 @@ constexpr ModelRow kRows[] = {
     {"torch._C._InferenceMode", inference_block, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__enter__", inference_enter, 0, ModelRow::kAny, "*"},
     {"torch._C._InferenceMode.__exit__", inference_exit, 0, ModelRow::kAny, "*"},
-    {"torch.Tensor.__len__", tensor_len, 0, ModelRow::kAny, "*", true},
-    {"torch.Tensor.__iter__", tensor_iter, 0, ModelRow::kAny, "*", true},
+    {"torch.Tensor.__len__", tensor_len, 1, 1, "", true},
+    {"torch.Tensor.__iter__", tensor_iter, 1, 1, "", true},
     {"torch.Tensor.split", tensor_split, 0, ModelRow::kAny, "*", true},
     {"torch.functional.einsum", einsum, 0, ModelRow::kAny, "*", true},
 };

@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/opcodes/operands.h"
 #include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/names.h"
 
 namespace stator::capture {
@@ -55,7 +56,7 @@ void on_import_name(Interpreter& in, Frame& f, const Instr& i) {
   f.push(import_name(in, f, name_at(f, i.arg), from_list, level));
 }
 void on_import_from(Interpreter& in, Frame& f, const Instr& i) {
-  Value* found = in.find_attr(f.top(), name_at(f, i.arg));
+  Value* found = attribute_or_null(in, f.top(), name_at(f, i.arg));
   // It may be a module that is being imported; otherwise CPython raises the error.
   if (!found) throw Break{BreakId::raises, "import of a name that is not there"};
   f.push(found);

@@ -22,16 +22,6 @@ bool matches_self(PyTypeObject* type) {
   return false;
 }
 
-/// An attribute; null if the lookup raises AttributeError.
-Value* attribute(Interpreter& in, Value* subject, PyObject* name) {
-  try {
-    return in.find_attr(subject, name);
-  } catch (const Raise& raised) {
-    if (!is_exception(in, raised.exception, PyExc_AttributeError)) throw;
-    return nullptr;
-  }
-}
-
 /// The attribute names of positional patterns, from `__match_args__`. Breaks if these are wrong: CPython raises.
 std::vector<Ref> positional_names(Interpreter& in, PyTypeObject* type, size_t count) {
   static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
@@ -91,7 +81,7 @@ Value* match_class(Interpreter& in, Value* subject, Value* cls, size_t count, Va
     wanted.push_back(Ref::borrow(text));
   }
   for (const Ref& name : wanted) {
-    Value* value = attribute(in, subject, name.get());
+    Value* value = attribute_or_null(in, subject, name.get());
     if (!value) return in.none();
     found.push_back(value);
   }

@@ -38,6 +38,8 @@ bool set_exception_field(Interpreter& in, ObjectValue* exception, PyObject* name
 /// Whether `except classes` catches the exception.
 bool exception_matches(Interpreter& in, Value* exception, Value* classes);
 bool is_exception(Interpreter& in, Value* value, PyObject* type);
+/// An attribute; null if the lookup raises AttributeError.
+Value* attribute_or_null(Interpreter& in, Value* value, PyObject* name);
 /// For reports.
 std::string exception_text(Interpreter& in, Value* exception);
 /// A traceback object whose contents are unknown: reading it is a break.
