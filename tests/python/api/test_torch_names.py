@@ -237,6 +237,15 @@ def is_compiling():
         return a + 1 if torch.compiler.is_compiling() else a - 1
 
     assert torch.equal(stator.compile(program)(x), x + 1) and torch.equal(program(x), x - 1)
+    # An optimizer that asked would compute its bias corrections in float32.
+    parameters = [torch.nn.Parameter(x.clone()) for _ in range(2)]
+    for parameter, backend in zip(parameters, (None, "eager"), strict=True):
+        optimizer = torch.optim.Adam([parameter], lr=0.3)
+        step = stator.compile(optimizer.step, backend=backend) if backend else optimizer.step
+        for _ in range(4):
+            parameter.grad = parameter.detach() * 0.7
+            step()
+    assert torch.equal(*parameters)
 
 
 # ---- the compiler's state

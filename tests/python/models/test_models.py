@@ -29,6 +29,31 @@ def test_eval(case):
     assert captures() == 1, "other values of the same shape must hit the cache"
 
 
+@pytest.mark.parametrize("case", models.TRANSFORMERS, ids=lambda case: case.name)
+def test_attention_is_called_as_in_eager(case, monkeypatch):
+    """A mask that eager leaves out would select another kernel."""
+    attention, eager, captured = torch.nn.functional.scaled_dot_product_attention, [], []
+
+    def seen(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **others):
+        eager.append((attn_mask is not None, is_causal))
+        return attention(query, key, value, attn_mask, dropout_p, is_causal, **others)
+
+    def reader(gm, example_inputs):
+        for node in gm.graph.nodes:
+            if node.target is torch.ops.aten.scaled_dot_product_attention.default:
+                given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), node.args, strict=False))
+                given |= node.kwargs
+                captured.append((given.get("attn_mask") is not None, given.get("is_causal", False)))
+        return gm.forward
+
+    model, inputs = case.build().eval(), case.inputs(0)
+    with torch.no_grad():
+        stator.compile(model, backend=reader, fullgraph=True)(**inputs)
+        monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", seen)
+        model(**inputs)
+    assert captured == eager
+
+
 @CASES
 def test_changed_shape(case):
     model = case.build().eval()
