@@ -41,7 +41,9 @@ def test_attention_is_called_as_in_eager(case, monkeypatch):
     def reader(gm, example_inputs):
         for node in gm.graph.nodes:
             if node.target is torch.ops.aten.scaled_dot_product_attention.default:
-                given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), node.args, strict=False))
+                given = dict(
+                    zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), node.args, strict=False)
+                )
                 given |= node.kwargs
                 captured.append((given.get("attn_mask") is not None, given.get("is_causal", False)))
         return gm.forward
