@@ -67,5 +67,6 @@ def made_for(op, arguments):
     return [values[i] for i in places], named
 
 
-def test_many_kernels_were_recorded():
-    assert len(RECORDED) >= 80 and sum(map(len, RECORDED.values())) >= 1000
+def test_the_page_says_what_was_recorded():
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "gpu.md").read_text()
+    assert f"{len(RECORDED)} operators, {sum(map(len, RECORDED.values())):,} calls" in page
