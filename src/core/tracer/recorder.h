@@ -13,6 +13,7 @@
 #include "core/graph/aliasing.h"
 #include "core/graph/graph.h"
 #include "core/shapes/env.h"
+#include "core/tracer/computed_sums.h"
 #include "core/tracer/numbers.h"
 #include "core/tracer/symbols.h"
 
@@ -131,7 +132,7 @@ class Recorder {
   Numbers numbers_;
   shapes::ShapeEnv* env_;
   Symbols symbols_;
-  shapes::Ex last_sum_ = nullptr;  // the next one often has a few terms more
+  ComputedSums sums_;
   Place place_;
 };
 

@@ -155,12 +155,13 @@ Argument Recorder::compute_sum(Ex sum) {
   Argument result = whole(0);
   std::vector<std::pair<Ex, int64_t>> terms;
   int64_t addend = sum->addend;
-  Ex last = std::exchange(last_sum_, sum);
-  if (last != nullptr && last != sum && sum->count > 2 && symbols_.find_number(last) != kNoValue) {
-    Rest rest = difference(sum, last);
+  Ex near = sums_.find_near(sum);
+  sums_.add(sum);
+  if (near != nullptr && symbols_.find_number(near) != kNoValue) {
+    Rest rest = difference(sum, near);
     if (rest.is_short && rest.terms.size() < sum->count &&
-        !__builtin_sub_overflow(sum->addend, last->addend, &addend)) {
-      result = number_operand(last);
+        !__builtin_sub_overflow(sum->addend, near->addend, &addend)) {
+      result = number_operand(near);
       terms = std::move(rest.terms);
     } else {
       addend = sum->addend;
