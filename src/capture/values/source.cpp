@@ -99,6 +99,21 @@ void SourceTree::add_fact(Source* source, Fact&& fact) {
   append_fact(source) = std::move(fact);
 }
 
+void SourceTree::drop_implied() {
+  for (Source& source : arena_) {
+    if (source.facts.size() < 2) continue;
+    auto has_tensor = [&](bool of_break) {
+      return std::ranges::any_of(source.facts, [&](const Fact& fact) {
+        return fact.kind == FactKind::Tensor && fact.of_break == of_break;
+      });
+    };
+    const bool always = has_tensor(false), at_break = always || has_tensor(true);
+    std::erase_if(source.facts, [&](const Fact& fact) {
+      return fact.kind == FactKind::TypeIs && (fact.of_break ? at_break : always);
+    });
+  }
+}
+
 Fact& SourceTree::append_fact(Source* source) {
   if (source->facts.empty()) source->facts.reserve(2);
   Fact& made = source->facts.emplace_back();

@@ -125,6 +125,9 @@ class SourceTree {
   void add_of_break(const SourceTree& other, uint64_t last_step);
 
   const std::pmr::vector<Source*>& roots() const { return roots_; }
+  /// Removes facts that others of the same source imply: the guard on a tensor checks its class.
+  void drop_implied();
+
   /// Removes these roots from `roots()`, and so everything reached from them. Pointers to them stay valid.
   template <class F>
   void drop_roots(F&& is_dropped) {

@@ -43,6 +43,7 @@ void GuardRecorder::add_break(GuardRecorder& broke, uint64_t last_step) {
 
 std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
   complete();
+  sources_->drop_implied();
   ClassContents contents(lookups_);
   for (Source* root : sources_->roots())
     for (Fact& fact : root->facts)

@@ -224,7 +224,7 @@ const PropertyRow* property(PyObject* name) {
 
 Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
-  PyTypeObject* type = tensor->type;
+  PyTypeObject* type = in.type_of(tensor);
   in.guards.add_class(type);
   if (TorchTracer::is_plain_class(type)) return tensor_field(in, tensor, name);
   if (class_overrides(in, tensor, "__getattribute__"))
@@ -243,7 +243,7 @@ Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
 }
 
 Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
-  PyTypeObject* type = tensor->type;
+  PyTypeObject* type = in.type_of(tensor);
   PyObject* on_class = look_up(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
   if (is_field(on_class) && is_overridden(in, tensor)) {
     Value* const self = tensor;
@@ -260,7 +260,9 @@ Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
     return in.arena.make<MethodValue>(in.constant(on_class), tensor);
   bool inlined = kind == &PyFunction_Type || kind == &PyClassMethod_Type ||
                  (kind == &PyProperty_Type && is_overridden(in, tensor));
-  if (inlined) return in.bind_descriptor(on_class, type, tensor, name);
+  // Fakes are instances of torch.Tensor: they do not have what its subclass Parameter defines.
+  const bool is_redefined = !kind->tp_descr_set && on_class != look_up(TorchTracer::tensor_type(), name);
+  if (inlined || is_redefined) return in.bind_descriptor(on_class, type, tensor, name);
   PyObject* fake = in.fake_of(tensor);
   return in.torch_result([&] { return PyObject_GetAttr(fake, name); }, PyUnicode_AsUTF8(name));
 }
