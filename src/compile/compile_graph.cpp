@@ -9,6 +9,7 @@
 #include "compile/errors.h"
 #include "compile/graph_facts.h"
 #include "core/backend/registry.h"
+#include "core/graph/overlaps.h"
 #include "core/tracer/size_inputs.h"
 
 namespace stator {
@@ -116,10 +117,10 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
   // A graph without operators may still give back an input that is a number.
   if (entry.ops > 0 || !result.graph->outputs.empty()) {
     entry.graph = result.graph;
-    // A Python backend may compute first and write later, which is wrong for aliases that it cannot see, and for
-    // elements that share memory. The reference executor runs these graphs.
-    const bool is_python =
-        context.request.compiler && !result.interpreter->torch.has_hidden_aliases && !writes_to_overlaps(*result.graph);
+    // A Python backend may compute first and write later, which is wrong for aliases that it cannot see. The reference
+    // executor runs these graphs.
+    const bool is_python = context.request.compiler && !result.interpreter->torch.has_hidden_aliases &&
+                           !graph::writes_to_overlaps(*result.graph);
     if (is_python) no_collection.reset();
     bool programs_error = false;
     if (is_python) plan.graph = call_python_backend(context, result, entry, programs_error);

@@ -1,6 +1,5 @@
 #include "compile/graph_facts.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -45,16 +44,6 @@ std::vector<FollowedWrite> followed_writes(const graph::Graph& graph) {
     graph::for_each_written(node, [&](graph::ValueId id) { add(id, n); });
   }
   return found;
-}
-
-bool writes_to_overlaps(const graph::Graph& graph) {
-  bool overlaps = false;
-  for (const graph::Node& node : graph.nodes)
-    graph::for_each_written(node, [&](graph::ValueId id) {
-      const at::Tensor& fake = graph.values[id].fake;
-      overlaps |= fake.defined() && at::has_internal_overlap(fake) == at::MemOverlap::Yes;
-    });
-  return overlaps;
 }
 
 void drop_fakes(graph::Graph& graph) { graph.drop_fakes(); }

@@ -37,8 +37,6 @@ struct FollowedWrite {
   uint32_t input, node;
 };
 std::vector<FollowedWrite> followed_writes(const graph::Graph& graph);
-/// Whether a node writes to a tensor whose elements share memory (an expanded view): most operators raise then.
-bool writes_to_overlaps(const graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
 }  // namespace stator
