@@ -144,13 +144,12 @@ class PythonRunner final : public GraphRunner {
     backend::UndoLog::Saved saved;
     if (undo_log_.saves() && !save(tensors, saved)) return false;
     Ref result = call(tensors);
-    if (!result) {
-      release_failed_run();
-      if (PyErr_ExceptionMatches(PyExc_Exception))
-        undone = undo_log_.restore(saved, {backend::Failure::Wrote::CannotTell});
-      return false;
-    }
-    return take_results(std::move(result), outputs);
+    // A result may not fit the graph, such as an int above the largest int64.
+    if (result && take_results(std::move(result), outputs)) return true;
+    release_failed_run();
+    if (PyErr_ExceptionMatches(PyExc_Exception))
+      undone = undo_log_.restore(saved, {backend::Failure::Wrote::CannotTell});
+    return false;
   }
 
   bool is_programs_error(std::span<PyObject* const> tensors) const override {

@@ -99,6 +99,44 @@ def test_hostile_floats(line, backend):
     count(made(line, "w"), HOSTILE_FLOATS, backend)
 
 
+ROUNDED = """
+a + ((w + 1e16) - 1e16), a * (w * 0.1 * 3), a * (0.1 * (w + 0.7)), a + (w * 0.1 + w * 0.7)
+w * 0.0, w - w, w + 0.0, 0 - w, w < w + 1, w == w, max(w, -w), (w * 0.1) % 0.3, (w * 3) // 0.1
+a * (1 - 0.9 ** w), (1 - w) * (1 - w) - w, a
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("backend", [*CALLABLES, "aot_eager"])
+@pytest.mark.parametrize("line", ROUNDED)
+def test_arithmetic_rounds_at_each_step(line, backend):
+    count(made(line, "w"), [*FLOATS, 1e16, 1e20, -3.5], backend)
+    stator.reset()
+    count(made(line, "w"), [3, 4, 5, 2**53 + 1, 7, -7], backend)
+
+
+def test_a_backend_without_symbols_of_torch_gets_one_graph_for_all_floats():
+    assert count(made(ROUNDED[0], "w"), FLOATS, CALLABLES[0]) <= 2
+
+
+@pytest.mark.parametrize("backend", [*CALLABLES, "aot_eager"])
+def test_results_above_the_largest_int64(backend):
+    fn = made("n * n, n << 2, n == float(n), a.clone().fill_(3)", "n")
+    count(fn, [3, 4, 5, 2**62, 2**63 - 1, -(2**63), 6], backend)
+
+
+def test_what_a_run_wrote_is_undone_when_a_result_does_not_fit():
+    def fn(a, n):
+        a.add_(1)
+        return n * n
+
+    compiled = stator.compile(fn, backend=CALLABLES[1])
+    for n in (3, 4, 5, 2**62):
+        got, wanted = torch.zeros(2), torch.zeros(2)
+        assert compiled(got, n) == fn(wanted, n)
+        assert_same(got, wanted)
+    assert captures() == 2
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_counter_of_a_module(backend):
     class Counting(nn.Module):

@@ -1,0 +1,60 @@
+"""Arithmetic on floats that torch's symbols simplify, although each step rounds in Python.
+
+They take sums and products for those of real numbers: `(s + 1e16) - 1e16` becomes `s`, `s * 0.0` becomes 0, and
+`s < s + 1` is true. One sum or product of a symbol and a number is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import _C
+from .fx_numbers import CHOOSE, ITEM, NUMBER, SIZE
+
+# What symbols merge with a sum or product in it.
+_MERGED = frozenset({"add", "sub", "mul", "neg"})
+# What they compute from the difference or order of operands.
+_COMPARED = frozenset({"lt", "le", "eq", "ne", "gt", "ge", "min", "max", "mod", "floordiv"})
+
+
+def is_rounded_otherwise(
+    op: str, operands: list[Any], computed: dict[int, str], origins: dict[int, frozenset[int]]
+) -> bool:
+    """Whether torch's symbols may give another result for an operation on floats. `computed`: the operations that made
+    values; `origins`: the numbers from outside in them."""
+    if op not in _MERGED and op not in _COMPARED:
+        return False
+    values = [operand for operand in operands if isinstance(operand, _C.Value)]
+    if any(computed.get(value) in _MERGED for value in values):
+        return True
+    if len(values) == 2 and origins[values[0]] & origins[values[1]]:
+        return True
+    numbers = [operand for operand in operands if not isinstance(operand, _C.Value)]
+    return op in _MERGED and any(number == 0 or not math.isfinite(number) for number in numbers)
+
+
+def rounded_numbers(graph: _C.Graph) -> set[int]:
+    """The numbers from outside, as values of the graph, that go into arithmetic on floats which torch's symbols round
+    in another way."""
+    types = graph.types()
+    if not any(kind == "float" for kind in types):
+        return set()
+    computed: dict[int, str] = {}
+    origins: dict[int, frozenset[int]] = {value: frozenset({value}) for value in graph.inputs}
+    found: set[int] = set()
+    for name, _overload, args, _kwargs, results, *_ in graph.nodes():
+        if name in (ITEM, SIZE):
+            origins[results[0]] = frozenset({results[0]})
+        if name not in (NUMBER, CHOOSE):
+            continue
+        operands = list(args[1:] if name == NUMBER else args)
+        values = [operand for operand in operands if isinstance(operand, _C.Value)]
+        result = results[0]
+        computed[result] = args[0] if name == NUMBER else CHOOSE
+        origins[result] = frozenset().union(*(origins.get(value, frozenset()) for value in values))
+        is_float = types[result] == "float" or any(types[value] == "float" for value in values)
+        is_float = is_float or any(isinstance(operand, float) for operand in operands)
+        if is_float and name == NUMBER and is_rounded_otherwise(args[0], operands, computed, origins):
+            found |= origins[result]
+    return found
