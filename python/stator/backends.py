@@ -122,6 +122,8 @@ class _BackendCall:
             if symbols is not None and _refuses_floats(error):
                 symbols.refuse_floats()
                 return gm  # a capture with the floats as constants replaces it
+            if symbols is not None and symbols.refuses_numbers:
+                return gm  # likewise
             why = _why_untraceable(error)
             if why:
                 warnings.warn(

@@ -91,8 +91,11 @@ def export_graph(graph: _C.Graph) -> ExportedGraphModule:
 
 
 class _Exporter:
-    def __init__(self, graph: _C.Graph, single_output: bool = False, outer: GraphMeta | None = None) -> None:
+    def __init__(
+        self, graph: _C.Graph, single_output: bool = False, outer: GraphMeta | None = None, plain_floats: bool = False
+    ) -> None:
         self.native = graph
+        self.number_types = ("int", "float") if plain_floats else ("int",)  # of inputs that are Python numbers
         self.single_output = single_output
         self.graph = torch.fx.Graph()
         self.names = graph.names()
@@ -114,7 +117,7 @@ class _Exporter:
             name = name if name.isidentifier() else f"_{name}"
             node = self.graph.placeholder(self.graph._graph_namespace.create_name(name, None))
             self.define(value, node)
-            if self.types[value] == "int":
+            if self.types[value] in self.number_types:
                 self.numbers.add(node)
         nodes = native.nodes()
         states = native.states()
@@ -165,7 +168,7 @@ class _Exporter:
     def call_number(self, name: str, args: Any, result: int) -> torch.fx.Node:
         """A number that depends on data: a Python number in the module."""
         if name == ITEM:
-            node = self.graph.call_function(torch.ops.aten.item.default, (self.tensor(args[0]),))
+            node = self.number(args[0])
         elif name == SIZE:
             node = self.graph.call_function(torch.ops.aten.sym_size.int, (self.tensor(args[0]), args[1]))
         elif name == CHOOSE:
@@ -181,6 +184,9 @@ class _Exporter:
     def is_number(self, arg: Any) -> bool:
         return isinstance(arg, _C.Value) and self.env[arg] in self.numbers
 
+    def is_number_of(self, arg: Any, types: tuple[str, ...]) -> bool:
+        return self.is_number(arg) and self.types[arg] in types
+
     def call_python(self, tensors: Any, called: Any) -> torch.fx.Node:
         """Python objects called by nodes become submodules of the graph module; changes of settings, calls."""
         if isinstance(called, Setting):
@@ -192,20 +198,24 @@ class _Exporter:
 
     def call_checkpoint(self, part: _C.Graph, arguments: Any, operands: Any, *options: Any) -> torch.fx.Node:
         given = {name: value for name, value in zip(_CHECKPOINT_OPTIONS, options, strict=True) if value is not None}
-        module = _Checkpointed(_Exporter(part, outer=self.shared).run(), len(arguments), given)
+        module = _Checkpointed(self.checkpointed(part), len(arguments), given)
         return self.add_checkpoint(module, arguments, operands)
 
     def call_reentrant(
         self, first: _C.Graph, again: _C.Graph, arguments: Any, operands: Any, preserve_rng_state: bool
     ) -> torch.fx.Node:
-        parts = [_Exporter(part, outer=self.shared).run() for part in (again, first)]
+        parts = [self.checkpointed(part) for part in (again, first)]
         options = {"preserve_rng_state": preserve_rng_state}
         return self.add_checkpoint(_Checkpointed(parts[0], len(arguments), options, parts[1]), arguments, operands)
 
     def add_checkpoint(self, module: _Checkpointed, arguments: Any, operands: Any) -> torch.fx.Node:
         attribute = f"checkpoint_{len(self.constants)}"
         self.constants[attribute] = module
-        return self.graph.call_module(attribute, self.operands([*arguments, *operands]))
+        given = [self.operand(arg, self.is_number_of(arg, ("int", "float"))) for arg in (*arguments, *operands)]
+        return self.graph.call_module(attribute, tuple(given))
+
+    def checkpointed(self, part: _C.Graph) -> ExportedGraphModule:
+        return _Exporter(part, outer=self.shared, plain_floats=True).run()
 
     def call_control(self, name: str, args: Any) -> torch.fx.Node:
         """A node with sub-graphs becomes torch's own operator over submodules."""
@@ -217,7 +227,10 @@ class _Exporter:
 
     def control_argument(self, arg: Any, is_test: bool) -> Any:
         if not isinstance(arg, _C.Graph):
-            return tuple(self.operand(arg)) if isinstance(arg, list) else self.operand(arg)
+            # Torch's operators take ints, and no floats.
+            each = arg if isinstance(arg, list) else [arg]
+            given = tuple(self.operand(item, self.is_number_of(item, ("int",))) for item in each)
+            return given if isinstance(arg, list) else given[0]
         attribute = f"sub_graph_{len(self.constants)}"
         # The condition of a loop returns one tensor, not a tuple.
         self.constants[attribute] = _Exporter(arg, is_test, self.shared).run()

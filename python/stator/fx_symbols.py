@@ -18,9 +18,9 @@ import torch
 from torch._guards import GuardSource, Source, TracingContext, tracing
 
 from . import _C
+from .fx_constants import constant_numbers
 from .fx_module import find_operator
 from .fx_numbers import ITEM
-from .fx_rounding import rounded_numbers
 from .fx_texts import NumberText, truth_text
 
 _SYMBOLS_MODULE = "torch.fx.experimental.symbolic_shapes"
@@ -101,10 +101,10 @@ class GraphSymbols:
         self.metas: list[Meta | None] = [graph.meta(value) for value in graph.inputs[len(self.leading) :]]
         self.texts = NumberText(self)
         self.floats = _float_inputs(graph, len(self.leading), examples or [])
-        rounded = rounded_numbers(graph)
-        texts = [str(graph.number(value)) for value in rounded]
-        self._rounded = sorted({name for text in texts for name in _NAME.findall(text) if name in self.table})
-        self.is_asked = False  # whether a compiler of torch computes with the symbols
+        texts = [str(graph.number(value)) for value in constant_numbers(graph)]
+        # For torch's compilers only.
+        self._constants = sorted({name for text in texts for name in _NAME.findall(text) if name in self.table})
+        self._is_asked = False  # whether one of them looked for the symbols
         # Only while the backend compiles: the program's tensors are not kept alive.
         self.inputs = examples and [_C.number_tensor(x).clone() if isinstance(x, float) else x for x in examples]
         self.writes = examples is not None and _writes(graph)
@@ -138,6 +138,14 @@ class GraphSymbols:
                 yield
             finally:
                 context.is_over = True
+
+    def note_question(self, is_over: bool) -> None:
+        self._is_asked |= not is_over
+
+    @property
+    def refuses_numbers(self) -> bool:
+        """Whether a compiler of torch needs constants for numbers of the graph."""
+        return self._is_asked and bool(self._constants)
 
     @property
     def is_made(self) -> bool:
@@ -296,9 +304,9 @@ class GraphSymbols:
                 rows.append((f"{name} <= {now.upper}", [name], []))
         if self._refused_floats:
             rows.append((None, [], [self.floats[name].place for name in self._refused_floats]))
-        if self._rounded and self.is_asked:
-            sizes = [name for name in self._rounded if name in hints and name not in self.floats]
-            rows.append((None, sizes, [self.floats[name].place for name in self._rounded if name in self.floats]))
+        if self.refuses_numbers:
+            sizes = [name for name in self._constants if name in hints and name not in self.floats]
+            rows.append((None, sizes, [self.floats[name].place for name in self._constants if name in self.floats]))
         env.freeze()
         return rows
 
@@ -312,7 +320,7 @@ class _Context(TracingContext):  # type: ignore[misc]
     @property
     def fake_mode(self) -> Any:
         # What leaves the context asks, too: nothing is made for it.
-        self.symbols.is_asked |= not self.is_over
+        self.symbols.note_question(self.is_over)
         return self.symbols.fake_mode if self.symbols.is_made or not self.is_over else None
 
     @fake_mode.setter

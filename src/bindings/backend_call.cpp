@@ -7,6 +7,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "compile/errors.h"
 #include "core/backend/registry.h"
+#include "core/graph/control_ops.h"
 
 namespace stator::bindings {
 namespace {
@@ -64,8 +65,11 @@ class RandomKeeper {
   Ref python_, torch_;
 };
 
+/// Whether torch's compilers make symbols for the graph: of sizes and numbers in it, or of what a loop carries.
 bool has_symbols(const graph::Graph& graph) {
-  bool found = false;
+  bool found = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    return node.op == graph::control_op(graph::ControlOp::WhileLoop);
+  });
   graph.definitions.for_each_symbolic([&](const shapes::Expr&) { found = true; });
   return found || std::any_of(graph.values.begin(), graph.values.end(),
                               [](const graph::ValueInfo& value) { return static_cast<bool>(value.number); });

@@ -1,7 +1,8 @@
-"""Arithmetic on floats that torch's symbols simplify, although each step rounds in Python.
+"""Numbers of a graph that torch's compilers must get as constants.
 
-They take sums and products for those of real numbers: `(s + 1e16) - 1e16` becomes `s`, `s * 0.0` becomes 0, and
-`s < s + 1` is true. One sum or product of a symbol and a number is exact.
+They simplify arithmetic on floats as that of real numbers, although each step rounds in Python: `(s + 1e16) - 1e16` becomes
+`s`, `s * 0.0` becomes 0, and `s < s + 1` is true. One sum or product of a symbol and a number is exact. Their control flow
+operators take ints and no floats.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 from . import _C
 from .fx_numbers import CHOOSE, ITEM, NUMBER, SIZE
+
+CONTROL = frozenset({"stator::cond", "stator::while_loop", "stator::map", "stator::scan"})
 
 # What symbols merge with a sum or product in it.
 _MERGED = frozenset({"add", "sub", "mul", "neg"})
@@ -34,9 +37,14 @@ def is_rounded_otherwise(
     return op in _MERGED and any(number == 0 or not math.isfinite(number) for number in numbers)
 
 
-def rounded_numbers(graph: _C.Graph) -> set[int]:
-    """The numbers from outside, as values of the graph, that go into arithmetic on floats which torch's symbols round
-    in another way."""
+def values_in(operands: Any) -> list[int]:
+    if isinstance(operands, list):
+        return [value for operand in operands for value in values_in(operand)]
+    return [operands] if isinstance(operands, _C.Value) else []
+
+
+def constant_numbers(graph: _C.Graph) -> set[int]:
+    """The numbers from outside, as values of the graph, of which torch's compilers must not make symbols."""
     types = graph.types()
     if not any(kind == "float" for kind in types):
         return set()
@@ -46,6 +54,9 @@ def rounded_numbers(graph: _C.Graph) -> set[int]:
     for name, _overload, args, _kwargs, results, *_ in graph.nodes():
         if name in (ITEM, SIZE):
             origins[results[0]] = frozenset({results[0]})
+        if name in CONTROL:
+            given = values_in(list(args))
+            found = found.union(*(origins.get(value, ()) for value in given if types[value] in ("float", "bool")))
         if name not in (NUMBER, CHOOSE):
             continue
         operands = list(args[1:] if name == NUMBER else args)
