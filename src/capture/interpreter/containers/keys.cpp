@@ -213,6 +213,10 @@ Value* identity_of_key(Interpreter& in, Value* key) {
   return is_identity_key(in, key) ? key : nullptr;
 }
 
+static bool compares_values(PyObject* object) {
+  return Py_TYPE(object)->tp_richcompare != PyBaseObject_Type.tp_richcompare;
+}
+
 bool same_key(Interpreter& in, Value* known, Value* asked) {
   if (known == asked) return true;
   const bool is_reference = is_weak(known);
@@ -224,7 +228,10 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
   if (is_reference || is_weak(asked)) return false;
   if (known->kind == Kind::Constant && asked->kind == Kind::Constant) {
     PyObject *a = in.constant_of(known), *b = in.constant_of(asked);
-    if (!is_literal(a) || !is_literal(b)) return a == b;
+    if (!is_literal(a) || !is_literal(b)) {
+      // A member of an IntEnum equals an int, and a typing alias another one.
+      return a == b || ((compares_values(a) || compares_values(b)) && same_or_equal(in, known, asked));
+    }
     Ref equal = Ref::steal(PyObject_RichCompare(a, b, Py_EQ));  // 1 == 1.0 == True as keys
     if (!equal) raise_current(in);
     // Comparing NumPy numbers gives a NumPy bool.
