@@ -1,8 +1,8 @@
 """Numbers of a graph that torch's compilers must get as constants.
 
-They simplify arithmetic on floats as that of real numbers, although each step rounds in Python: `(s + 1e16) - 1e16` becomes
-`s`, `s * 0.0` becomes 0, and `s < s + 1` is true. One sum or product of a symbol and a number is exact. Their control flow
-operators take ints and no floats.
+They simplify arithmetic on floats as that of real numbers, although each step rounds in Python: `(s + 1e16) - 1e16`
+becomes `s`, `s * 0.0` becomes 0, and `s < s + 1` is true. One sum or product of a symbol and a number is exact. Their
+control flow operators take ints and no floats.
 """
 
 from __future__ import annotations

@@ -103,9 +103,8 @@ void SourceTree::drop_implied() {
   for (Source& source : arena_) {
     if (source.facts.size() < 2) continue;
     auto has_tensor = [&](bool of_break) {
-      return std::ranges::any_of(source.facts, [&](const Fact& fact) {
-        return fact.kind == FactKind::Tensor && fact.of_break == of_break;
-      });
+      return std::ranges::any_of(
+          source.facts, [&](const Fact& fact) { return fact.kind == FactKind::Tensor && fact.of_break == of_break; });
     };
     const bool always = has_tensor(false), at_break = always || has_tensor(true);
     std::erase_if(source.facts, [&](const Fact& fact) {

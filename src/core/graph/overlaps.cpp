@@ -116,8 +116,8 @@ bool writes_to_overlapping_inputs(const Graph& graph, const Aliasing& aliasing) 
   std::unordered_map<const void*, std::vector<Elements>> by_memory;
   for (ValueId input : graph.inputs) {
     const at::Tensor& fake = graph.values[input].fake;
-    if (const void* memory = memory_of(fake); memory != nullptr && aliasing.inputs_sharing(input).size() > 1 &&
-                                              aliasing.is_written(fake))
+    if (const void* memory = memory_of(fake);
+        memory != nullptr && aliasing.inputs_sharing(input).size() > 1 && aliasing.is_written(fake))
       by_memory[memory].emplace_back(fake);
   }
   for (auto& [memory, all] : by_memory) {

@@ -17,9 +17,19 @@ class Index:
         return "Index()"
 
 
+class Indexed(int):
+    def __index__(self):
+        return 99
+
+
+class Cut(float):
+    def __trunc__(self):
+        return 99
+
+
 def outcome(expression):
     """A program that returns the value of the expression, or the exception it raises."""
-    scope = {"collections": collections, "Index": Index}
+    scope = {"collections": collections, "Index": Index, "Indexed": Indexed, "Cut": Cut}
     source = f"""
 def run(x):
     d, s, i = {{"a": 1}}, {{1, 2}}, Index()
@@ -34,6 +44,8 @@ def run(x):
 
 
 EXPRESSIONS = [
+    "int(Indexed(1)), float(Indexed(1)), complex(Indexed(1))",
+    "int(Cut(1.5)), float(Cut(1.5)), int(i), float(i)",
     "s.update((5, 6))",
     "s.update((), (7,), [8])",
     "s.__or__((1,))",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import stator
-from tests.python.helpers import collect
+from tests.python.helpers import captures, collect
 from tests.python.parity.corpus import run
 from tests.python.parity.corpus.observe import difference
 
@@ -236,3 +236,20 @@ def test_names_of_a_class_behind_a_break():
         assert repr(compiled(x, how)) == repr(fn(x, how))
     Outer.other = 2
     assert repr(compiled(x, "other")) == repr(fn(x, "other"))
+
+
+def test_combinations_of_flags_of_a_made_enumeration():
+    def fn(a, n):
+        made = enum.IntFlag("Right", {"r": 1, "w": 2})
+        both, same = made.r | made.w, made(3)
+        stator.graph_break()
+        return a + both, both, same, made, made.r in same, type(both) is made, both is same, made.r | n
+
+    def seen(result):
+        total, both, same, made, *rest = result
+        return total.tolist(), repr(both), type(both) is made, type(same) is made, made(3) is both, repr(rest)
+
+    compiled = stator.compile(fn)
+    for n in (1, 2, 1, 2):
+        assert seen(compiled(x, n)) == seen(fn(x, n))
+    assert captures() > 0

@@ -129,7 +129,9 @@ int32_t Assembler::emit_new(Value* value) {
     case Kind::Constant: {
       const Ref& object = static_cast<ConstantValue*>(value)->object;
       if (Prototype* prototype = in_.prototypes.find(object.get())) return emit_prototype(*prototype);
-      if (in_.prototypes.owns(object.get())) return emit_part(object.get());
+      const bool is_part =
+          in_.prototypes.owns(object.get()) || in_.prototypes.find(reinterpret_cast<PyObject*>(Py_TYPE(object.get())));
+      if (is_part) return emit_part(object.get());
       return add({StepKind::Constant, -1, -1, object});
     }
     case Kind::Tensor:

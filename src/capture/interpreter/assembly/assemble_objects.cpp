@@ -21,14 +21,23 @@ void Assembler::refuse_part() { throw Break{BreakId::reconstruct, "a part of a c
 
 int32_t Assembler::emit_part(PyObject* part) {
   static PyObject* const get = known_object("builtins.getattr");
-  static PyObject* const name_field = PyUnicode_InternFromString("_name_");
+  static PyObject* const call = known_object("_operator.call");
+  static PyObject* const members_name = PyUnicode_InternFromString("_member_map_");
+  static PyObject *const name_field = PyUnicode_InternFromString("_name_"), *const value_field =
+                                                                                PyUnicode_InternFromString("_value_");
   PyTypeObject* type = Py_TYPE(part);
   Prototype* made = in_.prototypes.find(reinterpret_cast<PyObject*>(type));
   if (!made || !PyType_IsSubtype(Py_TYPE(type), enum_meta_type())) refuse_part();
-  const Ref name = Ref::steal(PyObject_GetAttr(part, name_field));
-  if (!name || !PyUnicode_Check(name.get())) PyErr_Clear(), refuse_part();
-  Step step{StepKind::Call, 0, -1, Ref::borrow(get)};
-  step.items = {emit(in_.constant(made->object)), emit(in_.constant(name))};
+  const Ref name = Ref::steal(PyObject_GetAttr(part, name_field)),
+            value = Ref::steal(PyObject_GetAttr(part, value_field));
+  PyErr_Clear();
+  PyObject* members = look_up(type, members_name);
+  const bool is_member = name && PyUnicode_Check(name.get()) && members && PyDict_Check(members) &&
+                         PyDict_GetItemWithError(members, name.get()) == part;
+  // Another value is a combination of flags, which has no name in the class.
+  if (!is_member && !(value && PyLong_CheckExact(value.get()))) refuse_part();
+  Step step{StepKind::Call, 0, -1, Ref::borrow(is_member ? get : call)};
+  step.items = {emit(in_.constant(made->object)), emit(in_.constant(is_member ? name : value))};
   return add(std::move(step));
 }
 

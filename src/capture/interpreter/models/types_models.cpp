@@ -26,7 +26,8 @@ Value* convert(Interpreter& in, CallArgs& args, PyTypeObject* to, std::initializ
     for (const char* method : methods) {
       Ref name = Ref::steal(PyUnicode_InternFromString(method));
       PyObject* found = look_up(in.type_of(self), name.get());
-      if (!found || !PyFunction_Check(found)) continue;
+      if (!found) continue;
+      if (!PyFunction_Check(found)) break;  // inherited from a builtin class: CPython asks no other method
       Value* made = in.call(type_method(in, self, name.get()), {});
       PyTypeObject* type = in.type_of(made);
       if (type == to) return made;
