@@ -120,7 +120,7 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
     // A Python backend may compute first and write later, which is wrong for aliases that it cannot see. The reference
     // executor runs these graphs.
     const bool is_python = context.request.compiler && !result.interpreter->torch.has_hidden_aliases &&
-                           !graph::writes_to_overlaps(*result.graph);
+                           !graph::writes_to_overlaps(*result.graph) && !has_refused_write(*result.graph);
     if (is_python) no_collection.reset();
     bool programs_error = false;
     if (is_python) plan.graph = call_python_backend(context, result, entry, programs_error);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/backend/early_checks.h"
+#include "core/backend/probe.h"
 #include "core/backend/undo_log.h"
 #include "core/graph/aliasing.h"
 #include "core/graph/graph.h"
@@ -44,6 +45,12 @@ std::vector<FollowedWrite> followed_writes(const graph::Graph& graph) {
     graph::for_each_written(node, [&](graph::ValueId id) { add(id, n); });
   }
   return found;
+}
+
+bool has_refused_write(const graph::Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [&](const graph::Node& node) {
+    return graph::may_write(node.op) && backend::raises_on_sight(graph, node);
+  });
 }
 
 void drop_fakes(graph::Graph& graph) { graph.drop_fakes(); }

@@ -37,6 +37,9 @@ struct FollowedWrite {
   uint32_t input, node;
 };
 std::vector<FollowedWrite> followed_writes(const graph::Graph& graph);
+/// Whether a write raises whatever the data, such as one of floats to a tensor of ints. Compilers that make writes from
+/// operators without writes do not notice.
+bool has_refused_write(const graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
 }  // namespace stator

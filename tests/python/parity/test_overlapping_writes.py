@@ -157,3 +157,26 @@ def test_inputs_that_are_apart_are_compiled(make, is_compiled):
     assert str(attempt(compiled, make())) == str(expected)
     assert captures() == 1
     assert backend.count == is_compiled
+
+
+REFUSED = {
+    "mul_": lambda x, ints: ints.mul_(1.5),
+    "add out": lambda x, ints: torch.add(ints, 2.5, out=torch.empty_like(ints)),
+    "sin out": lambda x, ints: torch.sin(ints, out=torch.empty_like(ints)),
+    "complex": lambda x, ints: torch.add(x, 1j, out=torch.empty(2, 3)),
+    "after a write": lambda x, ints: (x.add_(1), ints.mul_(1.5)),
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", "aot_eager"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_writes_that_kernels_refuse(name, backend):
+    def args():
+        return [torch.ones(2, 3), torch.arange(6).reshape(2, 3)]
+
+    fn = REFUSED[name]
+    compiled = stator.compile(fn, backend=backend)
+    for _ in range(2):
+        expected, actual = attempt(fn, args()), attempt(compiled, args())
+        assert expected[0][0] == "RuntimeError"
+        assert str(actual) == str(expected)
