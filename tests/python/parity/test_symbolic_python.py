@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 import pytest
@@ -112,3 +113,23 @@ def test_sizes_are_ints_to_the_program():
     for n in LENGTHS:
         assert_same(compiled(made(n)), fn(made(n)))
     assert captures() == 2
+
+
+# torch.Size is a subclass of tuple with sums and products of its own. What raises is left to the plain program.
+SIZES = """
+x.shape + (1,), (1,) + x.shape, x.shape + x.shape, x.shape + (), () + x.shape, x.shape * 2, 2 * x.shape, x.shape * 0
+x.shape[1:] + (n,), (n,) + x.shape[1:], (2 * n,) + torch.ones(2).shape, torch.Size([n]) + (2,), (n,) + torch.Size([3])
+(x.shape + (1,)).numel(), sum([x.shape, (1,)], ()), isinstance(x.shape + (1,), torch.Size), (n,) + (1,), (n,) * 2
+x.shape + (True,), x.shape + (1.5,), (None,) + x.shape, x.shape + ("a",), x.shape + [1], x.shape * 1.5
+x.shape + (1,) == (n, 6, 1), len(x.shape + x.shape), x.expand(x.shape[:0] + (2,) + x.shape)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("expression", [ast.unparse(e) for e in ast.parse(f"[{','.join(SIZES)}]").body[0].value.elts])
+def test_sums_and_products_of_sizes(expression):
+    fn = program(expression)
+    compiled = stator.compile(fn)
+    for n in LENGTHS:
+        actual, expected = outcome(compiled, made(n)), outcome(fn, made(n))
+        assert_same(actual, expected, f"length {n}")
+        assert repr(actual[1]) == repr(expected[1]), f"length {n}"

@@ -133,12 +133,7 @@ Value* torch_size(Interpreter& in, CallArgs& args) {
   auto is_known = [&](Value* value) { return static_cast<bool>(in.literal_of(value)); };
   if (std::all_of(args.positional.begin(), args.positional.end(), is_known))
     return call_literal(in, reinterpret_cast<PyObject*>(size_type()), args);
-  auto* made = in.arena.make<SequenceValue>(Kind::Tuple, size_type());
-  made->items = in.unpack(args.positional[0]);
-  for (Value* item : made->items)
-    if (in.type_of(item) != &PyLong_Type)
-      throw Break{BreakId::unknown_call, "torch.Size of something that is not an integer"};
-  return made;
+  return size_of_numbers(in, in.unpack(args.positional[0]));
 }
 
 /// Constant objects of torch made from literals: device, finfo, iinfo.

@@ -144,27 +144,34 @@ Value* repeat(Interpreter& in, SequenceValue* sequence, Value* times, bool in_pl
   return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
 }
 
-/// The sum of a torch.Size and a tuple, one of which holds symbolic numbers. Null for other operands.
-Value* sum_of_sizes(Interpreter& in, Value* a, Value* b) {
+/// `+` and `*` of a torch.Size, of which some operand is not a literal. Null for other operands.
+Value* size_binary(Interpreter& in, int plain, Value* a, Value* b) {
   PyTypeObject *left = in.type_of(a), *right = in.type_of(b);
   auto is_size = [](const PyTypeObject* type) { return type == size_type(); };
   auto fits = [&](PyTypeObject* type) { return is_size(type) || type == &PyTuple_Type; };
-  if (!fits(left) || !fits(right) || !(is_size(left) || is_size(right))) return nullptr;
-  std::vector<Value*> items = in.unpack(a), more = in.unpack(b);
-  items.insert(items.end(), more.begin(), more.end());
-  for (Value* item : items)
-    if (in.type_of(item) != &PyLong_Type) return nullptr;
-  // The class of the result depends on the version of torch.
   auto empty = [](PyTypeObject* type) { return Ref::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type))); };
-  Ref sum = Ref::steal(PyNumber_Add(empty(left).get(), empty(right).get()));
-  if (!sum) raise_current(in);
-  auto* made = in.arena.make<SequenceValue>(Kind::Tuple, Py_TYPE(sum.get()));
-  made->items = std::move(items);
-  return made;
+  if (!is_size(left) && !is_size(right)) return nullptr;
+  std::vector<Value*> items;
+  Ref like;  // the class of the result depends on the version of torch
+  if (plain == kAdd && fits(left) && fits(right)) {
+    items = in.unpack(a);
+    std::vector<Value*> more = in.unpack(b);
+    items.insert(items.end(), more.begin(), more.end());
+    like = Ref::steal(PyNumber_Add(empty(left).get(), empty(right).get()));
+  } else if (auto* size = as_sequence(is_size(left) ? a : b); size && plain == kMultiply) {
+    items = static_cast<SequenceValue*>(repeat(in, size, is_size(left) ? b : a, false))->items;
+    like = Ref::steal(PyNumber_Multiply(empty(size->type).get(), in.constant_of(is_size(left) ? b : a)));
+  } else {
+    return nullptr;
+  }
+  if (!like) raise_current(in);
+  if (is_size(Py_TYPE(like.get()))) return size_of_numbers(in, std::move(items));
+  return in.tuple(std::move(items));
 }
 
 Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
   const int plain = plain_form(op);
+  if (Value* made = size_binary(in, plain, a, b)) return made;
   SequenceValue *x = as_sequence(a), *y = as_sequence(b);
   if (op == kInPlace + kAdd && x && x->kind == Kind::List) {
     extend_list(in, x, b);
@@ -172,7 +179,7 @@ Value* sequence_binary(Interpreter& in, int op, Value* a, Value* b) {
   }
   if (plain == kAdd && (x || y)) {
     Kind kind = x ? x->kind : y->kind;
-    // One of the tuples may be a literal. A torch.Size is handled elsewhere.
+    // One of the tuples may be a literal.
     auto fits = [&](Value* value, SequenceValue* sequence) {
       if (sequence) return sequence->kind == kind;
       Ref literal = kind == Kind::Tuple ? in.literal_of(value) : Ref();
@@ -260,8 +267,6 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
     return merged;
   }
   Ref x = literal_of(a), y = literal_of(b);
-  if (plain_form(op) == kAdd && (!x || !y))
-    if (Value* sum = sum_of_sizes(*this, a, b)) return sum;
   if (!x || !y) throw Break{BreakId::unknown_object, std::string("operator ") + row.method};
   return result_or_raise(*this, function(x.get(), y.get()));
 }

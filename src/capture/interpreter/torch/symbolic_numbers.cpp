@@ -307,6 +307,15 @@ Value* sequence_text(Interpreter& in, SequenceValue* sequence, int conversion) {
   return in.arena.make<TextValue>(Ref::borrow(makers[conversion]), std::vector<Value*>{copy});
 }
 
+Value* size_of_numbers(Interpreter& in, std::vector<Value*> items) {
+  for (Value* item : items)
+    if (in.type_of(item) != &PyLong_Type)
+      throw Break{BreakId::unknown_call, "torch.Size of something that is not an integer"};
+  auto* made = in.arena.make<SequenceValue>(Kind::Tuple, size_type());
+  made->items = std::move(items);
+  return made;
+}
+
 Value* symbolic_length(Interpreter& in, TensorValue* tensor) {
   PyObject* fake = in.fake_of(tensor);
   if (!TorchTracer::has_symbolic_sizes(fake)) return nullptr;

@@ -37,6 +37,8 @@ Value* sequence_text(Interpreter& in, SequenceValue* sequence, int conversion);
 /// The concatenation of strings, of which the plan makes some.
 Value* joined_text(Interpreter& in, const std::vector<Value*>& parts);
 
+/// The torch.Size of these values. Breaks if one of them is no int.
+Value* size_of_numbers(Interpreter& in, std::vector<Value*> items);
 /// The length of a tensor if it depends on data; null otherwise.
 Value* symbolic_length(Interpreter& in, TensorValue* tensor);
 
