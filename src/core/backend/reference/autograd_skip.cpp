@@ -3,6 +3,7 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/forward_grad.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <string_view>
@@ -50,6 +51,14 @@ AutogradNeed autograd_need(at::ArrayRef<at::Tensor> inputs) {
     requires_grad = requires_grad || impl->requires_grad();
   }
   return requires_grad ? AutogradNeed::InGradMode : AutogradNeed::Never;
+}
+
+void forget_inner_base(const at::Tensor& result) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(result);
+  if (!view || !view->has_bw_view() || !view->shared_view_info()) return;
+  const bool is_plain = !result.requires_grad() && !view->grad_fn_ && view->hooks_.empty();
+  if (is_plain && view->get_backward_view().base_.use_count() == 1)
+    result.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
 }
 
 }  // namespace stator::backend

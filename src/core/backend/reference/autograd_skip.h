@@ -20,4 +20,8 @@ enum class AutogradNeed : uint8_t {
 };
 AutogradNeed autograd_need(at::ArrayRef<at::Tensor> inputs);
 
+/// Makes a result of a run that skipped autograd's kernels an ordinary tensor, if it is a view of a tensor that nothing
+/// else refers to. A kernel made of views gives such a result; under autograd's kernel, views in it are not tracked.
+void forget_inner_base(const at::Tensor& result);
+
 }  // namespace stator::backend

@@ -59,7 +59,7 @@ class ReferenceExecutable::Builder {
   void build() {
     for (auto id : graph_.inputs) {
       bool dead = last_[id] == graph::kNever;
-      program_.inputs_.push_back({false, holds_number(id), dead ? kDropped : hold(id)});
+      program_.inputs_.push_back({false, holds_number(id), false, dead ? kDropped : hold(id)});
     }
     program_.steps_.reserve(graph_.nodes.size());
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -101,15 +101,23 @@ class ReferenceExecutable::Builder {
     };
     for (const auto& result : node.results) {
       if (!result.is_list) {
-        places.push_back({false, holds_number(result.values[0]), place_of(result.values[0])});
+        const graph::ValueId id = result.values[0];
+        places.push_back({false, holds_number(id), makes_base(id, index), place_of(id)});
         continue;
       }
-      places.push_back({true, false, static_cast<uint32_t>(program_.list_places_.size())});
+      places.push_back({true, false, false, static_cast<uint32_t>(program_.list_places_.size())});
       auto& list = program_.list_places_.emplace_back();
       for (auto id : result.values) list.push_back(place_of(id));
     }
     program_.stack_size_ = std::max({program_.stack_size_, node.args.size(), node.results.size()});
     program_.steps_.push_back(step);
+  }
+
+  /// Whether the node makes this tensor, and it is no view. Not where the graph has no fakes any more.
+  bool makes_base(graph::ValueId id, uint32_t node) const {
+    if (id == graph::kNoValue || holds_number(id)) return false;
+    const graph::ValueInfo& value = graph_.values[id];
+    return value.producer == node && value.fake.defined() && !value.fake.is_view();
   }
 
   void add_outputs() {

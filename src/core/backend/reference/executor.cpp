@@ -81,6 +81,8 @@ class ReferenceExecutable::Run {
     stack_.reserve(program.stack_size_);
   }
 
+  bool skips_autograd = false;  // in the step that runs
+
   void take_inputs(std::vector<at::Tensor>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       c10::IValue tensor = std::move(inputs[i]);
@@ -187,6 +189,7 @@ class ReferenceExecutable::Run {
   void store(const Place& place, c10::IValue& value) {
     if (!place.is_list) {
       if (place.index == kDropped) return;
+      if (place.is_base && skips_autograd) forget_inner_base(value.toTensor());
       registers_[place.index] =
           place.is_number && value.isTensor() ? shapes::plain_number(value.toTensor()) : std::move(value);
       return;
@@ -222,6 +225,7 @@ std::vector<at::Tensor> ReferenceExecutable::run(std::vector<at::Tensor> inputs)
         const auto& wanted = graph_->states[step.state];
         bool skip = need == AutogradNeed::Never || (need == AutogradNeed::InGradMode && !wanted.grad_mode);
         state.enter(wanted, skip);
+        run.skips_autograd = skip;
       }
       if (ranges) ranges->enter(graph_->nodes[index].range);
       run.step(step);

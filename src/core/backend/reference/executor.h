@@ -33,10 +33,12 @@ class ReferenceExecutable final : public Executable {
     c10::TypeKind numbers;  // of a list of numbers; AnyType: tensors
     std::vector<Operand> items;
   };
-  /// The destination of one return: a register, a list of registers, or none. `is_number`: as a plain number.
+  /// The destination of one return: a register, a list of registers, or none. `is_number`: as a plain number. `is_base`:
+  /// a new tensor that is no view.
   struct Place {
     bool is_list;
     bool is_number;
+    bool is_base;
     uint32_t index;  // register or index into list_places_; kDropped
   };
   struct Step {
