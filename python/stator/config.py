@@ -55,6 +55,13 @@ SETTINGS: dict[str, Setting] = {
     "automatic_dynamic_shapes": Setting(bool, "A size or int that changes from call to call becomes a symbol."),
     "specialize_int": Setting(bool, "Ints are constants, and each value is captured once."),
     "force_parameter_static_shapes": Setting(bool, "Sizes of parameters are constants."),
+    "capture_scalar_outputs": Setting(
+        bool,
+        "Graphs for Python backends may hold numbers read from tensors (`item`). Off: a graph break, unless fullgraph.",
+    ),
+    "capture_dynamic_output_shape_ops": Setting(
+        bool, "The same for operators whose results have sizes that depend on data (`nonzero`, `unique`, masks)."
+    ),
     "dynamic_sources": Setting(
         str,
         "Tensors and ints that are symbols from the first capture on: names as guards show them (`x`, `self.steps`), "

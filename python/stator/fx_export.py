@@ -77,6 +77,8 @@ has_side_effect(set_data)
 _FORMS = {torch.ops.aten.set_data.default: set_data}
 
 
+_ASSERT = torch.ops.aten._assert_async.default
+
 # Operators with sub-graphs: the module and name of torch's own, and which of our arguments it takes.
 _CONTROL = {
     "stator::cond": ("cond", "cond", (0, 1, 2, 3)),
@@ -143,6 +145,8 @@ class _Exporter:
             if target is torch.ops.aten.to.dtype and self.is_number(args[0]):
                 self.define_results(self.tensor_of_number(args[0], args[1]), results, used)
                 continue
+            if target is _ASSERT:
+                target, args = self.assertion(args[0])
             declared = target._schema.arguments
             numbers = {argument.name for argument in declared if "Tensor" not in str(argument.type)}
             if name == "aten::slice" and len(args) > 2 and args[2] is None:
@@ -186,6 +190,13 @@ class _Exporter:
 
     def is_number_of(self, arg: Any, types: tuple[str, ...]) -> bool:
         return self.is_number(arg) and self.types[arg] in types
+
+    def assertion(self, condition: int) -> tuple[Any, tuple[Any, ...]]:
+        """An operator that raises unless a condition on data holds, in a form that passes of torch.fx never remove."""
+        message = f"a condition on data in {self.native.name} does not hold"
+        if self.is_number(condition):
+            return torch.ops.aten._assert_scalar.default, (condition, message)
+        return torch.ops.aten._assert_async.msg, (condition, message)
 
     def call_python(self, tensors: Any, called: Any) -> torch.fx.Node:
         """Python objects called by nodes become submodules of the graph module; changes of settings, calls."""

@@ -15,9 +15,7 @@ using namespace capture;
 namespace {
 
 CaptureRules rules_of(const CompileRequest& request) {
-  // An assumption is an operator of the graph that a compiler of a Python backend need not know.
-  const bool is_native = !request.compiler;
-  return {request.fullgraph, is_native, !request.fullgraph};
+  return {request.fullgraph, /*may_assume=*/true, !request.fullgraph};
 }
 
 /// Where `config.break_after` ends the plan.

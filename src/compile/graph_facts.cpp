@@ -24,6 +24,7 @@ RunFacts examine_run(graph::Graph& graph, bool moves_checks) {
   if (!facts.order.empty()) log = backend::UndoLog(graph);
   auto copy = [](const backend::UndoLog::Hazard& hazard) { return Hazard{hazard.node, hazard.effect}; };
   facts.verifies_late = log.checks_late();
+  facts.verifies_unordered = log.checks() && !log.undoes_everything();
   facts.hazard = copy(log.hazard());
   facts.unordered_hazard = copy(log.early_hazard().node < log.hazard().node ? log.early_hazard() : log.hazard());
   return facts;

@@ -25,6 +25,8 @@ struct Hazard {
 struct RunFacts {
   std::vector<uint32_t> order;  // the program's position of each node, if checks of data were moved; else empty
   bool verifies_late = false;   // the graph verifies an assumption after an unrecoverable write
+  /// The same for a backend that does not keep the order of nodes: the graph does both.
+  bool verifies_unordered = false;
   Hazard hazard{};
   /// The same for a backend that does not keep the order of nodes, which may write before a fallible node that comes
   /// first: then `node` is the one that writes, `effect` the fallible one.

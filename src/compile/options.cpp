@@ -22,6 +22,8 @@ static constexpr Setting kSettings[] = {
     {"aten_graphs", &Config::aten_graphs, nullptr},
     {"automatic_dynamic_shapes", &Config::automatic_dynamic_shapes, nullptr},
     {"break_after", nullptr, &Config::break_after},
+    {"capture_dynamic_output_shape_ops", &Config::capture_dynamic_output_shape_ops, nullptr},
+    {"capture_scalar_outputs", &Config::capture_scalar_outputs, nullptr},
     {"compiled_autograd", &Config::compiled_autograd, nullptr},
     {"count_instructions", &Config::count_instructions, nullptr},
     {"debug_dir", nullptr, nullptr, &Config::debug_dir},

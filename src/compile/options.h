@@ -21,6 +21,8 @@ struct Config {
   bool automatic_dynamic_shapes = true;
   bool specialize_int = false;
   bool force_parameter_static_shapes = true;
+  bool capture_scalar_outputs = true;  // for Python backends, as the next
+  bool capture_dynamic_output_shape_ops = true;
   std::string dynamic_sources, unbacked_sources;
   int64_t break_after = 0;  // instructions after which every capture breaks; 0: never; -1: before the first, so that
                             // each instruction is executed concretely

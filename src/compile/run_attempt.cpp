@@ -9,6 +9,8 @@
 #include "compile/graph_facts.h"
 #include "compile/options.h"
 #include "compile/phases.h"
+#include "compile/torch_compiler.h"
+#include "core/shapes/data_scope.h"
 
 namespace stator {
 using namespace capture;
@@ -120,17 +122,27 @@ std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector
   return PlanEnd{step, is_own ? BreakId::unrecoverable_write : BreakId::split_before_fallible_op};
 }
 
+/// What the graph may have, by our settings, or by torch's if they were set. They are about Python backends.
+shapes::DataUses uses_of_data(const CompileRequest& request) {
+  if (!request.compiler || request.fullgraph) return {};
+  auto captures = [](bool Config::*own, const char* name) { return config().*own && torch_setting(name, 1) != 0; };
+  return {.sizes = captures(&Config::capture_dynamic_output_shape_ops, "capture_dynamic_output_shape_ops"),
+          .numbers = captures(&Config::capture_scalar_outputs, "capture_scalar_outputs")};
+}
+
 /// Tells the policy what the graph would do in a run. Moves its checks of data before its writes, where it may fail.
 void examine_graph(const Attempt& attempt, AttemptResult& result) {
-  const RunFacts run = examine_run(*result.graph, attempt.options.may_assume);
-  result.outcome.verifies_late = attempt.options.may_assume && run.verifies_late;
+  const Interpreter& in = *result.interpreter;
+  const bool is_python = in.options.for_python_backend;
+  const RunFacts run = examine_run(*result.graph, attempt.options.may_assume && !is_python);
+  result.outcome.verifies_late =
+      attempt.options.may_assume && (is_python ? run.verifies_unordered : run.verifies_late);
   // The graph of a Python backend is split only where the program has a handler: else an error ends the program's call,
   // whichever effects it had.
-  const Interpreter& in = *result.interpreter;
-  const bool may_split = attempt.rules.may_split && (!in.options.for_python_backend || in.frames.has_seen_handlers());
+  const bool may_split = attempt.rules.may_split && (!is_python || in.frames.has_seen_handlers());
   if (may_split && attempt.plan_end.step == 0 && !result.outcome.verifies_late)
     result.outcome.split =
-        find_split(result, run.order, in.options.for_python_backend ? run.unordered_hazard : run.hazard);
+        find_split(result, run.order, is_python ? run.unordered_hazard : run.hazard);
 }
 
 }  // namespace
@@ -141,6 +153,7 @@ AttemptResult run_attempt(const CaptureContext& context, const Attempt& attempt)
   AttemptResult result;
   AttemptOptions options = attempt.options;
   options.for_python_backend = static_cast<bool>(context.request.compiler);
+  const shapes::DataScope uses(uses_of_data(context.request));
   options.for_compiled_autograd = config().compiled_autograd;
   result.interpreter = std::make_unique<Interpreter>(context.start, context.graph_name, options);
   Interpreter& in = *result.interpreter;

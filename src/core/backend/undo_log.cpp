@@ -183,6 +183,7 @@ void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing
     fitting_.emplace(node.args[0].value, static_cast<at::ScalarType>(node.args[1].constant.toInt()));
   if (raises) first_fallible_ = std::min(first_fallible_, index);
   bool is_check = shapes::is_number_op(node.op) || node.op.operator_name().name == "aten::_assert_async";
+  checks_ = checks_ || (is_check && raises);
   checks_late_ = checks_late_ || (is_check && raises && first_lasting_ < index);
   bool is_late = first_lasting_ < index && hazard_.node > index;
   if (is_late && (raises || raises_on_sight(graph, node))) hazard_ = {index, first_lasting_};

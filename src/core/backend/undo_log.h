@@ -50,6 +50,8 @@ class STATOR_API UndoLog {
   Hazard early_hazard() const { return early_hazard_; }
   /// Whether a number or an assumption may fail after an unrecoverable write.
   bool checks_late() const { return checks_late_; }
+  /// Whether a number or an assumption may fail at all.
+  bool checks() const { return checks_; }
 
   /// Numbers that an earlier check has found to fit a dtype.
   using Fitting = std::set<std::pair<graph::ValueId, at::ScalarType>>;
@@ -67,7 +69,7 @@ class STATOR_API UndoLog {
   Numbers from_sizes_;  // computed from backed sizes alone
   bool keeps_order_;
   bool may_be_large_ = false;  // a written tensor has a symbolic size
-  bool checks_late_ = false;
+  bool checks_ = false, checks_late_ = false;
   bool random_ = false;
   // Node indices of the first effect, of the first one that a plan must take for unrecoverable, and of the first one
   // that is never undone; past the last node if there is none. A write to a tensor of symbolic size is undone if the

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/shapes/current.h"
+#include "core/shapes/data_scope.h"
 #include "core/shapes/node.h"
 
 namespace stator::shapes {
@@ -62,7 +63,7 @@ Expr expression_of(const c10::SymInt& number) {
 }
 
 c10::SymInt new_size(const c10::SymInt& most) {
-  ShapeEnv* env = current_env();
+  ShapeEnv* env = env_for_sizes();
   STATOR_CHECK(env != nullptr, "no environment for symbols");
   const Expr bound = expression_of(most);
   WideInt high = INT64_MAX;

@@ -67,7 +67,9 @@ bool assume(Interpreter& in, Value* value, bool truth) {
     return false;
   // A subclass or a mode may define the truth itself.
   if (is_overridden(in, value)) return false;
-  TensorValue* tensor = tensor_behind(in, value);
+  const bool is_number = is_symbolic_number(value);
+  TensorValue* tensor = tensor_behind(in, is_number ? number_result(in, truth ? "bool" : "not", value) : value);
+  if (!tensor) return false;
   PyObject* fake = in.fake_of(tensor);
   Ref count = Ref::steal(PyObject_CallMethod(fake, "numel", nullptr));
   if (!count || PyLong_AsLong(count.get()) != 1) {
@@ -77,7 +79,7 @@ bool assume(Interpreter& in, Value* value, bool truth) {
   // Other devices verify asynchronously, and some are unusable after a failure.
   if (!is_true_of(fake, "is_cpu")) return false;
   Value* holds = tensor;
-  if (!truth)
+  if (!truth && !is_number)
     holds = in.call_torch(known_object("torch.logical_not"), arguments({tensor}));
   else if (is_true_of(fake, "requires_grad"))
     holds = in.call_torch(known_object("torch.ne"), arguments({tensor, in.integer(0)}));

@@ -8,6 +8,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/trial.h"
 #include "capture/pycompat/binary_ops.h"
+#include "core/shapes/data_scope.h"
 
 namespace stator::capture {
 namespace {
@@ -96,6 +97,8 @@ Value* tensor_number(Interpreter& in, TensorValue* tensor) {
     throw Break{BreakId::data_exit, "Tensor.item: within a transform"};
   if (Value* known = known_integer(in, tensor)) return known;
   refuse_several(in, tensor, "item");
+  if (!shapes::data_uses().numbers)
+    throw Break{BreakId::data_exit, "Tensor.item: stator.config.capture_scalar_outputs is off"};
   in.torch.locate();
   Ref number = in.torch.tracer.item(fake);
   if (!number) throw Break{BreakId::data_exit, "Tensor.item: " + in.torch.tracer.failure()};
@@ -121,7 +124,8 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
   Ref result = in.torch.tracer.number_result(op, x, y, &can_fail);
   if (!result) need(": " + in.torch.tracer.failure());
   // If the graph fails the program itself runs, so the graph must not have written anything before.
-  if (can_fail && !in.options.may_assume) {
+  // Compilers of Python backends may compute something else where Python raises.
+  if (can_fail && (!in.options.may_assume || in.options.for_python_backend)) {
     if (!in.torch.tracer.guard_number(result.get())) need(", which may fail after a write");
     can_fail = false;
   }

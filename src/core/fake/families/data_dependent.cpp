@@ -3,7 +3,7 @@
 #include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 #include "core/fake/symbolic.h"
-#include "core/shapes/current.h"
+#include "core/shapes/data_scope.h"
 #include "core/shapes/sym_node.h"
 
 /// Operators with results whose size depends on data: it becomes an unbacked symbol.
@@ -11,7 +11,7 @@ namespace stator::fake {
 namespace {
 
 c10::SymInt new_size(const Args& args, const c10::SymInt& most) {
-  require(shapes::current_env() != nullptr, args, "the size of the result depends on values");
+  require(shapes::env_for_sizes() != nullptr, args, "the size of the result depends on values");
   return shapes::new_size(most);
 }
 

@@ -7,7 +7,7 @@
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 #include "core/fake/symbolic.h"
-#include "core/shapes/current.h"
+#include "core/shapes/data_scope.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -156,7 +156,7 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   const at::Tensor& self = args.tensor(0);
   if (!has_mask(args[1]) && !is_symbolic(self) && !has_symbolic(args[1])) return run_meta_kernel(op, stack);
-  require(!has_mask(args[1]) || shapes::current_env() != nullptr, args,
+  require(!has_mask(args[1]) || shapes::env_for_sizes() != nullptr, args,
           "a mask as index gives a size that depends on data");
   args.returns(SymbolicIndex(args, self).result());
 }

@@ -9,7 +9,7 @@
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 #include "core/fake/symbolic.h"
-#include "core/shapes/current.h"
+#include "core/shapes/data_scope.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -47,7 +47,7 @@ void repeat_interleave(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   Args args(op, stack);
   const at::Tensor& repeats = args.tensor(0);
   require(repeats.dim() == 1, args, "repeats are not a vector");
-  require(!args.is_none(1) || shapes::current_env() != nullptr, args, "the size of the result depends on values");
+  require(!args.is_none(1) || shapes::env_for_sizes() != nullptr, args, "the size of the result depends on values");
   args.returns(new_contiguous(repeats, Dims{args.is_none(1) ? shapes::new_size(INT64_MAX) : args.sym_int(1)}));
 }
 
