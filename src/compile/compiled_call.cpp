@@ -117,7 +117,7 @@ PyObject* on_miss(CompiledFunction* self, CodeCache& cache, RunMode mode, Lookup
     refuse_capture(cache, {self->fn, cache.decoded, 0, bound}, self->request->cache_key.get());
     return nullptr;
   }
-  if (is_first_call(cache)) return call_plain(self, args, nargsf, names);
+  if (is_first_call(cache, bound)) return call_plain(self, args, nargsf, names);
   if (Py_EnterRecursiveCall(" in a compiled function")) return nullptr;
   PyObject* result = capture_and_run(self, cache, std::move(looked), bound, args, nargsf, names);
   Py_LeaveRecursiveCall();

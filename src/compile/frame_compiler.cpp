@@ -314,6 +314,8 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   std::optional<ShapeSettings> settings = shape_settings(request_.dynamic);
   if (!settings) return nullptr;
   changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function}, settings->parameters);
+  if (const auto first = place.offset == 0 ? std::move(cache.first_call) : nullptr)
+    first->add_changes(SeenArguments(*place.code, place.values), changed.sources, changed.texts);
   if (!settings->changed_sizes) changed.sources.sizes = {};
   if (!settings->changed_ints) changed.sources.ints.clear();
   changed.sources.remove_numbers(refused);

@@ -130,10 +130,12 @@ PyObject* forced_backend() { return own.is_default() ? of_torch.backend : own.ba
 
 bool skips_guards() { return own.is_default() ? of_torch.skips_guards : own.skips_guards; }
 
-bool is_first_call(CodeCache& cache) {
+bool is_first_call(CodeCache& cache, PyObject* const* bound) {
   const std::optional<Stance> stance = stance_now();
   const bool is_plain = stance == Stance::EagerThenCompile || stance == Stance::AotEagerThenCompile;
-  return is_plain && !std::exchange(cache.was_called, true) && cache.entries().empty();
+  if (!is_plain || std::exchange(cache.was_called, true) || !cache.entries().empty()) return false;
+  cache.first_call = std::make_unique<const SeenArguments>(*cache.decoded, bound);
+  return true;
 }
 
 void refuse_capture(CodeCache& cache, const Place& place, PyObject* cache_key) {

@@ -35,8 +35,9 @@ std::optional<RunMode> mode_now();
 PyObject* forced_backend();
 /// Whether the stance asks to skip guards (`CodeCache::find_only`). To be asked after `mode_now`.
 bool skips_guards();
-/// Whether the call is the first of its code under a stance that makes the first call as plain Python.
-bool is_first_call(capture::CodeCache& cache);
+/// Whether the call is the first of its code under a stance that makes the first call as plain Python. What its
+/// arguments were is kept: sizes and numbers that differ in the next call are symbols in its capture.
+bool is_first_call(capture::CodeCache& cache, PyObject* const* bound);
 
 /// Sets the Python error for a miss under a stance that forbids captures.
 void refuse_capture(capture::CodeCache& cache, const capture::Place& place, PyObject* cache_key);

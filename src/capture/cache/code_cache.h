@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capture/cache/entry.h"
+#include "capture/cache/seen_arguments.h"
 #include "capture/pycompat/code.h"
 
 namespace stator::capture {
@@ -104,6 +105,8 @@ class CodeCache {
   /// the call is captured; the count starts again, and `patience` doubles.
   size_t refused = 0, patience = 32;
   bool was_called = false;  // a first call was made under a stance that runs it as plain Python
+  /// The arguments of that call, until the next one is captured.
+  std::unique_ptr<const SeenArguments> first_call;
   bool warned = false;      // the warning about the recompile limit was given
   bool skipped = false;     // never captured again: a backend asked for it, or captures were not worthwhile
   size_t entries_made = 0, ops_made = 0;

@@ -73,6 +73,19 @@ class TestStances:
         with set_stance("eager_then_compile"):
             assert [compiled(x)[0].item() for _ in range(3)] == [0, 2, 2]
 
+    def test_eager_then_compile_compares_sizes_and_numbers(self, which, x, K):
+        set_stance = setters()[which]
+
+        def scaled(batch, n, rate):
+            return batch["x"][0] * n + rate
+
+        compiled = stator.compile(scaled)
+        with set_stance("eager_then_compile"):
+            for rows, n, rate in ((3, 2, 0.5), (4, 5, 0.25), (5, 7, 0.1), (6, 3, 0.7)):
+                args = {"x": [torch.ones(rows, 2)]}, n, rate
+                assert torch.equal(compiled(*args), scaled(*args))
+        assert stator.counters()["captures"]["total"] == 1
+
     def test_as_decorator(self, which, x, K):
         set_stance = setters()[which]
         compiled = stator.compile(told, backend=K)
