@@ -1,6 +1,12 @@
 """Tracing of functions by the operators that they call: `stator.make_fx`."""
 
-from .current import current_tracer, decompose, disable_tracing, get_isolated_graph_module
+from .current import (
+    current_tracer,
+    decompose,
+    disable_tracing,
+    get_isolated_graph_module,
+    handle_sym_dispatch,
+)
 from .decompositions import selective_decompose
 from .entry import make_fx, trace_native, wrapper_and_args_for_make_fx
 
@@ -9,6 +15,7 @@ __all__ = [
     "decompose",
     "disable_tracing",
     "get_isolated_graph_module",
+    "handle_sym_dispatch",
     "make_fx",
     "selective_decompose",
     "trace_native",

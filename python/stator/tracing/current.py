@@ -72,6 +72,15 @@ def decompose(decomposition_table: Mapping[Any, Callable[..., Any]] | None) -> I
         use_table(recording, earlier)
 
 
+def handle_sym_dispatch(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """`func(*args)` on symbolic numbers of the trace of this thread. The result is a number of the trace as well."""
+    if current_tracer() is None:
+        raise AssertionError("handle_sym_dispatch() needs a trace that runs on this thread")
+    if kwargs:
+        raise AssertionError("functions of symbolic numbers take no keyword arguments")
+    return func(*args)
+
+
 def use_table(recording: Recording, table: Mapping[Any, Callable[..., Any]]) -> None:
     """Its functions note which operator they compute."""
 

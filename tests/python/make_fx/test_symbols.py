@@ -113,6 +113,27 @@ def test_integers_among_the_arguments(x):
         assert node(module, "add").args[1] == literal
 
 
+def test_equal_sizes_share_a_symbol():
+    square = torch.ones(3, 3)
+    module = traced(lambda a, b: (a + b, a.new_zeros(a.shape[0] + b.shape[1])), square, square)
+    (size,) = {size.node.expr for name in ("a_1", "b_1") for size in node(module, name).meta["val"].shape}
+    assert node(module, "new_zeros").meta["val"].shape[0].node.expr == 2 * size
+    assert not module.shape_env.guards
+    other = torch.ones(5, 5)
+    assert module(other, other)[1].shape == (10,)
+
+
+def test_functions_of_symbolic_numbers_by_hand(x):
+    dispatch = stator.tracing.handle_sym_dispatch
+    module = traced(lambda a: a.new_zeros(dispatch(operator.add, (a.shape[0], 1), {})), x)
+    assert calls(module) == ["sym_size.int", "add", "new_zeros.default"]
+    assert module(OTHER[0]).shape == (8,)
+    with pytest.raises(AssertionError, match="needs a trace"):
+        dispatch(operator.add, (1, 2), {})
+    with pytest.raises(AssertionError, match="no keyword arguments"):
+        traced(lambda a: dispatch(operator.add, (a.shape[0],), {"b": 1}), x)
+
+
 def test_symbolic_traces_nest(x):
     def program(a):
         inner = stator.make_fx(lambda t: t.new_zeros(t.shape[0] * 2), tracing_mode="symbolic")(a)
