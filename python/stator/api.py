@@ -88,7 +88,7 @@ def compile(
     fullgraph: the call must be captured in one graph; otherwise `stator.Unsupported` names the break.
     dynamic: None: a size that differs between two calls becomes a symbol, so that one capture serves all sizes from 2
         on. True: all sizes are symbols from the first capture on. False: each new size is captured. A size that the
-        program needs as a number (`range(x.size(0))`) is specialised on. Graphs for Python backends have static sizes.
+        program needs as a number (`range(x.size(0))`) is specialised on.
     backend: a name of `list_backends()` or a callable `(gm, example_inputs) -> callable`; None is the default backend.
     mode, options: passed to the backend if it accepts them. Two options are Stator's own: `shadow=n` also runs each
         n-th call as plain Python and logs the first difference; `on_difference` is a function that gets it.

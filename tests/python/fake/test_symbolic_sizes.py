@@ -24,12 +24,6 @@ REFUSED = {
     "aten._ctc_loss.default": PLAIN,
     "aten._unsafe_masked_index.default": READS_SIZES,
     "aten._unsafe_masked_index_put_accumulate.default": READS_SIZES,
-    "aten.linalg_ldl_factor_ex.default": PLAIN,
-    "aten.linalg_ldl_solve.default": PLAIN,
-    "aten.linalg_lu.default": PLAIN,
-    "aten.linalg_lu_solve.default": PLAIN,
-    "aten.lu_unpack.default": PLAIN,
-    "aten.triangular_solve.default": PLAIN,
 }
 
 # Operators whose guards fix sizes, by what they mean: no other sizes satisfy the guards of a call.

@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "core/fake/families/matrices.h"
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
@@ -204,11 +206,97 @@ void pdist_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(new_like(args.tensor(1), at::MemoryFormat::Contiguous));
 }
 
-/// Solving from the right leaves the conjugate bit set on a complex result. The meta kernel does not show that.
+/// The sizes of the right side of a system of equations, with the batches of both sides.
+Dims broadcast_right(const Args& args, const at::Tensor& matrix, const at::Tensor& right) {
+  require(matrix.dim() >= 2 && right.dim() >= 2 && matrix.scalar_type() == right.scalar_type(), args,
+          "tensors differ in dtype or rank");
+  require_linalg_dtype(args, right);
+  Dims sizes = broadcast_batches(args, matrix, right);
+  sizes.push_back(right.sym_size(-2));
+  sizes.push_back(right.sym_size(-1));
+  return sizes;
+}
+
+/// `(LU, pivots, B, left, adjoint)`. Solving from the right leaves the conjugate bit set on a complex result.
 void lu_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const Args args(op, stack);
-  require(!args.tensor(2).is_complex() || args.boolean(3), args, "the conjugate bit of the result");
-  run_meta_kernel(op, stack);
+  Args args(op, stack);
+  const at::Tensor &factors = args.tensor(0), &right = args.tensor(2);
+  const bool left = args.boolean(3);
+  require_known_device(args);
+  require_square(args, factors);
+  require(!right.is_complex() || left, args, "the conjugate bit of the result");
+  const Dims sizes = broadcast_right(args, factors, right);
+  require(right.sym_size(left ? -2 : -1) == factors.sym_size(-1), args, "the matrices do not match");
+  args.returns(left ? new_column_major(right, sizes, right.scalar_type()) : new_contiguous(right, sizes));
+}
+
+/// The triangular factors of a matrix, both row-major, and the permutation; empty tensors in place of what is not asked
+/// for.
+void return_factors(Args& args, const at::Tensor& matrix, bool permutes, bool factors) {
+  require_known_device(args);
+  require(matrix.dim() >= 2, args, "not matrices");
+  require_linalg_dtype(args, matrix);
+  const c10::SymInt rows = matrix.sym_size(-2), columns = matrix.sym_size(-1), rank = rows.min(columns);
+  auto part = [&](bool is_asked, const c10::SymInt& height, const c10::SymInt& width) {
+    Dims sizes{c10::SymInt(0)};
+    if (is_asked) sizes = matrix_sizes(matrix);
+    if (is_asked) std::tie(sizes[sizes.size() - 2], sizes[sizes.size() - 1]) = std::tie(height, width);
+    return new_contiguous(matrix, sizes);
+  };
+  args.returns(part(permutes, rows, rows), part(factors, rows, rank), part(factors, rank, columns));
+}
+
+void lu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  return_factors(args, args.tensor(0), args.boolean(1), true);
+}
+
+/// `(LU, pivots, unpack_data, unpack_pivots)`
+void lu_unpack(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  require(args.tensor(1).scalar_type() == at::kInt, args, "pivots of another dtype");
+  return_factors(args, args.tensor(0), args.boolean(3), args.boolean(2));
+}
+
+void ldl_factor(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require_known_device(args);
+  require_square(args, self);
+  require_linalg_dtype(args, self);
+  Dims sizes = matrix_sizes(self);
+  const at::Tensor factors = new_column_major(self, sizes, self.scalar_type());
+  sizes.pop_back();
+  const at::Tensor pivots = make_contiguous(sizes, at::kInt, self.device());
+  sizes.pop_back();
+  args.returns(factors, pivots, make_contiguous(sizes, at::kInt, self.device()));
+}
+
+/// `(LD, pivots, B, hermitian)`
+void ldl_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &factors = args.tensor(0), &pivots = args.tensor(1), &right = args.tensor(2);
+  require_known_device(args);
+  require_square(args, factors);
+  require(right.dim() >= 2 && pivots.dim() == factors.dim() - 1 && right.sym_size(-2) == factors.sym_size(-1), args,
+          "the matrices do not match");
+  for (int64_t i = 0; i < pivots.dim(); ++i)
+    require(pivots.sym_size(i) == factors.sym_size(i), args, "the pivots do not match");
+  args.returns(new_column_major(right, broadcast_right(args, factors, right), right.scalar_type()));
+}
+
+/// `(self, A, ...)`: the solution, and a copy of the matrices with the batches of both.
+void triangular_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor &right = args.tensor(0), &matrix = args.tensor(1);
+  require_known_device(args);
+  require_square(args, matrix);
+  const Dims sizes = broadcast_right(args, matrix, right);
+  require(right.sym_size(-2) == matrix.sym_size(-2), args, "the matrices do not match");
+  Dims copied(sizes);
+  copied[copied.size() - 2] = copied[copied.size() - 1] = matrix.sym_size(-1);
+  args.returns(new_column_major(right, sizes, right.scalar_type()),
+               new_column_major(matrix, copied, matrix.scalar_type()));
 }
 
 const ShapeRow kLinalgRows[] = {
