@@ -30,8 +30,8 @@ class set_stance:
     default: calls are captured and run from the cache. eager_then_compile: the first call of a function is plain
     Python; sizes and numbers that differ in the second call are symbols in its capture. force_eager: all calls are
     plain Python. eager_on_recompile: calls that miss the cache are plain Python. fail_on_recompile: calls that miss the
-    cache raise `RecompileForbidden`. aot_eager_then_compile: as eager_then_compile. If the stance is "default", a stance
-    set by `torch.compiler.set_stance` is used.
+    cache raise `RecompileForbidden`. aot_eager_then_compile: as eager_then_compile. If the stance is "default", a
+    stance set by `torch.compiler.set_stance` is used.
 
     force_backend: replaces the backend of every compiled function; the stance must be "default" then.
     skip_guard_eval_unsafe: where there is one entry for a call, only the guards that depend on its arguments are

@@ -135,14 +135,12 @@ void examine_graph(const Attempt& attempt, AttemptResult& result) {
   const Interpreter& in = *result.interpreter;
   const bool is_python = in.options.for_python_backend;
   const RunFacts run = examine_run(*result.graph, attempt.options.may_assume && !is_python);
-  result.outcome.verifies_late =
-      attempt.options.may_assume && (is_python ? run.verifies_unordered : run.verifies_late);
+  result.outcome.verifies_late = attempt.options.may_assume && (is_python ? run.verifies_unordered : run.verifies_late);
   // The graph of a Python backend is split only where the program has a handler: else an error ends the program's call,
   // whichever effects it had.
   const bool may_split = attempt.rules.may_split && (!is_python || in.frames.has_seen_handlers());
   if (may_split && attempt.plan_end.step == 0 && !result.outcome.verifies_late)
-    result.outcome.split =
-        find_split(result, run.order, is_python ? run.unordered_hazard : run.hazard);
+    result.outcome.split = find_split(result, run.order, is_python ? run.unordered_hazard : run.hazard);
 }
 
 }  // namespace

@@ -107,8 +107,8 @@ class CodeCache {
   bool was_called = false;  // a first call was made under a stance that runs it as plain Python
   /// The arguments of that call, until the next one is captured.
   std::unique_ptr<const SeenArguments> first_call;
-  bool warned = false;      // the warning about the recompile limit was given
-  bool skipped = false;     // never captured again: a backend asked for it, or captures were not worthwhile
+  bool warned = false;   // the warning about the recompile limit was given
+  bool skipped = false;  // never captured again: a backend asked for it, or captures were not worthwhile
   size_t entries_made = 0, ops_made = 0;
   std::optional<bool> candidate;  // whether the hook may capture its frames, once that was determined
   bool names_torch = false;       // its globals refer to torch: the hook tries to capture frames without tensors too

@@ -26,6 +26,11 @@ std::string text_of_number(double number) {
   return chars ? chars : "?";
 }
 
+std::string item_source(std::string container, const std::string& key) {
+  container.append("[").append(key).append("]");
+  return container;
+}
+
 }  // namespace
 
 SeenArguments::SeenArguments(const pycompat::Code& code, PyObject* const* slots) {
@@ -51,13 +56,13 @@ void SeenArguments::look_at(const std::string& source, PyObject* object, int dep
     floats_[source] = PyFloat_AS_DOUBLE(object);
   } else if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      look_at(source + "[" + std::to_string(i) + "]", PySequence_Fast_GET_ITEM(object, i), depth + 1);
+      look_at(item_source(source, std::to_string(i)), PySequence_Fast_GET_ITEM(object, i), depth + 1);
   } else if (PyDict_CheckExact(object)) {
     Py_ssize_t position = 0;
     PyObject *key, *value;
     while (PyDict_Next(object, &position, &key, &value))
       if (const std::string text = text_of_key(key); !text.empty())
-        look_at(source + "[" + text + "]", value, depth + 1);
+        look_at(item_source(source, text), value, depth + 1);
   }
 }
 

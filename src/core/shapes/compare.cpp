@@ -215,8 +215,23 @@ Ex ShapeEnv::compare_ints(Op op, Ex a, Ex b) {
   return plain;
 }
 
+/// Any integer compared with an infinity or NaN.
+static bool compares_finite(Op op, double b) {
+  switch (op) {
+    case Op::Lt:
+    case Op::Le:
+      return b > 0;
+    case Op::Gt:
+    case Op::Ge:
+      return b < 0;
+    default:
+      return op == Op::Ne;
+  }
+}
+
 /// Exact: an integer compared with a float constant is compared with an integer.
 Ex ShapeEnv::compare_to_float(Op op, Ex a, double b) {
+  if (!std::isfinite(b) && !recent(a).may_fail) return constant(compares_finite(op, b));
   if (!std::isfinite(b) || std::fabs(b) > 0x1p62) return nullptr;
   const auto low = static_cast<int64_t>(std::floor(b)), high = static_cast<int64_t>(std::ceil(b));
   switch (op) {

@@ -93,7 +93,9 @@ def test_values_ranges_and_texts(tree, hints, others):
 
 
 @SETTINGS
-@hypothesis.given(TREES, TREES, strategies.sampled_from(sorted(COMPARISONS)), SIZES, strategies.lists(SIZES, min_size=5))
+@hypothesis.given(
+    TREES, TREES, strategies.sampled_from(sorted(COMPARISONS)), SIZES, strategies.lists(SIZES, min_size=5)
+)
 def test_questions(left, right, name, hints, others):
     """What is known holds for all sizes; a guard holds exactly where the answer is that of the hints."""
     env, sizes = symbols(hints)

@@ -64,6 +64,32 @@ def test_sizes_of_more_than_64_bits(backend):
     check(fn, [lambda n=n: (tensors(2), n) for n in (3, 4, 5, 2**16, 2**31, 2**32, 2**40, 6)], backend)
 
 
+def test_results_of_more_than_64_bits_that_follow_from_sizes(backend):
+    def fn(x, log):
+        x.add_(1)
+        log.append(x.shape[0])
+        return x * 2, x.shape[0] * 2**60, x.shape[0] ** 40
+
+    compiled = stator.compile(fn, backend=backend)
+    for n in (2, 3, 9, 4, 7, 12):
+        mine, theirs, logs = tensors(n), tensors(n), ([], [])
+        assert_same(outcome(compiled, mine, logs[0]), outcome(fn, theirs, logs[1]), f"{n}")
+        assert_same(mine, theirs, f"{n}")
+        assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("backend", [*BACKENDS, "aot_eager"], ids=["native", "python", "aot_eager"])
+def test_sizes_compared_with_floats_that_are_not_finite(backend, limit):
+    def fn(x):
+        n, b = x.shape[0], float(limit)
+        return x + 1, n < b, n <= b, n > b, n >= b, n == b, n != b, b < n
+
+    compiled = stator.compile(fn, backend=backend)
+    for n in (5, 3, 7, 2):
+        assert_same(compiled(tensors(n)), fn(tensors(n)), f"{n}")
+
+
 def test_division_by_zero(backend):
     def fn(x, n):
         return x.sum() + x.shape[0] // n, x.shape[0] % n, 1 / n

@@ -118,7 +118,8 @@ class Builder {
 /// Records torch's warning about copying a tensor: each run of the graph warns at the current line.
 void warn_of_copy(Interpreter& in) {
   // A user's backend may drop a node without results. The plan gives the program's own warnings after the graph.
-  if (!in.options.may_assume || in.options.for_python_backend || has_warned(in)) throw Break{BreakId::unknown_call, "a warning is given"};
+  if (!in.options.may_assume || in.options.for_python_backend || has_warned(in))
+    throw Break{BreakId::unknown_call, "a warning is given"};
   Ref line = Ref::steal(PyLong_FromLong(in.frames.current()->line));
   PyObject* code = reinterpret_cast<PyObject*>(in.frames.current()->code->code);
   Ref node = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.CopyWarning"), code, line.get(),

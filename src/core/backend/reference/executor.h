@@ -33,8 +33,8 @@ class ReferenceExecutable final : public Executable {
     c10::TypeKind numbers;  // of a list of numbers; AnyType: tensors
     std::vector<Operand> items;
   };
-  /// The destination of one return: a register, a list of registers, or none. `is_number`: as a plain number. `is_base`:
-  /// a new tensor that is no view.
+  /// The destination of one return: a register, a list of registers, or none. `is_number`: as a plain number.
+  /// `is_base`: a new tensor that is no view.
   struct Place {
     bool is_list;
     bool is_number;
