@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include <map>
 #include <new>
 #include <unordered_map>
 
@@ -14,6 +15,7 @@
 #include "capture/call/number_nodes.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
+#include "core/passes/decompositions/table.h"
 #include "core/tracer/function_tracer.h"
 
 namespace stator::bindings {
@@ -23,36 +25,93 @@ namespace {
 using tracer::FunctionTracer;
 using tracer::TraceFailure;
 using tracer::TraceMode;
+using Counts = std::map<std::string, size_t>;  // by operator
 
-/// Python functions that compute operators by others, as in `decomposition_table`.
+/// Functions that compute operators by others, as in `decomposition_table`: Python functions, and those of the native
+/// table, which have the attribute `_stator_native`.
 class DecompositionTable {
  public:
-  explicit DecompositionTable(const py::dict& table) {
+  /// `running`: a list of the operators whose decompositions run, or None.
+  DecompositionTable(const py::dict& table, py::object running) : running_(std::move(running)) {
     for (const auto& [overload, function] : table) {
       if (!py::hasattr(overload, "_schema")) continue;
       const py::object schema = overload.attr("_schema");
       const auto op = c10::Dispatcher::singleton().findSchema(
           {schema.attr("name").cast<std::string>(), schema.attr("overload_name").cast<std::string>()});
-      if (op) functions_.emplace(&op->schema(), py::reinterpret_borrow<py::object>(function));
+      if (!op) continue;
+      Row row{nullptr, py::reinterpret_borrow<py::object>(overload), py::reinterpret_borrow<py::object>(function)};
+      if (py::hasattr(function, "_stator_native")) {
+        row.native = passes::find_decomposition(*op);
+        row.python = function.attr("python");
+      }
+      rows_.emplace(&op->schema(), std::move(row));
     }
   }
   ~DecompositionTable() {  // NOLINT(bugprone-exception-escape): the destructors of Python objects do not throw
     py::gil_scoped_acquire gil;
-    functions_.clear();
+    rows_.clear();
+    running_ = {};
   }
   DecompositionTable(const DecompositionTable&) = delete;
 
-  bool empty() const { return functions_.empty(); }
+  bool empty() const { return rows_.empty(); }
 
-  bool apply(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
-    const auto found = functions_.find(&op.schema());
-    if (found == functions_.end()) return false;
+  /// Counts a decomposition that was used in `native` or `python`.
+  bool apply(FunctionTracer& tracer, const c10::OperatorHandle& op, torch::jit::Stack* stack, Counts& native,
+             Counts& python) const {
+    const auto found = rows_.find(&op.schema());
+    if (found == rows_.end()) return false;
+    const Row& row = found->second;
+    const Running noted(*this, row);
+    if (row.native != nullptr && apply_native(tracer, *row.native, op, stack)) {
+      ++native[c10::toString(op.operator_name())];
+      return true;
+    }
     py::gil_scoped_acquire gil;
-    return call_boxed(found->second.ptr(), op, stack);
+    if (row.python.is_none() || !call_boxed(row.python.ptr(), op, stack)) return false;
+    ++python[c10::toString(op.operator_name())];
+    return true;
   }
 
  private:
-  std::unordered_map<const c10::FunctionSchema*, py::object> functions_;
+  struct Row {
+    const passes::Decomposition* native;
+    py::object overload, python;
+  };
+
+  /// RAII: the operator is in the list of those whose decompositions run.
+  class Running {
+   public:
+    Running(const DecompositionTable& table, const Row& row) : table_(table) {
+      if (!table_.running_.is_none()) with_gil([&] { table_.running_.attr("append")(row.overload); });
+    }
+    ~Running() {
+      if (!table_.running_.is_none()) with_gil([&] { table_.running_.attr("pop")(); });
+    }
+    Running(const Running&) = delete;
+
+   private:
+    template <class Body>
+    static void with_gil(const Body& body) {
+      py::gil_scoped_acquire gil;
+      const py::error_scope raised;
+      body();
+    }
+    const DecompositionTable& table_;
+  };
+
+  static bool apply_native(FunctionTracer& tracer, const passes::Decomposition& decomposition,
+                           const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const auto given = torch::jit::last(*stack, op.schema().arguments().size());
+    torch::jit::Stack results(given.begin(), given.end());
+    if (!tracer.attempt([&] { return decomposition(op, results); })) return false;
+    torch::jit::drop(*stack, given.size());
+    stack->insert(stack->end(), results.begin(), results.end());
+    return true;
+  }
+
+  std::unordered_map<const c10::FunctionSchema*, Row> rows_;
+  py::object running_;
 };
 
 /// The node of a torch.SymInt, SymFloat or SymBool; null for other objects, and for numbers of other libraries.
@@ -77,9 +136,12 @@ c10::SymNode wrap_number(c10::SymNode node) {
 
 /// What a tracer gets from Python.
 struct PythonHost {
+  FunctionTracer* tracer = nullptr;
   std::shared_ptr<DecompositionTable> table;
+  Counts native, python;  // decompositions that were used
   py::object table_object;  // the dict that `table` was made of
   py::object locate;        // see `location_by`
+  py::object foreign = py::none();  // gives the fake for a tensor of another library's fakes, or None
   py::object outer;         // the trace in which this one is a sub-graph
 };
 
@@ -113,9 +175,10 @@ bool expect_tracer(PyObject* object, PyTypeObject* type) {
   return false;
 }
 
-void set_table(PythonHost& host, PyObject* table) {
+void set_table(PythonHost& host, PyObject* table, PyObject* running) {
   host.table_object = py::reinterpret_borrow<py::object>(table);
-  host.table = std::make_shared<DecompositionTable>(py::reinterpret_borrow<py::dict>(table));
+  host.table = std::make_shared<DecompositionTable>(py::reinterpret_borrow<py::dict>(table),
+                                                    py::reinterpret_borrow<py::object>(running));
 }
 
 PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
@@ -142,14 +205,20 @@ PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     auto python = std::make_unique<PythonHost>();
     python->locate = py::reinterpret_borrow<py::object>(locate);
     python->outer = py::reinterpret_borrow<py::object>(outer);
-    set_table(*python, table);
+    set_table(*python, table, Py_None);
     tracer::FunctionTracerHost host;
     host.number_of = number_of;
     host.wrap_number = wrap_number;
     host.decompose = [python = python.get()](const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       // The function may set another table.
       const auto table = python->table;
-      return !table->empty() && table->apply(op, stack);
+      return !table->empty() && table->apply(*python->tracer, op, stack, python->native, python->python);
+    };
+    host.foreign = [python = python.get()](const at::Tensor& tensor) {
+      py::gil_scoped_acquire gil;
+      if (python->foreign.is_none()) return at::Tensor();
+      const py::object made = python->foreign(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+      return made.is_none() ? at::Tensor() : THPVariable_Unpack(made.ptr());
     };
     if (locate != Py_None)
       host.locate = [python = python.get()](graph::Graph& graph) { return location_by(python->locate, graph); };
@@ -157,6 +226,7 @@ PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (object == nullptr) return nullptr;
     auto* made = reinterpret_cast<FunctionTracerObject*>(object);
     made->tracer = new FunctionTracer(name, options, std::move(host));
+    python->tracer = made->tracer;
     made->host = python.release();
     return object;
   });
@@ -212,14 +282,51 @@ PyObject* traced_foreign_input(PyObject* self, PyObject* args) {
   return handle_errors([&]() -> PyObject* {
     PyObject *foreign = nullptr, *sizes = nullptr, *strides = nullptr, *offset = nullptr, *base = nullptr;
     const char* name = nullptr;
-    if (!PyArg_ParseTuple(args, "OOOOOs:foreign_input", &foreign, &sizes, &strides, &offset, &base, &name) ||
+    int is_attribute = 0;
+    if (!PyArg_ParseTuple(args, "OOOOOs|p:foreign_input", &foreign, &sizes, &strides, &offset, &base, &name,
+                          &is_attribute) ||
         !expect_tensor(foreign))
       return nullptr;
     return wrap_tensor(function_tracer_of(self).add_input(
         tensor_of(foreign), {numbers_from(sizes), numbers_from(strides), number_from(offset)},
-        base == Py_None ? at::Tensor() : tensor_of(base), name));
+        base == Py_None ? at::Tensor() : tensor_of(base), name, is_attribute != 0));
   });
 }
+
+PyObject* traced_set_foreign(PyObject* self, PyObject* function) {
+  host_of(self).foreign = py::reinterpret_borrow<py::object>(function);
+  Py_RETURN_NONE;
+}
+
+PyObject* traced_subclass_input(PyObject* self, PyObject* args) {
+  return handle_errors([&]() -> PyObject* {
+    PyObject *real = nullptr, *made = nullptr;
+    const char* name = nullptr;
+    if (!PyArg_ParseTuple(args, "OOs:subclass_input", &real, &made, &name) || !expect_tensor(real) ||
+        !expect_tensor(made))
+      return nullptr;
+    function_tracer_of(self).add_subclass_input(tensor_of(real), tensor_of(made), name);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* traced_fake_of(PyObject* self, PyObject* real) {
+  return handle_errors([&]() -> PyObject* {
+    return expect_tensor(real) ? wrap_tensor(function_tracer_of(self).fake_of(tensor_of(real))) : nullptr;
+  });
+}
+
+PyObject* traced_forbid(PyObject* self, PyObject* args) {
+  return handle_errors([&]() -> PyObject* {
+    PyObject* tensor = nullptr;
+    const char* message = nullptr;
+    if (!PyArg_ParseTuple(args, "Os:forbid", &tensor, &message) || !expect_tensor(tensor)) return nullptr;
+    function_tracer_of(self).forbid(tensor_of(tensor), message);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* traced_position(PyObject* self, PyObject*) { return PyLong_FromSize_t(function_tracer_of(self).position()); }
 
 PyObject* traced_symbol(PyObject* self, PyObject* args) {
   return handle_errors([&]() -> PyObject* {
@@ -246,13 +353,20 @@ PyObject* traced_has(PyObject* self, PyObject* tensor) {
 }
 
 /// Sets the table and returns the earlier one.
-PyObject* traced_set_table(PyObject* self, PyObject* table) {
+PyObject* traced_set_table(PyObject* self, PyObject* args) {
   return handle_errors([&]() -> PyObject* {
-    if (!PyDict_Check(table)) return PyErr_Format(PyExc_TypeError, "expected a dict");
+    PyObject *table = nullptr, *running = Py_None;
+    if (!PyArg_ParseTuple(args, "O!|O:set_table", &PyDict_Type, &table, &running)) return nullptr;
     const py::object earlier = host_of(self).table_object;
-    set_table(host_of(self), table);
+    set_table(host_of(self), table, running);
     return py::object(earlier).release().ptr();
   });
+}
+
+/// How often decompositions were used: ({operator: of the native table}, {operator: of Python}).
+PyObject* traced_decompositions(PyObject* self, PyObject*) {
+  return handle_errors(
+      [&]() -> PyObject* { return py::make_tuple(host_of(self).native, host_of(self).python).release().ptr(); });
 }
 
 /// The guards on the symbols: their truths, as Python. Then rows of all symbols, as `Graph.symbol_table` has them.
@@ -351,12 +465,23 @@ PyObject* traced_finish(PyObject* self, PyObject* outputs) {
 PyMethodDef traced_methods[] = {
     {"input", traced_input, METH_VARARGS, "input(tensor, name): the fake that the function gets for it."},
     {"foreign_input", traced_foreign_input, METH_VARARGS,
-     "foreign_input(tensor, sizes, strides, offset, base, name): the fake for a tensor of torch's fakes."},
+     "foreign_input(tensor, sizes, strides, offset, base, name, is_attribute=False): the fake for a tensor of torch's "
+     "fakes."},
+    {"set_foreign", traced_set_foreign, METH_O, "set_foreign(function): gives the fake for one of torch's, or None."},
+    {"subclass_input", traced_subclass_input, METH_VARARGS,
+     "subclass_input(tensor, made, name): the function gets `made`; operators on it are nodes."},
+    {"fake_of", traced_fake_of, METH_O, "fake_of(tensor): a fake of a tensor that is no input."},
+    {"forbid", traced_forbid, METH_VARARGS, "forbid(tensor, message): a use of the tensor is an error."},
+    {"position", traced_position, METH_NOARGS, "The number of nodes so far."},
     {"symbol", traced_symbol, METH_VARARGS, "symbol(hint, source): a symbolic size."},
     {"record_call", traced_record_call, METH_VARARGS,
      "record_call(function, tensors, numbers, results): adds a node that Python makes sense of."},
     {"has", traced_has, METH_O, "has(tensor): whether the trace, or one around it, has a value for it."},
-    {"set_table", traced_set_table, METH_O, "set_table(dict): other decompositions; returns the earlier ones."},
+    {"set_table", traced_set_table, METH_VARARGS,
+     "set_table(dict, running=None): other decompositions; returns the earlier ones. `running`: a list that gets the "
+     "operators whose decompositions run."},
+    {"decompositions", traced_decompositions, METH_NOARGS,
+     "How often decompositions were used: ({operator: native}, {operator: Python})."},
     {"guards", traced_guards, METH_NOARGS, "(truths that the trace relies on, as Python; rows of the symbols)."},
     {"integer_input", traced_integer_input, METH_VARARGS, "integer_input(number, name): the symbol for it."},
     {"call", traced_call, METH_VARARGS, "call(fn, args): calls it and records the operators it calls."},

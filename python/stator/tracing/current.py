@@ -17,6 +17,7 @@ class Recording:
     options: Any
     table: dict[Any, Any] = field(default_factory=dict)  # decompositions in use
     calls: list[Any] = field(default_factory=list)  # nodes that only Python can make: `stator::traced_call` by number
+    kept: list[range] = field(default_factory=list)  # nodes whose results do not replace the tensors they return
     decomposed: list[Any] = field(default_factory=list)  # operators whose decompositions run, outermost first
 
 
@@ -59,6 +60,21 @@ def disable_tracing() -> Iterator[Recording | None]:
 
 
 @contextlib.contextmanager
+def keep_first_values() -> Iterator[None]:
+    """In this block an operator that returns a tensor which it wrote to gives the tensor no new node: later operators
+    take the node that the tensor had."""
+    recording = current_tracer()
+    if recording is None:
+        yield
+        return
+    start = recording.tracer.position()
+    try:
+        yield
+    finally:
+        recording.kept.append(range(start, recording.tracer.position()))
+
+
+@contextlib.contextmanager
 def decompose(decomposition_table: Mapping[Any, Callable[..., Any]] | None) -> Iterator[Mapping[Any, Any] | None]:
     """In this block the trace of this thread has another decomposition table; None is an empty one. Gives the table."""
     recording = current_tracer()
@@ -82,20 +98,8 @@ def handle_sym_dispatch(func: Callable[..., Any], args: tuple[Any, ...], kwargs:
 
 
 def use_table(recording: Recording, table: Mapping[Any, Callable[..., Any]]) -> None:
-    """Its functions note which operator they compute."""
-
-    def noting(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        def decomposition(*args: Any, **kwargs: Any) -> Any:
-            recording.decomposed.append(operator)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                recording.decomposed.pop()
-
-        return decomposition
-
     recording.table = dict(table)
-    recording.tracer.set_table({operator: noting(operator, function) for operator, function in table.items()})
+    recording.tracer.set_table(recording.table, recording.decomposed)
 
 
 def get_isolated_graph_module(

@@ -18,9 +18,13 @@ def selective_decompose(
     decomposition: Mapping[Any, Callable[..., Any]] | None = None,
     should_decompose: Callable[[torch.fx.Node], bool],
     tracing_mode: str = "real",
+    trace_joint_graph: bool = False,
 ) -> torch.fx.GraphModule:
     """Traces the module again; nodes for which `should_decompose` holds are decomposed by the table `decomposition`.
-    Nodes of sub-graphs are asked, too; with a node that has sub-graphs, all of their nodes are chosen."""
+    Nodes of sub-graphs are asked, too; with a node that has sub-graphs, all of their nodes are chosen.
+
+    With `trace_joint_graph` the module is one of forward and backward, and the arguments are two lists: placeholders
+    are named `primals_1`, ... and `tangents_1`, ..."""
     table = dict(decomposition or {})
     inputs = [node.target for node in module.graph.nodes if node.op == "placeholder"]
 
@@ -28,6 +32,12 @@ def selective_decompose(
         with decompose(None):
             return _Chooser(module, table, should_decompose).run(*given, enable_io_processing=False)
 
+    if trace_joint_graph:
+
+        def joint(primals: Any, tangents: Any) -> Any:
+            return program(*primals, *tangents)
+
+        return make_fx(joint, tracing_mode=tracing_mode)(*args)
     traced = make_fx(program, tracing_mode=tracing_mode)(*args)
     _rename_placeholders(traced, inputs)
     return traced

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,11 +20,15 @@ from . import higher_order
 from .current import Recording, running, use_table
 from .foreign import ForeignInputs
 from .metadata import ModuleCalls, Notes
+from .module_inputs import ModuleInputs
 from .module import TracedGraphModule, build_module, tensors_of
 from .partial import log_partial_graph
 from .signature import Signature, signature_of
+from .subclasses import add_subclass, is_subclass
 
 _NO_FAKE_KERNEL = re.compile(r"(\w+::\w+)(?:\.\w+)?: no shape function")
+# Constructors of torch read the tensors among their arguments where no trace sees it; fakes refuse.
+_READ_IN_A_CONSTRUCTOR = "Tensor.item() cannot be called on meta tensors"
 _MODES = ("real", "fake", "symbolic")
 
 
@@ -38,6 +43,8 @@ class Options:
     error_on_data_dependent_ops: bool = True
     record_module_stack: bool = False
     record_stack_traces: bool = False
+    proxy_module_inputs: bool = False
+    has_torch_fn: bool = True
 
 
 def make_fx(
@@ -48,8 +55,11 @@ def make_fx(
     *,
     pre_dispatch: bool = False,
     record_module_stack: bool = False,
+    _allow_fake_constant: bool = False,
     _error_on_data_dependent_ops: bool = True,
     record_stack_traces: bool = False,
+    proxy_module_inputs: bool = False,
+    _disable_torch_fn_metadata_mode: bool = False,
 ) -> Callable[..., TracedGraphModule]:
     """A function that calls `f` once on its arguments and returns the ATen operators that ran as a
     `torch.fx.GraphModule`.
@@ -70,7 +80,12 @@ def make_fx(
     Arguments may be torch's FakeTensors: then nothing is computed, and the values of nodes belong to their mode.
     `record_stack_traces` gives nodes the lines of the program (`meta["stack_trace"]`). `record_module_stack` does so
     too, and gives nodes the modules whose `forward` ran, if `f` is a module or has one as `_orig_mod`
-    (`meta["nn_module_stack"]`, and the function of torch as `meta["torch_fn"]`).
+    (`meta["nn_module_stack"]`, and the function of torch as `meta["torch_fn"]`, which
+    `_disable_torch_fn_metadata_mode` leaves out).
+
+    A module among the arguments is an unused placeholder, and its tensors are from outside. With `proxy_module_inputs`
+    they are read off the module that the graph gets. A FakeTensor of torch from outside is a constant;
+    `_allow_fake_constant` is accepted and changes nothing.
     """
     if tracing_mode not in _MODES:
         raise AssertionError(f'tracing_mode must be "real", "fake" or "symbolic", not {tracing_mode!r}')
@@ -82,6 +97,8 @@ def make_fx(
         _error_on_data_dependent_ops,
         record_module_stack,
         record_stack_traces,
+        proxy_module_inputs,
+        not _disable_torch_fn_metadata_mode,
     )
 
     @functools.wraps(f)
@@ -108,6 +125,7 @@ class Trace:
     in_spec: Any
     foreign: ForeignInputs
     notes: Notes | None
+    modules: ModuleInputs | None = None
     result: Any = None
 
     @property
@@ -117,7 +135,7 @@ class Trace:
 
 def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Trace:
     signature = signature_of(f, len(args))
-    leaves, in_spec = pytree.tree_flatten(args)
+    leaves, in_spec = flatten(args)
     foreign = ForeignInputs(leaves)
     if foreign.mode is not None:
         options = replace(options, tracing_mode="symbolic" if foreign.has_symbols else "fake")
@@ -134,17 +152,32 @@ def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Tr
     recording = Recording(tracer, options)
     use_table(recording, options.decomposition_table)
     names = placeholder_names(signature.names, in_spec)
-    given = [add_input(tracer, leaf, name, options, foreign) for leaf, name in zip(leaves, names, strict=True)]
-    trace = Trace(recording, signature, names, given, in_spec, foreign, notes)
+    modules = ModuleInputs(tracer) if options.proxy_module_inputs else None
+    given = [add_input(tracer, leaf, name, options, foreign, modules) for leaf, name in zip(leaves, names, strict=True)]
+    trace = Trace(recording, signature, names, given, in_spec, foreign, notes, modules)
     if notes is not None:
         notes.recording = recording
     try:
-        with foreign.paused(), notes.modules.watching() if notes and notes.modules else contextlib.nullcontext():
+        with contextlib.ExitStack() as scopes:
+            scopes.enter_context(foreign.paused())
+            scopes.enter_context(foreign.watching(tracer))
+            if notes is not None and notes.modules is not None:
+                scopes.enter_context(notes.modules.watching(options.has_torch_fn))
+            if modules is not None:
+                scopes.enter_context(modules.replaced())
             trace.result = call(recording, f, pytree.tree_unflatten(given, in_spec))
     except Exception as error:
         log_partial_graph(trace, error)
         raise
     return trace
+
+
+def flatten(args: tuple[Any, ...]) -> tuple[list[Any], pytree.TreeSpec]:
+    leaves, spec = pytree.tree_flatten(args)
+    if any(type(leaf) is torch.Size for leaf in leaves):
+        importlib.import_module("torch.fx.experimental.proxy_tensor")  # makes torch.Size a pytree of its numbers
+        leaves, spec = pytree.tree_flatten(args)
+    return leaves, spec
 
 
 def notes_for(f: Callable[..., Any], options: Options) -> Notes | None:
@@ -176,9 +209,19 @@ def placeholder_names(parameters: list[str], in_spec: pytree.TreeSpec) -> list[s
     ]
 
 
-def add_input(tracer: Any, leaf: Any, name: str, options: Options, foreign: ForeignInputs) -> Any:
+def add_input(
+    tracer: Any, leaf: Any, name: str, options: Options, foreign: ForeignInputs, modules: ModuleInputs | None
+) -> Any:
+    kind = type(leaf)
+    if (kind is torch.Tensor and not leaf.is_nested) or kind is torch.nn.Parameter:
+        return tracer.input(leaf, name)
     if foreign.is_foreign(leaf):
         return foreign.add(tracer, leaf, name)
+    if modules is not None and isinstance(leaf, torch.nn.Module):
+        modules.add(leaf, name)
+        return leaf
+    if is_subclass(leaf):
+        return add_subclass(tracer, leaf, name, options.tracing_mode)
     if isinstance(leaf, torch.Tensor):
         if leaf.is_nested and leaf.layout is torch.strided:
             raise RuntimeError(f"the input {name} is a nested tensor, which cannot be traced")
@@ -197,6 +240,8 @@ def call(recording: Recording, f: Callable[..., Any], args: Any) -> Any:
     except BaseException as error:
         _C._fake.note_error(str(error))
         failure = recording.tracer.failure()
+        if failure is None and _READ_IN_A_CONSTRUCTOR in str(error):
+            failure = ("data read", "torch.tensor: the program makes a tensor out of values of a traced tensor")
         if failure is None or not isinstance(error, Exception):
             raise
         raise error_of(failure, error).with_traceback(error.__traceback__) from None

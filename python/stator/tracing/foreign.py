@@ -22,7 +22,7 @@ class ForeignInputs:
         self.numbers: dict[str, Any] = {}  # our symbols by the text of torch's expression
         self.symbols: dict[str, Any] = {}  # torch's symbolic integers by the name of our symbol
         self.bases: dict[Any, torch.Tensor] = {}
-        for position, leaf in enumerate(leaves):
+        for position, leaf in enumerate(leaves if fakes is not None else ()):
             if not isinstance(leaf, self.fake_class):
                 continue
             if self.mode is None:
@@ -32,7 +32,7 @@ class ForeignInputs:
                     f"the inputs {first} and {position} of the traced function are FakeTensors of different modes: "
                     f"{self.mode} and {leaf.fake_mode}"
                 )
-        self.has_symbols = any(
+        self.has_symbols = self.mode is not None and any(
             isinstance(leaf, torch.SymInt) or (isinstance(leaf, self.fake_class) and _is_symbolic(leaf))
             for leaf in leaves
         )
@@ -40,14 +40,30 @@ class ForeignInputs:
     def is_foreign(self, leaf: Any) -> bool:
         return isinstance(leaf, self.fake_class) or (self.mode is not None and isinstance(leaf, torch.SymInt))
 
-    def add(self, tracer: Any, leaf: Any, name: str) -> Any:
+    @contextlib.contextmanager
+    def watching(self, tracer: Any) -> Iterator[None]:
+        """In this block, FakeTensors from outside the function become constants of the trace."""
+
+        def made(tensor: torch.Tensor) -> torch.Tensor | None:
+            fakes = sys.modules.get("torch._subclasses.fake_tensor")
+            if fakes is None or not isinstance(tensor, fakes.FakeTensor):
+                return None
+            return self.add(tracer, tensor, "a FakeTensor from outside", is_attribute=True)
+
+        tracer.set_foreign(made)
+        try:
+            yield
+        finally:
+            tracer.set_foreign(None)  # the tracer takes no part in garbage collection
+
+    def add(self, tracer: Any, leaf: Any, name: str, is_attribute: bool = False) -> Any:
         if isinstance(leaf, torch.SymInt):
             return self.number(tracer, leaf, name, is_input=True)
         storage = leaf.untyped_storage()._cdata
         sizes = [self.number(tracer, size, f"{name}.size({i})") for i, size in enumerate(leaf.size())]
         strides = [self.number(tracer, stride, f"{name}.stride({i})") for i, stride in enumerate(leaf.stride())]
         offset = self.number(tracer, leaf.storage_offset(), f"{name}.storage_offset()")
-        made = tracer.foreign_input(leaf, sizes, strides, offset, self.bases.get(storage), name)
+        made = tracer.foreign_input(leaf, sizes, strides, offset, self.bases.get(storage), name, is_attribute)
         self.bases[storage] = made
         return made
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType
@@ -90,6 +92,7 @@ class ModuleCalls(TorchFunctionMode):  # type: ignore[misc]
         self.times: dict[str, int] = {}
         self.function: tuple[str, str] | None = None
         self.counts: dict[str, int] = {}
+        self.read: dict[int, list[str]] = {}  # by module: the paths by which the program read it
 
     def stack(self) -> dict[str, tuple[str, str]]:
         return {key: (path, f"{type(m).__module__}.{type(m).__qualname__}") for m, path, key in self.calls}
@@ -107,11 +110,51 @@ class ModuleCalls(TorchFunctionMode):  # type: ignore[misc]
         """How the running module reaches this one."""
         if not self.calls:
             return "" if module is self.root else None
+        if reads := self.read.get(id(module)):
+            return reads.pop() if len(reads) > 1 else reads[0]  # one that is called inside of another's arguments
         owner, path, _ = self.calls[-1]
         for name, child in owner.named_modules(remove_duplicate=False):
             if child is module and name:
                 return f"{path}.{name}" if path else name
         return None
+
+    def running_path(self, module: torch.nn.Module) -> str:
+        return next((path for running, path, _ in reversed(self.calls) if running is module), "")
+
+    @contextlib.contextmanager
+    def routes(self) -> Iterator[None]:
+        """In this block `read` has how the program read a module last, if one of the modules has two names."""
+        modules = [module for _, module in self.root.named_modules(remove_duplicate=False)]
+        if len(modules) == len({id(module) for module in modules}):
+            yield
+            return
+        known = {id(module) for module in modules}
+        thread = threading.get_ident()
+        containers = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
+        earlier = [(torch.nn.Module, "__getattr__"), *((container, "__getitem__") for container in containers)]
+
+        def noting(original: Any) -> Any:
+            @functools.wraps(original)
+            def read(owner: Any, name: Any) -> Any:
+                found = original(owner, name)
+                if id(found) in known and isinstance(found, torch.nn.Module) and threading.get_ident() == thread:
+                    key = name if isinstance(name, str) else str(name % len(owner))
+                    reads = self.read.get(id(owner))
+                    route = reads[-1] if reads else self.running_path(owner)
+                    self.read.setdefault(id(found), []).append(f"{route}.{key}" if route else key)
+                return found
+
+            return read
+
+        saved = [(owner, name, owner.__dict__[name]) for owner, name in earlier]
+        for owner, name, original in saved:
+            setattr(owner, name, noting(original))
+        try:
+            yield
+        finally:
+            for owner, name, original in saved:
+                setattr(owner, name, original)
+            self.read.clear()
 
     def enter(self, module: torch.nn.Module, _args: Any) -> None:
         path = None if isinstance(module, torch.fx.GraphModule) else self.path_of(module)
@@ -125,13 +168,13 @@ class ModuleCalls(TorchFunctionMode):  # type: ignore[misc]
         self.calls.pop()
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self, has_torch_fn: bool) -> Iterator[None]:
         handles = []
         try:
             for module in dict.fromkeys(self.root.modules()):
                 handles.append(module.register_forward_pre_hook(self.enter, prepend=True))
                 handles.append(module.register_forward_hook(self.leave, always_call=True))
-            with self:
+            with self.routes(), self if has_torch_fn else contextlib.nullcontext():
                 yield
         finally:
             for handle in handles:

@@ -52,7 +52,19 @@ class _Output:
         self.value = value
 
 
+def keep_operand_values(node: torch.fx.Node) -> None:
+    """The values of the operands, for compilers that must give the operator these strides: `eager_input_vals`."""
+
+    def value(arg: Any) -> Any:
+        found = arg.meta.get("val") if isinstance(arg, torch.fx.Node) else None
+        return found if isinstance(found, torch.Tensor) else None
+
+    node.meta.add_lazy("eager_input_vals", lambda: pytree.tree_map(value, (tuple(node.args), dict(node.kwargs))))
+
+
 def tensors_of(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
@@ -79,7 +91,8 @@ def _build_module(trace: Any, is_partial: bool) -> TracedGraphModule:
         for leaf, name in zip(trace.given, trace.names, strict=True)
         if isinstance(leaf, (torch.Generator, torch.ScriptObject))
     }
-    builder.add_placeholders(trace.names, trace.given, placeholder_defaults(signature, in_spec))
+    paths = trace.modules.paths if trace.modules is not None else {}
+    builder.add_placeholders(trace.names, trace.given, placeholder_defaults(signature, in_spec), paths)
     builder.add_nodes()
     is_flat = all(child.is_leaf() for child in in_spec.children())
     if is_flat and _is_plain(marked):
@@ -90,7 +103,15 @@ def _build_module(trace: Any, is_partial: bool) -> TracedGraphModule:
     module = TracedGraphModule(builder.attributes, builder.graph, native.name)
     module.meta[NAME_KEY] = native.name
     module.__dict__[_META] = shared
+    note_decompositions(module, trace.recording)
     return module
+
+
+def note_decompositions(module: torch.fx.GraphModule, recording: Recording) -> None:
+    """How often decompositions were used, by operator."""
+    native, python = recording.tracer.decompositions()
+    if native or python:
+        module.meta["decompositions"] = {"native": native, "python": python}
 
 
 def build_part(part: Part) -> TracedGraphModule:
@@ -109,6 +130,7 @@ def build_part(part: Part) -> TracedGraphModule:
     builder.add_output(results[0] if part.gives_one else results, None)
     part.module = TracedGraphModule(builder.attributes, builder.graph, part.name)
     part.module.__dict__[_META] = builder.shared
+    note_decompositions(part.module, part.recording)
     return part.module
 
 
@@ -148,12 +170,14 @@ class _Builder:
         attributes = recording.tracer.attributes()
         self.native = native
         self.calls = recording.calls
+        self.kept = recording.kept
         self.is_real = recording.options.tracing_mode == "real"
         self.graph = torch.fx.Graph()
         self.shared = shared
         self.unbound = {name for name, _, hint, *_ in native.symbol_table() if hint is None}
         self.given: dict[Any, str] = {}  # placeholders of arguments that are objects
         self.lifted: dict[Any, int] = {}
+        self.read_off: dict[int, tuple[torch.fx.Node, str]] = {}  # tensors of modules that are arguments
         self.env: dict[int, torch.fx.Node] = {}
         self.attributes: dict[str, Any] = {}
         inputs = native.inputs
@@ -175,10 +199,15 @@ class _Builder:
         self.attributes[name] = value
         return name
 
-    def add_placeholders(self, names: list[str], given: list[Any], defaults: list[Any]) -> None:
+    def add_placeholders(
+        self, names: list[str], given: list[Any], defaults: list[Any], paths: dict[str, list[str]] | None = None
+    ) -> None:
+        """`paths`: the tensors that are read off a placeholder, by its name."""
         values = iter(self.inputs)
         for name, leaf, default in zip(names, given, defaults, strict=True):
             node = self.graph.placeholder(name, default_value=default)
+            for path in (paths or {}).get(name, ()):
+                self.read_off[next(values)] = (node, path)
             if isinstance(leaf, (torch.Tensor, torch.SymInt)):
                 self.define(next(values), node)
 
@@ -205,6 +234,8 @@ class _Builder:
             keywords = {key: self.operand(value) for key, value in kwargs.items()}
             node = create("call_function", target, operands, keywords, name=name.partition("::")[2])
             self.add_results(node, results)
+            if torch.Tag.needs_exact_strides in target.tags:
+                keep_operand_values(node)
         switch.finish()
 
     def add_call(self, args: Any, results: Any) -> None:
@@ -273,9 +304,12 @@ class _Builder:
             self.bind(node, results[0], None)
             return
         self.describe(None, node)
+        items = []
         for position, result in enumerate(results):
-            self.add_result(self.item_of(node, position), result)
+            items.append(self.item_of(node, position))
+            self.add_result(items[-1], result)
             self.bind(node, result, position)
+        node.meta.add_lazy("val", lambda: tuple(item.meta.get("val") for item in items))
 
     def bind(self, node: torch.fx.Node, result: Any, position: int | None) -> None:
         """The node makes the sizes of this result that nothing computes."""
@@ -294,8 +328,11 @@ class _Builder:
     def add_result(self, node: torch.fx.Node, result: Any) -> None:
         if isinstance(result, list):
             self.describe(None, node)
+            items = []
             for position, value in enumerate(result):
-                self.add_result(self.item_of(node, position), value)
+                items.append(self.item_of(node, position))
+                self.add_result(items[-1], value)
+            node.meta.add_lazy("val", lambda: [item.meta.get("val") for item in items])
         elif result is None:
             self.describe(None, node)
         else:
@@ -306,7 +343,8 @@ class _Builder:
 
     def define(self, value: int, node: torch.fx.Node) -> None:
         # Also for an existing value: the operator returned the same tensor, and later uses depend on the operator.
-        self.env[value] = node
+        if value not in self.env or not any(self.index in kept for kept in self.kept if self.index is not None):
+            self.env[value] = node
         if self.index is None and not self.native.has_meta(value):
             self.describe_number(value, node)
         else:
@@ -322,12 +360,23 @@ class _Builder:
     def operand(self, arg: Any) -> Any:
         if isinstance(arg, _C.Value):
             node = self.env.get(arg)
+            if node is None and arg in self.read_off:
+                return self.read(arg)
             return self.get_attribute(arg) if node is None else node
         if isinstance(arg, list):
             return [self.operand(item) for item in arg]
         if isinstance(arg, (torch.Generator, torch.ScriptObject)):
             return self.object(arg)
         return arg
+
+    def read(self, value: int) -> torch.fx.Node:
+        node, path = self.read_off[value]
+        for name in path.split("."):
+            node = self.graph.call_function(getattr, (node, name))
+            self.describe(None, node)
+        node.meta = NodeMeta(self.shared, self.location, (value,))
+        self.env[value] = node
+        return node
 
     def object(self, value: Any) -> torch.fx.Node:
         """An object that an operator takes: an argument of the function, or an attribute."""

@@ -31,6 +31,9 @@ def signature_of(f: Callable[..., Any], count: int) -> Signature:
             f"the traced function takes {len(names)} arguments ({', '.join(names)}), but {count} were given: "
             "each parameter needs an argument, those with defaults too"
         )
-    parameters = inspect.signature(function).parameters
-    defaults = [parameters[name].default if name in parameters else EMPTY for name in names]
+    count = code.co_argcount
+    given = function.__defaults__ or ()
+    by_name = dict(zip(code.co_varnames[count - len(given) : count], given, strict=True))
+    by_name.update(function.__kwdefaults__ or {})
+    defaults = [by_name.get(name, EMPTY) for name in names]
     return Signature(names, defaults, getattr(function, "__annotations__", {}).get("return"))

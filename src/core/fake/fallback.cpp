@@ -2,6 +2,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "core/base/fork_safe.h"
 #include "core/fake/fallback_call.h"
@@ -117,7 +118,24 @@ void answer(const FallbackCall& call, const c10::OperatorHandle& op, torch::jit:
   refuse(op, call.reason.c_str());
 }
 
+std::atomic<int> traces{0};  // that run in this process
+thread_local int traces_here = 0;
+std::atomic<uint64_t> strays{0};
+
+bool is_traced(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.key_set().has_backend(c10::BackendComponent::MetaBit) && is_fake(tensor);
+}
+
+void refuse_stray(const c10::OperatorHandle& op) {
+  ++strays;
+  TORCH_CHECK(false, "cannot be traced: ", op.operator_name(),
+              " runs on a traced tensor in a thread that does not trace");
+}
+
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (traces.load(std::memory_order_relaxed) > traces_here && traces_here == 0 && !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) &&
+      takes(fallback_call(op), *stack, is_traced)) [[unlikely]]
+    refuse_stray(op);
   if (observer != nullptr && observer->intercept(op, keys, stack)) [[unlikely]]
     return;
   const FallbackCall& call = fallback_call(op);
@@ -167,6 +185,16 @@ void refuse(const c10::OperatorHandle& op, const char* reason) {
 }
 
 /// An empty text, or why the key cannot be used.
+TraceRuns::TraceRuns() : strays_before_(strays) {
+  ++traces;
+  ++traces_here;
+}
+TraceRuns::~TraceRuns() {
+  --traces;
+  --traces_here;
+}
+bool TraceRuns::saw_stray() const { return strays != strays_before_; }
+
 static std::string register_fallback() {
   try {
     shapes::set_undecided([](const std::string& question) {

@@ -33,6 +33,20 @@ class STATOR_API ObserverScope {
   Observer* previous_;
 };
 
+/// RAII: a trace runs on this thread. Operators of threads that neither trace nor capture, on tensors of a trace, are
+/// refused while one runs: no graph would have them.
+class STATOR_API TraceRuns {
+ public:
+  TraceRuns();
+  ~TraceRuns();
+  TraceRuns(const TraceRuns&) = delete;
+  /// Whether such an operator was refused in the meantime.
+  bool saw_stray() const;
+
+ private:
+  const uint64_t strays_before_;
+};
+
 /// Runs the shape function of the operator: results replace the arguments on top of the stack. The observer sees
 /// nothing but the parts of a composite operator that autograd decomposes.
 STATOR_API void run_shape_function(const c10::OperatorHandle& op, torch::jit::Stack* stack);

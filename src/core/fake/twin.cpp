@@ -21,6 +21,15 @@ class TwinnedImpl final : public c10::TensorImpl {
     return copied(version, allow_change);
   }
 
+  /// `b.data = c`: the fake gets the real tensor of the other one.
+  void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) override {
+    const auto* twinned = dynamic_cast<const TwinnedImpl*>(other.get());
+    real_ = twinned == nullptr ? at::Tensor()
+                               : at::Tensor(twinned->real_.unsafeGetTensorImpl()->shallow_copy_and_detach(
+                                     c10::VariableVersion(0), true));
+    TensorImpl::shallow_copy_from(other);
+  }
+
   const at::Tensor& real() const { return real_; }
   void follow(c10::Storage storage) { storage_ = std::move(storage); }
 

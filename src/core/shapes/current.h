@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/base/export.h"
+#include "core/shapes/expr.h"
 
 namespace stator::shapes {
 
@@ -19,6 +20,27 @@ class STATOR_API EnvScope {
 
  private:
   ShapeEnv* const previous_;
+};
+
+/// Gets the truths over unbacked symbols that the program asserts (`torch._check`), before they become facts.
+class STATOR_API AssertSink {
+ public:
+  virtual ~AssertSink() = default;
+  virtual void asserted(Ex truth) = 0;
+
+  /// That of this thread; null if there is none.
+  static AssertSink* current();
+};
+
+/// RAII: `sink` (null: none) is the sink of this thread.
+class STATOR_API AssertScope {
+ public:
+  explicit AssertScope(AssertSink* sink);
+  ~AssertScope();
+  AssertScope(const AssertScope&) = delete;
+
+ private:
+  AssertSink* previous_;
 };
 
 }  // namespace stator::shapes

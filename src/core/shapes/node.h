@@ -77,8 +77,7 @@ class STATOR_API Node final : public c10::SymNodeImpl {
   bool guard_or_false(const char*, int64_t) override { return env().guard_or(expr, false); }
   bool guard_or_true(const char*, int64_t) override { return env().guard_or(expr, true); }
   bool statically_known_true(const char*, int64_t) override { return env().statically_known_true(expr); }
-  // A check that the operator makes again in the run, on real numbers.
-  bool expect_true(const char*, int64_t) override { return env().guard_or(expr, true); }
+  bool expect_true(const char* file, int64_t) override;
   int64_t int_() override { return guard_int(nullptr, 0); }
   bool bool_() override { return guard_bool(nullptr, 0); }
 

@@ -45,7 +45,7 @@ void BelowRecorder::adopt(const at::Tensor& fake, ValueId id) {
 }
 
 ValueId BelowRecorder::output(const at::Tensor& fake) {
-  if (auto id = find(fake); id != kNoValue) return id;
+  if (auto id = current(fake); id != kNoValue) return id;
   return resolve(copied_by_, fake);
 }
 
@@ -73,6 +73,9 @@ bool BelowRecorder::is_same(const Known& known, const at::Tensor& tensor) {
   }
   auto same = [](c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
     return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
+             if (x.is_heap_allocated() && y.is_heap_allocated() &&
+                 x.toSymNodeImplUnowned() == y.toSymNodeImplUnowned())
+               return true;
              return shapes::known(x.sym_eq(y)).value_or(false);
            });
   };
@@ -127,6 +130,17 @@ void BelowRecorder::returned(ValueId id, const at::Tensor& fake) {
   if (known_[id].impl != fake.unsafeGetTensorImpl()) return;
   leave_storage(id);
   remember(id, fake);
+}
+
+bool BelowRecorder::is_unchanged(ValueId id, const at::Tensor& tensor) const {
+  const Known& known = known_[id];
+  if (!known.storage) return true;
+  return tensor.has_storage() && known.storage.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl() && is_same(known, tensor);
+}
+
+void BelowRecorder::leave(ValueId id) {
+  unknow(known_[id].impl);
+  known_[id].impl = nullptr;
 }
 
 void BelowRecorder::forget(ValueId id) {

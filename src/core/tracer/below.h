@@ -34,6 +34,10 @@ class BelowRecorder : public Recorder, public fake::Observer {
   graph::ValueId number_value(const c10::OperatorHandle& op, shapes::Ex expr) override;
   graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) override;
   void returned(graph::ValueId id, const at::Tensor& fake) override;
+  /// Whether a known tensor has the storage and the geometry that the last operator on it left.
+  bool is_unchanged(graph::ValueId id, const at::Tensor& tensor) const;
+  /// The tensor, whose data was replaced, is no value any more. What it was stays known.
+  void leave(graph::ValueId id);
 
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
@@ -53,13 +57,13 @@ class BelowRecorder : public Recorder, public fake::Observer {
     c10::DimVector sizes, strides;  // empty where they are symbolic
     std::unique_ptr<SymbolicGeometry> symbolic;
   };
+  static bool is_same(const Known& known, const at::Tensor& tensor);
 
   graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) override;
   void forget(graph::ValueId id) override;
 
   void remember(graph::ValueId id, const at::Tensor& fake);
   void leave_storage(graph::ValueId id);
-  static bool is_same(const Known& known, const at::Tensor& tensor);
   graph::ValueId same_head(const at::Tensor& tensor) const;
 
   const c10::OperatorHandle copied_by_;

@@ -2,7 +2,9 @@
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zero.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -31,6 +33,17 @@ const auto lift_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_
 const auto lift_copy_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
 const auto read_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_local_scalar_dense", "");
 
+using Arguments = const torch::jit::Stack&;
+c10::IValue as_list(c10::SymIntArrayRef numbers) { return c10::IValue(numbers); }
+const auto& kSymbolicAnswers = *new std::unordered_map<std::string, c10::IValue (*)(Arguments)>{
+    {"aten::size", [](Arguments args) { return as_list(args[0].toTensor().sym_sizes()); }},
+    {"aten::size.int", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_size(args[1].toInt())); }},
+    {"aten::stride", [](Arguments args) { return as_list(args[0].toTensor().sym_strides()); }},
+    {"aten::stride.int", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_stride(args[1].toInt())); }},
+    {"aten::numel", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_numel()); }},
+    {"aten::storage_offset", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_storage_offset()); }},
+};
+
 OperatorFacts find_facts(const c10::OperatorHandle& op) {
   using K = c10::DispatchKey;
   OperatorFacts facts{.schema = &op.schema()};
@@ -46,6 +59,8 @@ OperatorFacts find_facts(const c10::OperatorHandle& op) {
   facts.has_open_shape = op.hasTag(at::Tag::dynamic_output_shape);
   facts.is_lift = op == lift_op;
   facts.is_collective = name.starts_with("_c10d_functional::") && fake::brings_meta_kernel(op);
+  if (const auto found = kSymbolicAnswers.find(c10::toString(op.operator_name())); found != kSymbolicAnswers.end())
+    facts.symbolic = found->second;
   const auto& arguments = op.schema().arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()) facts.written.push_back(i);
@@ -68,6 +83,11 @@ bool is_wrapper(const at::Tensor& tensor) {
   return tensor.defined() && tensor.key_set().has_any(c10::DispatchKeySet(
                                  {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                   c10::DispatchKey::Functionalize, c10::DispatchKey::Python}));
+}
+
+/// A tensor that another library may have made as a fake.
+bool may_be_foreign(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->is_python_dispatch() && !fake::is_fake(tensor);
 }
 
 template <class F>
@@ -122,6 +142,11 @@ class PlainScope {
   fake::ObserverScope unseen_;
 };
 
+void call_plain(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const PlainScope plain;
+  op.callBoxed(stack);
+}
+
 at::Scalar scalar_for(c10::SymNode number) {
   if (number->is_int()) return c10::SymInt(std::move(number));
   if (number->is_float()) return c10::SymFloat(std::move(number));
@@ -160,13 +185,24 @@ void FunctionTracer::Impl::set_place() {
 
 void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (is_paused) return op.redispatchBoxed(keys, stack);
+  if (is_plain) return call_plain(op, stack);
   const OperatorFacts& facts = facts_of(op);
+  if (facts.symbolic != nullptr && options.mode == TraceMode::Symbolic) {
+    const auto given = torch::jit::pop(*stack, op.schema().arguments().size());
+    return stack->push_back(facts.symbolic({given.begin(), given.end()}));
+  }
   if (op == read_op && is_number(stack->back().toTensor())) {
     // Torch passes a number to a mode of the program.
     const PlainScope plain;
     return op.callBoxed(stack);
   }
   auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  if (!is_inside && any_tensor(arguments, may_be_foreign)) [[unlikely]] {
+    if (host.foreign) bring_in_foreign(op, stack);
+    if (takes_subclass_value(torch::jit::last(*stack, op.schema().arguments().size())) &&
+        !c10::impl::TorchDispatchModeTLS::any_modes_set())
+      return above_on_subclass(op, keys, stack);
+  }
   const bool is_plain = !is_inside && !facts.is_lift && !any_tensor(arguments, is_wrapper);
   if (is_plain && any_tensor(arguments, is_outside)) bring_in(op, stack, true);
   if (!options.above || is_inside || facts.is_free || (!is_plain && !facts.is_lift))
@@ -193,8 +229,43 @@ void FunctionTracer::Impl::pass_on(const c10::OperatorHandle& op, c10::DispatchK
   });
 }
 
+bool FunctionTracer::Impl::takes_subclass_value(at::ArrayRef<c10::IValue> arguments) const {
+  return any_tensor(arguments, [&](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.unsafeGetTensorImpl()->is_python_dispatch() && recorder.find(tensor) != kNoValue;
+  });
+}
+
+void FunctionTracer::Impl::above_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                             torch::jit::Stack* stack) {
+  const OperatorFacts& facts = facts_of(op);
+  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  const bool needs_grad = c10::GradMode::is_enabled() && any_tensor(arguments, [](const at::Tensor& tensor) {
+                            return tensor.defined() && tensor.requires_grad();
+                          });
+  if (facts.is_split && (needs_grad || !options.above)) return op.redispatchBoxed(keys, stack);
+  if (facts.is_free) return run_on_subclass(op, keys, stack);
+  if (needs_grad)
+    refuse(TraceFailure::Kind::Unsupported,
+           c10::toString(op.operator_name()) + ": gradients of a tensor subclass that is an input");
+  if (host.decompose && host.decompose(op, stack)) return;
+  bring_in(op, stack, false);
+  if (facts.reads_data) return read(op, stack);
+  record(op, stack, [&] { run_on_subclass(op, keys, stack); });
+}
+
+void FunctionTracer::Impl::run_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                           torch::jit::Stack* stack) {
+  if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
+  const Flag paused(is_paused);
+  op.redispatchBoxed(keys, stack);
+}
+
 bool FunctionTracer::Impl::intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                                      torch::jit::Stack* stack) {
+  if (is_plain) {
+    call_plain(op, stack);
+    return true;
+  }
   if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python) || is_inside || is_paused) {
     if (options.mode != TraceMode::Real && !is_inside) return false;
     run(op, stack);
@@ -335,6 +406,7 @@ void FunctionTracer::Impl::specialise(const c10::OperatorHandle& op, torch::jit:
       made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset[0]);
       // The tensor stays what the program and autograd know.
       tensor.unsafeGetTensorImpl()->shallow_copy_from(made.getIntrusivePtr());
+      recorder.refresh(tensor);
       return false;
     });
   }
@@ -387,6 +459,7 @@ void FunctionTracer::Impl::run_on_zeros(const c10::OperatorHandle& op, torch::ji
 
 void FunctionTracer::Impl::run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
+  const bool has_subclass = takes_subclass_value(torch::jit::last(*stack, count));
   std::vector<std::pair<at::Tensor, at::Tensor>> given;  // (real, fake)
   for (size_t i = stack->size() - count; i < stack->size(); ++i) {
     (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) {
@@ -396,9 +469,11 @@ void FunctionTracer::Impl::run_on_twins(const c10::OperatorHandle& op, torch::ji
       return real;
     });
   }
-  {
-    const PlainScope plain;
-    op.callBoxed(stack);
+  if (has_subclass) {
+    const Flag as_is(is_plain);  // Python's handler gets the thread's keys back
+    call_plain(op, stack);
+  } else {
+    call_plain(op, stack);
   }
   if (op.schema().is_mutable())
     for (const auto& [real, fake] : given) fake::follow_twin(fake, twins);
@@ -407,7 +482,7 @@ void FunctionTracer::Impl::run_on_twins(const c10::OperatorHandle& op, torch::ji
       if (!result.defined()) return result;
       for (const auto& [real, fake] : given)
         if (real.is_same(result)) return fake;
-      if (result.unsafeGetTensorImpl()->is_python_dispatch() && !given.empty())
+      if (result.unsafeGetTensorImpl()->is_python_dispatch() && !given.empty() && !has_subclass)
         refuse(TraceFailure::Kind::Unsupported,
                c10::toString(op.operator_name()) + ": its result is a tensor subclass that the operator itself made");
       return fake::can_have_fake(result) && !fake::is_fake(result) ? twins.make(result) : result;
@@ -466,6 +541,15 @@ void FunctionTracer::Impl::read(const c10::OperatorHandle& op, torch::jit::Stack
   stack->back() = scalar_for(type != shapes::Type::Int && host.wrap_number ? host.wrap_number(node) : node);
 }
 
+void FunctionTracer::Impl::bring_in_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i)
+    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) {
+      if (!may_be_foreign(tensor)) return tensor;
+      const at::Tensor made = host.foreign(tensor);
+      return made.defined() ? made : tensor;
+    });
+}
+
 void FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above) {
   const size_t count = op.schema().arguments().size();
   if (!any_tensor(torch::jit::last(*stack, count), is_outside)) return;
@@ -476,10 +560,10 @@ void FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, torch::jit::S
 at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above) {
   if (!is_outside(tensor)) return tensor;
   if (options.mode == TraceMode::Real || options.allow_real) {
-    if (recorder.find(tensor) != kNoValue) return tensor;
+    if (recorder.current(tensor) != kNoValue) return tensor;
     return is_above && !fake::can_have_fake(tensor) ? tensor : attribute(tensor);
   }
-  if (recorder.find(tensor) != kNoValue) return tensor;
+  if (recorder.current(tensor) != kNoValue) return tensor;
   if (is_above && !options.above) return tensor;
   refuse(TraceFailure::Kind::RealTensor,
          c10::toString(op.operator_name()) +
@@ -488,6 +572,8 @@ at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const a
 }
 
 at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real) {
+  if (const auto found = forbidden.find(real.unsafeGetTensorImpl()); found != forbidden.end())
+    refuse(TraceFailure::Kind::Unsupported, found->second);
   Outside& tensor = outside[real.unsafeGetTensorImpl()];
   if (tensor.fake.defined()) return tensor.fake;
   if (outer != nullptr) {

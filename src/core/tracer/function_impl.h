@@ -7,6 +7,7 @@
 #include "core/fake/fake_tensor.h"
 #include "core/fake/observer.h"
 #include "core/fake/twin.h"
+#include "core/shapes/current.h"
 #include "core/tracer/function_recorder.h"
 
 namespace stator::tracer {
@@ -22,12 +23,14 @@ struct OperatorFacts {
   bool has_open_shape = false;    // the sizes of its results depend on data
   bool is_lift = false;           // brings a tensor that a constructor made into the program
   bool is_collective = false;     // a functional collective whose meta kernel says the results
+  /// The answer to a question about plain sizes, for symbolic ones; null for other operators.
+  c10::IValue (*symbolic)(const torch::jit::Stack& arguments) = nullptr;
   bool is_free = false;           // recorded nowhere: profiler ranges, questions about metadata
   std::vector<uint32_t> written;  // arguments that it writes to
 };
 const OperatorFacts& facts_of(const c10::OperatorHandle& op);
 
-struct FunctionTracer::Impl final : fake::Observer {
+struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   Impl(std::string name, FunctionTracerOptions options, FunctionTracerHost host);
 
   // ---- dispatch
@@ -39,6 +42,8 @@ struct FunctionTracer::Impl final : fake::Observer {
   bool intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) override;
   void before(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
   void after(const c10::OperatorHandle&, const torch::jit::Stack&) override {}
+  /// A node that raises if the truth does not hold in a run.
+  void asserted(shapes::Ex truth) override;
 
   // ---- recording
   template <class Run>
@@ -46,6 +51,12 @@ struct FunctionTracer::Impl final : fake::Observer {
   /// Runs the operator below autograd: on twins, or by its shape function.
   void run(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// At the key above autograd, an operator on a tensor subclass that is a value. The key of the subclass lies above
+  /// `Fake`, so it is recorded here: it takes no part in gradients.
+  void above_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  /// The subclass computes it.
+  void run_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  bool takes_subclass_value(at::ArrayRef<c10::IValue> arguments) const;
   /// By the shape function; for other sizes than the given ones, if it takes no symbols: these are guarded.
   void run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack);
@@ -65,6 +76,8 @@ struct FunctionTracer::Impl final : fake::Observer {
   /// the way to the real tensor.
   void bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above);
   at::Tensor bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above);
+  /// Replaces fakes of another library among the arguments.
+  void bring_in_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   at::Tensor attribute(const at::Tensor& real);
   /// Makes a fake that no recorded operator made an attribute: a value of the outer trace, or the fake's twin. False if
   /// it is neither.
@@ -94,10 +107,12 @@ struct FunctionTracer::Impl final : fake::Observer {
     bool is_input = false;
   };
   std::unordered_map<const c10::TensorImpl*, Outside> outside;  // by the real tensor
+  std::unordered_map<const c10::TensorImpl*, std::string> forbidden;  // tensors that must not be used, and why
   std::unordered_set<const c10::StorageImpl*> known;            // storages of fakes whose twins hold constants
   std::optional<TraceFailure> failure;
   bool is_inside = false;  // a recorded operator runs: what it calls is not recorded
   bool is_paused = false;  // nothing is recorded
+  bool is_plain = false;   // a subclass computes, on real tensors: its operators run as they are
   uint32_t state = 0;
 };
 

@@ -15,6 +15,18 @@ graph::ValueId FunctionRecorder::resolve(const c10::OperatorHandle& op, const at
   return id == graph::kNoValue && bring_in_.tensor(tensor) ? find(tensor) : id;
 }
 
+graph::ValueId FunctionRecorder::current(const at::Tensor& tensor) {
+  const graph::ValueId id = find(tensor);
+  if (id == graph::kNoValue || is_unchanged(id, tensor)) return id;
+  has_lost_input_ = has_lost_input_ || graph().values[id].producer == UINT32_MAX;
+  leave(id);
+  return graph::kNoValue;
+}
+
+void FunctionRecorder::refresh(const at::Tensor& tensor) {
+  if (const graph::ValueId id = find(tensor); id != graph::kNoValue) BelowRecorder::returned(id, tensor);
+}
+
 void FunctionRecorder::returned(graph::ValueId id, const at::Tensor& fake) {
   BelowRecorder::returned(id, fake);
   learn_sizes(id, fake);

@@ -27,6 +27,12 @@ class FunctionRecorder final : public BelowRecorder {
     return Recorder::number_value(op, expr);  // NOLINT(bugprone-parent-virtual-call): this list has numbers
   }
   graph::ValueId value_of(const at::Tensor& tensor) { return output(tensor); }
+  /// The program may replace a tensor's data (`b.data = c`): then the tensor is another value.
+  graph::ValueId current(const at::Tensor& tensor) override;
+  /// Whether the data of an input was replaced.
+  bool has_lost_input() const { return has_lost_input_; }
+  /// To be called after the tracer itself changed the geometry of a tensor.
+  void refresh(const at::Tensor& tensor);
 
  private:
   void returned(graph::ValueId id, const at::Tensor& fake) override;
@@ -36,6 +42,7 @@ class FunctionRecorder final : public BelowRecorder {
   shapes::Expr number_in_place_of(const at::Tensor& placeholder) override;
   bool bring_in(shapes::Ex symbol) override { return bring_in_.symbol(symbol); }
 
+  bool has_lost_input_ = false;
   const FunctionTracerHost* host_;
   const BringIn bring_in_;
 };

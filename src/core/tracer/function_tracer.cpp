@@ -135,7 +135,7 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
 }
 
 at::Tensor FunctionTracer::add_input(const at::Tensor& foreign, const FakeGeometry& geometry, const at::Tensor& base,
-                                     std::string name) {
+                                     std::string name, bool is_attribute) {
   const fake::MetaBitScope meta_bit;
   const c10::InferenceMode as_born(foreign.is_inference());
   auto [entry, is_new] = impl_->outside.try_emplace(foreign.unsafeGetTensorImpl());
@@ -150,10 +150,41 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& foreign, const FakeGeomet
         fake::make_over(storage, fake::keys_for(foreign.device()) | (foreign.key_set() & bits), foreign.scalar_type());
     fake::set_geometry(fake, geometry.sizes, geometry.strides, geometry.offset);
     if (foreign.requires_grad()) fake.requires_grad_(true);
-    entry->second = Impl::Outside{foreign, fake, {}, true};
+    entry->second = Impl::Outside{foreign, fake, {}, !is_attribute};
+    if (is_attribute) impl_->attributes.push_back(foreign);
+  } else if (is_attribute) {
+    return entry->second.fake;
   }
   impl_->recorder.add_input(std::move(name), entry->second.fake);
   return entry->second.fake;
+}
+
+void FunctionTracer::add_subclass_input(const at::Tensor& real, const at::Tensor& made, std::string name) {
+  impl_->outside.try_emplace(real.unsafeGetTensorImpl(), Impl::Outside{real, made, {}, true});
+  impl_->recorder.add_input(std::move(name), made);
+}
+
+at::Tensor FunctionTracer::fake_of(const at::Tensor& real) {
+  const fake::MetaBitScope meta_bit;
+  return impl_->fakes.from_real(real);
+}
+
+void FunctionTracer::forbid(const at::Tensor& tensor, std::string message) {
+  impl_->forbidden.emplace(tensor.unsafeGetTensorImpl(), std::move(message));
+}
+
+size_t FunctionTracer::position() const { return impl_->recorder.mark(); }
+
+void FunctionTracer::Impl::asserted(shapes::Ex truth) {
+  if (is_paused) return;
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_assert_scalar", "");
+  set_place();
+  torch::jit::Stack stack;
+  stack.emplace_back(at::Scalar(c10::SymBool(shapes::to_node(truth))));
+  stack.emplace_back("Runtime assertion failed: " + shapes::to_python(truth));
+  auto arguments = recorder.arguments(op, stack);
+  stack.clear();
+  recorder.record(op, std::move(arguments), stack);
 }
 
 c10::SymInt FunctionTracer::add_symbol(int64_t hint, std::string source) {
@@ -241,6 +272,10 @@ std::shared_ptr<graph::Graph> FunctionTracer::share_graph() { return impl_->reco
 
 std::shared_ptr<graph::Graph> FunctionTracer::finish(std::vector<ValueId> outputs) {
   auto graph = impl_->recorder.share_graph();
+  for (const auto& [impl, tensor] : impl_->outside)
+    if (tensor.fake.defined() && fake::is_fake(tensor.fake)) impl_->recorder.current(tensor.fake);
+  TORCH_CHECK(!impl_->recorder.has_lost_input(),
+              "cannot be traced: the program replaces the data of an input, or of a tensor from outside");
   graph->outputs = std::move(outputs);
   return graph;
 }
@@ -278,6 +313,8 @@ struct FunctionTraceScope::State {
         autograd(c10::AutogradState::get_tls_state()),
         has_autocast_cache(at::autocast::is_autocast_cache_enabled()),
         env(tracer.options().mode == TraceMode::Real ? nullptr : &tracer.symbols()),
+        tracer(tracer),
+        asserts(tracer.options().mode == TraceMode::Real ? nullptr : tracer.impl_.get()),
         seen(tracer.impl_.get()) {}
 
   FunctionTracer::Impl* recording_before;
@@ -286,8 +323,11 @@ struct FunctionTraceScope::State {
   const c10::AutogradState autograd;
   const bool has_autocast_cache;
   const shapes::EnvScope env;
+  FunctionTracer& tracer;
+  const shapes::AssertScope asserts;
   const fake::ObserverScope seen;
   const fake::MetaBitScope meta_bit;
+  const fake::TraceRuns runs;
 };
 
 FunctionTraceScope::FunctionTraceScope(FunctionTracer& tracer) : state_(std::make_unique<State>(tracer)) {
@@ -303,11 +343,32 @@ FunctionTraceScope::FunctionTraceScope(FunctionTracer& tracer) : state_(std::mak
 }
 
 FunctionTraceScope::~FunctionTraceScope() {
+  if (state_->runs.saw_stray())
+    state_->tracer.fail({TraceFailure::Kind::Unsupported, "an operator ran on a traced tensor in another thread"});
   recording = state_->recording_before;
   innermost = state_->innermost_before;
   c10::impl::_force_tls_local_dispatch_key_set(state_->keys);
   c10::AutogradState::set_tls_state(state_->autograd);
   at::autocast::set_autocast_cache_enabled(state_->has_autocast_cache);
+}
+
+bool FunctionTracer::attempt(const std::function<bool()>& calls) {
+  const size_t mark = impl_->recorder.mark();
+  const auto known = impl_->known;
+  const auto failure = impl_->failure;
+  const bool was_poisoned = fake::is_poisoned();
+  bool done = false;
+  try {
+    done = calls();
+  } catch (const c10::Error&) {
+  } catch (const fake::Unsupported&) {
+  }
+  if (done) return true;
+  impl_->recorder.rollback(mark);
+  impl_->known = known;
+  impl_->failure = failure;
+  if (!was_poisoned) fake::take_poison();
+  return false;
 }
 
 bool FunctionTracer::pause(bool on) { return std::exchange(impl_->is_paused, on); }

@@ -47,6 +47,8 @@ struct FunctionTracerHost {
   std::function<c10::SymNode(const at::Tensor&)> number_of;
   /// The form in which the language's bindings take a symbolic float or truth.
   std::function<c10::SymNode(c10::SymNode)> wrap_number;
+  /// The fake of this trace for a tensor of another library's fakes; undefined for other tensors.
+  std::function<at::Tensor(const at::Tensor&)> foreign;
   /// The location of the program for the node that is recorded next.
   std::function<uint32_t(graph::Graph&)> locate;
 };
@@ -85,9 +87,18 @@ class STATOR_API FunctionTracer {
   /// The fake that the function gets for a tensor. The same tensor again: the same fake, which is the later input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
   /// Of a tensor of another library's fakes, which has no data: by its metadata. `base`: a fake of this trace with
-  /// which it shares memory; may be undefined.
+  /// which it shares memory; may be undefined. `is_attribute`: the tensor comes from outside.
   at::Tensor add_input(const at::Tensor& foreign, const FakeGeometry& geometry, const at::Tensor& base,
-                       std::string name);
+                       std::string name, bool is_attribute = false);
+  /// A tensor subclass that dispatches its operators itself. Operators on it are nodes. `made` is what the function
+  /// gets: the tensor itself in the real mode, otherwise one over fakes of this trace.
+  void add_subclass_input(const at::Tensor& real, const at::Tensor& made, std::string name);
+  /// A fake of a tensor that is no input.
+  at::Tensor fake_of(const at::Tensor& real);
+  /// From now on a use of this tensor is an error: a graph cannot depend on it.
+  void forbid(const at::Tensor& tensor, std::string message);
+  /// The number of nodes so far.
+  size_t position() const;
   /// Makes a backed symbol for a size, stride or offset of an input added by `add_input`; `hint` is its value now.
   c10::SymInt add_symbol(int64_t hint, std::string source);
   /// The symbol that the function gets for an integer, in the symbolic mode. A plain integer for 0 and 1.
@@ -119,6 +130,9 @@ class STATOR_API FunctionTracer {
   /// While on, operators run and are not recorded. What they make is a tensor from outside to the operators after that,
   /// in the real mode. Returns the earlier setting.
   bool pause(bool on);
+
+  /// Runs `calls`. If it returns false, or torch refuses a call, what it recorded is removed, and the answer is false.
+  bool attempt(const std::function<bool()>& calls);
 
   /// To be called after the function. A backward pass gave gradients to tensors from outside: in the real mode these
   /// become real tensors, in other modes the tensors get what they had.

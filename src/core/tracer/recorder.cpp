@@ -114,7 +114,7 @@ ValueId Recorder::add_value(uint32_t node, const at::Tensor& fake, graph::ValueT
 
 Argument Recorder::tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor) {
   if (!tensor.defined()) return Argument::of_constant(tensor);
-  if (auto id = find(tensor); id != kNoValue) return Argument::of_value(id);
+  if (auto id = current(tensor); id != kNoValue) return Argument::of_value(id);
   // A Python number in a tensor's place is passed as a new tensor that type promotion treats as a number.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !fake::is_fake(tensor)) {
     if (!env_->symbols().empty() && is_placeholder(tensor)) {

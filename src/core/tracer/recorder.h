@@ -81,6 +81,8 @@ class Recorder {
   virtual graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) = 0;
   /// The graph's data for a new value, which will be `id`.
   virtual graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) = 0;
+  /// The value of a tensor, if it is the tensor that the list knows; kNoValue otherwise.
+  virtual graph::ValueId current(const at::Tensor& tensor) { return find(tensor); }
   /// Called if an operator returned a known tensor.
   virtual void returned(graph::ValueId id, const at::Tensor& fake) = 0;
   /// Called before the value is removed.

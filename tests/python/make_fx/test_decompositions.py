@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import stator
-from stator.tracing import decompose, get_isolated_graph_module, selective_decompose
+from stator.tracing import core_aten_decompositions, decompose, get_isolated_graph_module, selective_decompose
 from tests.python.make_fx.helpers import calls, node, placeholders
 
 aten = torch.ops.aten
@@ -109,6 +109,53 @@ def test_torchs_own_table(x, mode):
     assert "smooth_l1_loss.default" not in calls(module)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_native_decompositions(x, mode):
+    table = core_aten_decompositions()
+
+    def program(a, classes):
+        loss = F.cross_entropy(F.layer_norm(F.gelu(a), (4,)), classes) + F.smooth_l1_loss(a, a.sin())
+        return loss, torch.autograd.grad(F.silu(a).sum() + loss, a)[0]
+
+    def step(a, classes):
+        return program(a.detach().requires_grad_(), classes)
+
+    classes = torch.tensor([0, 3, 1])
+    module = stator.make_fx(step, table, mode)(x, classes)
+    used = module.meta["decompositions"]
+    for name in ("nll_loss_forward", "nll_loss_backward", "native_layer_norm_backward", "smooth_l1_loss", "silu"):
+        assert f"{name}.default" not in calls(module)
+        assert used["native"][f"aten::{name}"] >= 1
+    assert all(not name.startswith("aten::silu") for name in used["python"])
+    other = torch.randn(3, 4)
+    for found, wanted in zip(module(other, classes), step(other, classes), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_a_native_decomposition_that_does_not_cover_a_call(x):
+    operator = aten.rsub.Scalar
+    table = {operator: core_aten_decompositions()[operator]}
+    module = stator.make_fx(lambda a: operator(a, 1.0, 2.0), table)(x)
+    assert module.meta["decompositions"] == {"native": {}, "python": {"aten::rsub.Scalar": 1}}
+    torch.testing.assert_close(module(x + 1), 1 - 2 * (x + 1))
+    module = stator.make_fx(lambda a: 1.0 - a, table)(x)
+    torch.testing.assert_close(module(x + 1), 1 - (x + 1))
+
+
+def test_a_native_decomposition_and_bad_arguments(x):
+    table = core_aten_decompositions()
+    with pytest.raises((RuntimeError, IndexError)):
+        stator.make_fx(lambda a: torch.tril(a[0]), table)(x)
+    assert calls(stator.make_fx(torch.sin, table)(x)) == ["sin.default"]
+
+
+def test_native_decompositions_name_the_operator(x):
+    table = core_aten_decompositions()
+    module = stator.make_fx(lambda a: F.silu(a) + 1, table)(x)
+    assert node(module, "sigmoid").meta["original_aten"] is aten.silu.default
+    assert node(module, "add").meta.get("original_aten") is None
+
+
 def test_a_decomposition_that_raises(x):
     def fails(t):
         raise KeyError("no")
@@ -172,6 +219,29 @@ def test_nodes_of_a_branch_are_chosen(x, pick):
     assert calls(none.true_graph_0) == ["silu.default"]
     for given in (x, -x):
         assert torch.allclose(chosen(given), module(given))
+
+
+def test_nodes_of_a_joint_graph_are_chosen(x):
+    def joint(primals, tangents):
+        a = primals[0].detach().requires_grad_()
+        out = F.silu(a)
+        return out.detach(), torch.autograd.grad(out, a, tangents[0])[0]
+
+    module = stator.make_fx(joint)([x], [torch.ones_like(x)])
+    flat = stator.make_fx(lambda p, t: tuple(joint([p], [t])))(x, torch.ones_like(x))
+    chosen = selective_decompose(
+        flat,
+        [x],
+        [torch.ones_like(x)],
+        decomposition=SILU,
+        should_decompose=lambda n: n.target is aten.silu.default,
+        trace_joint_graph=True,
+    )
+    assert placeholders(chosen) == ["primals_1", "tangents_1"]
+    assert "silu.default" not in calls(chosen) and "silu_backward.default" in calls(chosen)
+    given = [x + 1], [x]
+    for found, wanted in zip(chosen(*given), module(*given), strict=True):
+        torch.testing.assert_close(found, wanted)
 
 
 def test_an_isolated_trace_has_a_table_of_its_own(x):

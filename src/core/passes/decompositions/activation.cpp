@@ -24,6 +24,7 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 using decompositions::in_wide;
+using decompositions::minus;
 
 Tensor hardsigmoid(const Tensor& self) {
   return in_wide(self, [](const Tensor& x) { return at::clamp(x + 3, 0, 6) / 6; });
@@ -59,8 +60,8 @@ Tensor silu(const Tensor& self) {
 Tensor silu_backward(const Tensor& grad, const Tensor& self) {
   return in_wide(grad, [&](const Tensor& g) {
     const Tensor x = self.to(g.scalar_type());
-    const Tensor s = 1 / (1 + at::exp(-x));
-    return g * s * (1 + x * (1 - s));
+    const Tensor s = at::sigmoid(x);
+    return g * s * (x * minus(1, s) + 1);
   });
 }
 
@@ -101,10 +102,10 @@ Tensor threshold(const Tensor& self, const Scalar& threshold, const Scalar& valu
 }
 
 Tensor sigmoid_backward(const Tensor& grad, const Tensor& output) {
-  return grad * (output * (1 - output)).conj_physical();
+  return grad * (output * minus(1, output)).conj_physical();
 }
 
-Tensor tanh_backward(const Tensor& grad, const Tensor& output) { return grad * (1 - output * output).conj_physical(); }
+Tensor tanh_backward(const Tensor& grad, const Tensor& output) { return grad * minus(1, output * output).conj_physical(); }
 
 Tensor gelu_backward(const Tensor& grad, const Tensor& self, c10::string_view approximate) {
   return in_wide(grad, [&](const Tensor& g) {
@@ -113,11 +114,11 @@ Tensor gelu_backward(const Tensor& grad, const Tensor& self, c10::string_view ap
       constexpr double beta = std::numbers::sqrt2 * std::numbers::inv_sqrtpi * 2 * 0.5, kappa = 0.044715;
       const Tensor square = x * x, cube = square * x;
       const Tensor inner = beta * (x + kappa * cube), bent = at::tanh(inner);
-      const Tensor left = 0.5 * x, right = 1 + bent;
-      return g * (0.5 * right + left * (1 - bent * bent) * (beta * (1 + 3 * kappa * square)));
+      const Tensor left = 0.5 * x, right = bent + 1;
+      return g * (0.5 * right + left * minus(1, bent * bent) * (beta * (3 * kappa * square + 1)));
     }
     constexpr double alpha = std::numbers::sqrt2 / 2, beta = std::numbers::inv_sqrtpi * std::numbers::sqrt2 * 0.5;
-    const Tensor cdf = 0.5 * (1 + at::erf(x * alpha)), pdf = beta * at::exp(x * x * -0.5);
+    const Tensor cdf = 0.5 * (at::erf(x * alpha) + 1), pdf = beta * at::exp(x * x * -0.5);
     return g * (cdf + x * pdf);
   });
 }

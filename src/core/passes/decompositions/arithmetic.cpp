@@ -29,9 +29,10 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
+using decompositions::kInfinity;
 using decompositions::in_wide;
+using decompositions::minus;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor frac(const Tensor& self) { return self - at::trunc(self); }
 
@@ -59,7 +60,7 @@ Tensor isneginf(const Tensor& self) { return at::eq(self, -kInfinity); }
 
 Tensor logit_backward(const Tensor& grad, const Tensor& self, std::optional<double> eps) {
   return in_wide(grad, [&](const Tensor& g) {
-    const Tensor x = self.to(g.scalar_type()), made = g / (x * (1.0 - x));
+    const Tensor x = self.to(g.scalar_type()), made = g / (x * minus(1.0, x));
     if (!eps)
       return at::where((x >= 0.0).logical_and(x <= 1.0), made, Scalar(std::numeric_limits<double>::quiet_NaN()));
     return at::where((x >= *eps).logical_and(x <= 1.0 - *eps), made, Scalar(0.0));

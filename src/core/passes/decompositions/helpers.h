@@ -1,6 +1,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/neg.h>
+
+#include <limits>
+#include <optional>
+#include <vector>
 
 namespace stator::passes::decompositions {
 
@@ -11,6 +16,38 @@ at::Tensor in_wide(const at::Tensor& tensor, const Body& body) {
   const auto dtype = tensor.scalar_type();
   if (dtype != at::kHalf && dtype != at::kBFloat16) return body(tensor);
   return body(tensor.to(at::kFloat)).to(dtype);
+}
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The dimensions of a reduction; none: all.
+inline at::OptionalIntArrayRef dims_of(const std::optional<std::vector<int64_t>>& dims) {
+  return dims ? at::OptionalIntArrayRef(*dims) : at::OptionalIntArrayRef();
+}
+
+inline bool is_low_precision(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+}
+
+/// The tensor in the dtype in which kernels compute.
+inline at::Tensor wide(const at::Tensor& tensor) {
+  return tensor.defined() && is_low_precision(tensor) ? tensor.to(at::kFloat) : tensor;
+}
+inline at::Tensor wide(const std::optional<at::Tensor>& tensor) { return tensor ? wide(*tensor) : at::Tensor(); }
+
+/// `number - tensor`
+inline at::Tensor minus(const at::Scalar& number, const at::Tensor& tensor) { return at::neg(tensor).add(number); }
+
+/// 1 / (number of elements) for the gradient of a mean, 1 otherwise.
+inline c10::SymFloat mean_factor(const at::Tensor& self, int64_t reduction) {
+  return reduction == 1 ? c10::SymFloat(1.0) / c10::SymFloat(self.sym_numel()) : c10::SymFloat(1.0);
+}
+
+/// All dimensions from `first` to `last`, without `last`.
+inline std::vector<int64_t> dims_between(int64_t first, int64_t last) {
+  std::vector<int64_t> dims;
+  for (int64_t dim = first; dim < last; ++dim) dims.push_back(dim);
+  return dims;
 }
 
 /// The mean (1) or sum (2) of a loss, or the loss itself (0).

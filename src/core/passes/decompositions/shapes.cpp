@@ -72,7 +72,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   return at::cat(rows, dim);
 }
 
-Tensor dot(const Tensor& self, const Tensor& other) { return (self * other).sum(); }
+Tensor dot(const Tensor& self, const Tensor& other) { return (self * other).sum(self.scalar_type()); }
 
 }  // namespace
 

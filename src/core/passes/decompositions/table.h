@@ -6,6 +6,8 @@
 
 #include <string_view>
 
+#include "core/base/export.h"
+
 /// Native decompositions: what an operator does, in terms of simpler ones, written as calls of ATen. They run on fakes
 /// below autograd, with plain or symbolic sizes; what they call is recorded (Builder::observe).
 namespace stator::passes {
@@ -20,6 +22,6 @@ struct DecompositionRow {
 };
 
 /// That of the table, or the kernel of a composite operator. Null if the operator has none.
-const Decomposition* find_decomposition(const c10::OperatorHandle& op);
+STATOR_API const Decomposition* find_decomposition(const c10::OperatorHandle& op);
 
 }  // namespace stator::passes

@@ -11,7 +11,8 @@
 
 namespace stator::passes {
 
-/// A C++ function with the operator's signature as a Decomposition: arguments come from the stack, results go there.
+/// A C++ function with the operator's signature as a Decomposition: arguments come from the stack, results go there. It
+/// may return an optional: none for arguments that it does not cover.
 template <auto function>
 struct Unboxed;
 
@@ -26,9 +27,22 @@ struct Unboxed<function> {
   static bool apply(torch::jit::Stack& stack, std::index_sequence<I...>) {
     const size_t first = stack.size() - sizeof...(Args);
     Result made = function(stack[first + I].to<std::decay_t<Args>>()...);
+    if (!is_made(made)) return false;
     torch::jit::drop(stack, sizeof...(Args));
     push(stack, std::move(made));
     return true;
+  }
+  template <class T>
+  static bool is_made(const T&) {
+    return true;
+  }
+  template <class T>
+  static bool is_made(const std::optional<T>& made) {
+    return made.has_value();
+  }
+  template <class T>
+  static void push(torch::jit::Stack& stack, std::optional<T>&& made) {
+    push(stack, std::move(*made));
   }
   static void push(torch::jit::Stack& stack, at::Tensor&& made) { stack.emplace_back(std::move(made)); }
   static void push(torch::jit::Stack& stack, std::vector<at::Tensor>&& made) { stack.emplace_back(std::move(made)); }

@@ -1,0 +1,52 @@
+"""Tensor subclasses with `__torch_dispatch__` among the arguments of a trace: operators on them are nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+def is_subclass(leaf: Any) -> bool:
+    """Whether its operators are dispatched to Python; parameters and other classes of plain tensors are not."""
+    return isinstance(leaf, torch.Tensor) and torch._C._dispatch_keys(leaf).has(torch._C.DispatchKey.Python)
+
+
+def add_subclass(tracer: Any, leaf: torch.Tensor, name: str, mode: str) -> torch.Tensor:
+    message = f"the program uses a tensor inside of the input {name}, a {type(leaf).__name__}: only operators on the"
+    for inner in _inner(leaf):
+        tracer.forbid(inner, f"{message} input itself can be nodes")
+    made = leaf
+    if mode == "symbolic":
+        raise RuntimeError(
+            f"cannot be traced: the input {name} is a {type(leaf).__name__}, whose sizes cannot be symbols; use "
+            'tracing_mode="fake" or "real"'
+        )
+    if mode == "fake":
+        made = _over_fakes(tracer, leaf, name)
+    tracer.subclass_input(leaf, made, name)
+    return made
+
+
+def _inner(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    for value in vars(tensor).values():
+        if isinstance(value, torch.Tensor):
+            yield value
+            if is_subclass(value):
+                yield from _inner(value)
+
+
+def _over_fakes(tracer: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
+    if not is_subclass(tensor):
+        return tracer.fake_of(tensor)
+    flatten, unflatten = (getattr(tensor, attr, None) for attr in ("__tensor_flatten__", "__tensor_unflatten__"))
+    if flatten is None or unflatten is None:
+        raise RuntimeError(
+            f"cannot be traced: the input {name} is a {type(tensor).__name__}, which needs __tensor_flatten__ and "
+            '__tensor_unflatten__ in this mode; or use tracing_mode="real"'
+        )
+    names, context = flatten()
+    inner = {attr: _over_fakes(tracer, getattr(tensor, attr), name) for attr in names}
+    made = unflatten(inner, context, tensor.size(), tensor.stride())
+    return made.requires_grad_(tensor.requires_grad)
