@@ -138,11 +138,11 @@ c10::SymNode wrap_number(c10::SymNode node) {
 struct PythonHost {
   FunctionTracer* tracer = nullptr;
   std::shared_ptr<DecompositionTable> table;
-  Counts native, python;  // decompositions that were used
-  py::object table_object;  // the dict that `table` was made of
-  py::object locate;        // see `location_by`
+  Counts native, python;            // decompositions that were used
+  py::object table_object;          // the dict that `table` was made of
+  py::object locate;                // see `location_by`
   py::object foreign = py::none();  // gives the fake for a tensor of another library's fakes, or None
-  py::object outer;         // the trace in which this one is a sub-graph
+  py::object outer;                 // the trace in which this one is a sub-graph
 };
 
 /// `locate()` returns (file, function, line) for a new location, the number of a known one, or None.

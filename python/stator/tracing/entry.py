@@ -20,8 +20,8 @@ from . import higher_order
 from .current import Recording, running, use_table
 from .foreign import ForeignInputs
 from .metadata import ModuleCalls, Notes
-from .module_inputs import ModuleInputs
 from .module import TracedGraphModule, build_module, tensors_of
+from .module_inputs import ModuleInputs
 from .partial import log_partial_graph
 from .signature import Signature, signature_of
 from .subclasses import add_subclass, is_subclass

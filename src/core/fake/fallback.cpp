@@ -133,8 +133,9 @@ void refuse_stray(const c10::OperatorHandle& op) {
 }
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (traces.load(std::memory_order_relaxed) > traces_here && traces_here == 0 && !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) &&
-      takes(fallback_call(op), *stack, is_traced)) [[unlikely]]
+  if (traces.load(std::memory_order_relaxed) > traces_here && traces_here == 0 &&
+      !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) && takes(fallback_call(op), *stack, is_traced))
+      [[unlikely]]
     refuse_stray(op);
   if (observer != nullptr && observer->intercept(op, keys, stack)) [[unlikely]]
     return;

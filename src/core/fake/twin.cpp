@@ -24,9 +24,10 @@ class TwinnedImpl final : public c10::TensorImpl {
   /// `b.data = c`: the fake gets the real tensor of the other one.
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) override {
     const auto* twinned = dynamic_cast<const TwinnedImpl*>(other.get());
-    real_ = twinned == nullptr ? at::Tensor()
-                               : at::Tensor(twinned->real_.unsafeGetTensorImpl()->shallow_copy_and_detach(
-                                     c10::VariableVersion(0), true));
+    real_ =
+        twinned == nullptr
+            ? at::Tensor()
+            : at::Tensor(twinned->real_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
     TensorImpl::shallow_copy_from(other);
   }
 

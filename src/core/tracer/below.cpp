@@ -73,8 +73,7 @@ bool BelowRecorder::is_same(const Known& known, const at::Tensor& tensor) {
   }
   auto same = [](c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
     return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
-             if (x.is_heap_allocated() && y.is_heap_allocated() &&
-                 x.toSymNodeImplUnowned() == y.toSymNodeImplUnowned())
+             if (x.is_heap_allocated() && y.is_heap_allocated() && x.toSymNodeImplUnowned() == y.toSymNodeImplUnowned())
                return true;
              return shapes::known(x.sym_eq(y)).value_or(false);
            });
@@ -135,7 +134,8 @@ void BelowRecorder::returned(ValueId id, const at::Tensor& fake) {
 bool BelowRecorder::is_unchanged(ValueId id, const at::Tensor& tensor) const {
   const Known& known = known_[id];
   if (!known.storage) return true;
-  return tensor.has_storage() && known.storage.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl() && is_same(known, tensor);
+  return tensor.has_storage() && known.storage.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl() &&
+         is_same(known, tensor);
 }
 
 void BelowRecorder::leave(ValueId id) {

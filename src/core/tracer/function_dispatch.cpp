@@ -33,17 +33,6 @@ const auto lift_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_
 const auto lift_copy_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
 const auto read_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_local_scalar_dense", "");
 
-using Arguments = const torch::jit::Stack&;
-c10::IValue as_list(c10::SymIntArrayRef numbers) { return c10::IValue(numbers); }
-const auto& kSymbolicAnswers = *new std::unordered_map<std::string, c10::IValue (*)(Arguments)>{
-    {"aten::size", [](Arguments args) { return as_list(args[0].toTensor().sym_sizes()); }},
-    {"aten::size.int", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_size(args[1].toInt())); }},
-    {"aten::stride", [](Arguments args) { return as_list(args[0].toTensor().sym_strides()); }},
-    {"aten::stride.int", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_stride(args[1].toInt())); }},
-    {"aten::numel", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_numel()); }},
-    {"aten::storage_offset", [](Arguments args) { return c10::IValue(args[0].toTensor().sym_storage_offset()); }},
-};
-
 OperatorFacts find_facts(const c10::OperatorHandle& op) {
   using K = c10::DispatchKey;
   OperatorFacts facts{.schema = &op.schema()};
@@ -59,8 +48,6 @@ OperatorFacts find_facts(const c10::OperatorHandle& op) {
   facts.has_open_shape = op.hasTag(at::Tag::dynamic_output_shape);
   facts.is_lift = op == lift_op;
   facts.is_collective = name.starts_with("_c10d_functional::") && fake::brings_meta_kernel(op);
-  if (const auto found = kSymbolicAnswers.find(c10::toString(op.operator_name())); found != kSymbolicAnswers.end())
-    facts.symbolic = found->second;
   const auto& arguments = op.schema().arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()) facts.written.push_back(i);
@@ -187,10 +174,6 @@ void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKey
   if (is_paused) return op.redispatchBoxed(keys, stack);
   if (is_plain) return call_plain(op, stack);
   const OperatorFacts& facts = facts_of(op);
-  if (facts.symbolic != nullptr && options.mode == TraceMode::Symbolic) {
-    const auto given = torch::jit::pop(*stack, op.schema().arguments().size());
-    return stack->push_back(facts.symbolic({given.begin(), given.end()}));
-  }
   if (op == read_op && is_number(stack->back().toTensor())) {
     // Torch passes a number to a mode of the program.
     const PlainScope plain;

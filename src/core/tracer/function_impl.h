@@ -23,8 +23,6 @@ struct OperatorFacts {
   bool has_open_shape = false;    // the sizes of its results depend on data
   bool is_lift = false;           // brings a tensor that a constructor made into the program
   bool is_collective = false;     // a functional collective whose meta kernel says the results
-  /// The answer to a question about plain sizes, for symbolic ones; null for other operators.
-  c10::IValue (*symbolic)(const torch::jit::Stack& arguments) = nullptr;
   bool is_free = false;           // recorded nowhere: profiler ranges, questions about metadata
   std::vector<uint32_t> written;  // arguments that it writes to
 };
@@ -106,9 +104,9 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
     at::Tensor gradient;  // the real one's before the trace
     bool is_input = false;
   };
-  std::unordered_map<const c10::TensorImpl*, Outside> outside;  // by the real tensor
+  std::unordered_map<const c10::TensorImpl*, Outside> outside;        // by the real tensor
   std::unordered_map<const c10::TensorImpl*, std::string> forbidden;  // tensors that must not be used, and why
-  std::unordered_set<const c10::StorageImpl*> known;            // storages of fakes whose twins hold constants
+  std::unordered_set<const c10::StorageImpl*> known;                  // storages of fakes whose twins hold constants
   std::optional<TraceFailure> failure;
   bool is_inside = false;  // a recorded operator runs: what it calls is not recorded
   bool is_paused = false;  // nothing is recorded

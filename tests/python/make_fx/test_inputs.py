@@ -130,7 +130,9 @@ def test_writes_to_a_subclass(x, mode):
 @pytest.mark.parametrize("mode", ["real", "fake"])
 def test_a_tensor_inside_of_a_subclass(x, mode):
     """The graph could not read it off the input."""
-    with pytest.raises((RuntimeError, AssertionError), match="inside of the input t_1|real tensor from outside|no recorded op"):
+    with pytest.raises(
+        (RuntimeError, AssertionError), match="inside of the input t_1|real tensor from outside|no recorded op"
+    ):
         stator.make_fx(lambda t: t.a * 2, tracing_mode=mode)(Two(x, x + 1))
 
 

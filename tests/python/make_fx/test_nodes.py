@@ -90,7 +90,7 @@ def test_a_symbol_of_another_environment(x):
 def test_questions_about_sizes(x):
     assert tuple(stator.make_fx(aten.size.default)(x)(x)) == (3, 4)
     assert calls(stator.make_fx(aten.size.default)(x)) == []
-    module = stator.make_fx(lambda a: tuple(aten.size.default(a)), tracing_mode="symbolic")(x)
+    module = stator.make_fx(lambda a: tuple(a.size()), tracing_mode="symbolic")(x)
     assert calls(module) == ["sym_size.int", "sym_size.int"]
     assert module(torch.ones(5, 6)) == (5, 6)
     module = stator.make_fx(lambda a: a.numel(), tracing_mode="symbolic")(x)

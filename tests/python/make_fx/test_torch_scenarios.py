@@ -166,7 +166,9 @@ def test_metadata_that_is_changed_in_place(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_random_factories_are_nodes(mode):
-    assert "randn.default" in calls(stator.make_fx(lambda x: x + torch.randn(x.shape), tracing_mode=mode)(torch.ones(3)))
+    assert "randn.default" in calls(
+        stator.make_fx(lambda x: x + torch.randn(x.shape), tracing_mode=mode)(torch.ones(3))
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -310,7 +312,9 @@ def test_strides_that_the_program_asks_for(mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_a_loss_with_a_class_that_counts_for_nothing(mode):
     check(
-        lambda a, b: aten.nll_loss_forward(a, b, None, 1, 10), [torch.randn(1, 10), torch.zeros(1, dtype=torch.long)], mode
+        lambda a, b: aten.nll_loss_forward(a, b, None, 1, 10),
+        [torch.randn(1, 10), torch.zeros(1, dtype=torch.long)],
+        mode,
     )
 
 

@@ -326,5 +326,5 @@ def test_operator_database(info):
                 continue
             made = passes.decompose(graph.aten, NAMES)
             (got,) = made.graph(*[t.clone() for t in tensors])
-            if "rand" not in info.name and "dropout" not in info.name:
+            if not any(word in info.name for word in ("rand", "dropout", "empty")):
                 close(got, want)

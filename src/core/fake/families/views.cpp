@@ -195,8 +195,8 @@ void expand(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                   ") isn't allowed in a leading, non-existing dimension ", i);
       sizes[i] = size;
     } else if (is_new ? !TORCH_GUARD_OR_FALSE(size.sym_eq(sizes[i])) : !(size == sizes[i])) {
-      TORCH_CHECK(is_new || size == 1, "The expanded size of the tensor (", sizes[i], ") must match the existing size (", size,
-                  ") at non-singleton dimension ", i);
+      TORCH_CHECK(is_new || size == 1, "The expanded size of the tensor (", sizes[i],
+                  ") must match the existing size (", size, ") at non-singleton dimension ", i);
       stride = 0;
     }
     strides[i] = stride;

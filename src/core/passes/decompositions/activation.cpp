@@ -105,7 +105,9 @@ Tensor sigmoid_backward(const Tensor& grad, const Tensor& output) {
   return grad * (output * minus(1, output)).conj_physical();
 }
 
-Tensor tanh_backward(const Tensor& grad, const Tensor& output) { return grad * minus(1, output * output).conj_physical(); }
+Tensor tanh_backward(const Tensor& grad, const Tensor& output) {
+  return grad * minus(1, output * output).conj_physical();
+}
 
 Tensor gelu_backward(const Tensor& grad, const Tensor& self, c10::string_view approximate) {
   return in_wide(grad, [&](const Tensor& g) {

@@ -29,10 +29,9 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
-using decompositions::kInfinity;
 using decompositions::in_wide;
+using decompositions::kInfinity;
 using decompositions::minus;
-
 
 Tensor frac(const Tensor& self) { return self - at::trunc(self); }
 

@@ -157,14 +157,14 @@ Maybe replication_pad(const Tensor& self, const Sizes& padding) {
 
 Tensor nearest_index(const Tensor& self, const SymInt& from, const SymInt& to, std::optional<double> scale,
                      double shift) {
-  const c10::SymFloat step = scale && *scale > 0 ? c10::SymFloat(1.0 / *scale) : c10::SymFloat(from) / c10::SymFloat(to);
+  const c10::SymFloat step =
+      scale && *scale > 0 ? c10::SymFloat(1.0 / *scale) : c10::SymFloat(from) / c10::SymFloat(to);
   const Tensor place = at::arange(Scalar(to), self.options().dtype(at::kFloat));
   const Tensor source = at::floor((shift == 0 ? place : place + shift) * Scalar(step));
   return at::clamp(source, std::nullopt, Scalar(from - 1)).to(at::kLong);
 }
 
-Tensor nearest(const Tensor& self, const Sizes& sizes, const std::vector<std::optional<double>>& scales,
-               double shift) {
+Tensor nearest(const Tensor& self, const Sizes& sizes, const std::vector<std::optional<double>>& scales, double shift) {
   Indices indices({std::nullopt, std::nullopt});
   const auto count = static_cast<int64_t>(sizes.size());
   for (int64_t i = 0; i < count; ++i)

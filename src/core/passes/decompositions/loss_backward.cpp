@@ -109,9 +109,8 @@ std::optional<std::tuple<Tensor, Tensor>> nll_loss_forward(const Tensor& self, c
   const Tensor found = -classes.pick(has_weight ? self * weights : self);
   const Tensor loss = at::where(classes.counts, found, Scalar(0));
   if (reduction == 0 && self.dim() > 1) return std::tuple(loss, self.new_zeros({}));
-  const Tensor total = has_weight
-                           ? at::where(classes.counts, classes.pick(weights.expand_as(self)), Scalar(0)).sum()
-                           : classes.counts.sum().to(self.scalar_type());
+  const Tensor total = has_weight ? at::where(classes.counts, classes.pick(weights.expand_as(self)), Scalar(0)).sum()
+                                  : classes.counts.sum().to(self.scalar_type());
   if (reduction == 0) return std::tuple(loss, total);
   return std::tuple(reduction == 2 ? loss.sum() : loss.sum() / total, total);
 }

@@ -24,16 +24,15 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
-using decompositions::kInfinity;
 using c10::SymInt;
 using decompositions::dims_between;
 using decompositions::dims_of;
 using decompositions::in_wide;
+using decompositions::kInfinity;
 using decompositions::wide;
 using OptionalTensor = std::optional<Tensor>;
 using Dims = std::vector<int64_t>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
-
 
 Tensor softmax_backward_data(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType input_dtype) {
   const Tensor y = wide(output), weighted = wide(grad) * y;
@@ -65,8 +64,8 @@ Three native_layer_norm_backward(const Tensor& grad, const Tensor& input, const 
     SymInt count = 1;
     for (const SymInt& size : shape) count = count * size;
     const Tensor weighted = has_weight ? g * wide(*weight) : g;
-    const Tensor both = weighted * Scalar(count) - weighted.sum(inner, true) -
-                        normal * (weighted * normal).sum(inner, true);
+    const Tensor both =
+        weighted * Scalar(count) - weighted.sum(inner, true) - normal * (weighted * normal).sum(inner, true);
     std::get<0>(made) = (scale / Scalar(count) * both).to(input.scalar_type());
   }
   if (wanted[1] && has_weight) std::get<1>(made) = sum_over(g * normal, outer).to(weight->scalar_type());

@@ -42,8 +42,8 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
-using decompositions::kInfinity;
 using decompositions::in_wide;
+using decompositions::kInfinity;
 using decompositions::minus;
 using decompositions::wide;
 using Maybe = std::optional<Tensor>;
@@ -51,6 +51,9 @@ using Maybe = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 bool is_float(const Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
+
+/// Whether rounding between the steps is not seen.
+bool is_exact(const Tensor& tensor) { return is_float(tensor) && !decompositions::is_low_precision(tensor); }
 
 // ---- activations
 
@@ -123,14 +126,12 @@ Tensor weighted(const Tensor& sum, const Scalar& beta, const Tensor& product, co
 }
 
 Maybe addr(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  if (!is_float(self) || beta.equal(0)) return std::nullopt;
-  return in_wide(self, [&](const Tensor& x) {
-    return weighted(x, beta, wide(a).unsqueeze(1) * wide(b).unsqueeze(0), alpha);
-  });
+  if (!is_exact(self) || beta.equal(0)) return std::nullopt;
+  return weighted(self, beta, a.unsqueeze(1) * b.unsqueeze(0), alpha);
 }
 
 Maybe baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  if (!is_float(self) || beta.equal(0)) return std::nullopt;
+  if (!is_exact(self) || beta.equal(0)) return std::nullopt;
   return weighted(self, beta, at::bmm(a, b), alpha);
 }
 
@@ -163,9 +164,9 @@ Maybe masked_fill_tensor(const Tensor& self, const Tensor& mask, const Tensor& v
 Maybe nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<double> most,
                  std::optional<double> least) {
   if (!is_float(self)) return self.is_complex() ? Maybe() : Maybe(self.clone());
-  const double limit = AT_DISPATCH_FLOATING_TYPES_AND2(
-      at::kHalf, at::kBFloat16, self.scalar_type(), "nan_to_num",
-      [] { return static_cast<double>(std::numeric_limits<scalar_t>::max()); });
+  const double limit = AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "nan_to_num", [] {
+    return static_cast<double>(std::numeric_limits<scalar_t>::max());
+  });
   const Tensor known = at::where(at::isnan(self), Scalar(nan.value_or(0)), self);
   const Tensor lower = at::where(at::eq(known, -kInfinity), Scalar(least.value_or(-limit)), known);
   return at::where(at::eq(self, kInfinity), Scalar(most.value_or(limit)), lower);
@@ -174,11 +175,9 @@ Maybe nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<do
 // ---- special functions
 
 Maybe logit(const Tensor& self, std::optional<double> eps) {
-  if (!is_float(self)) return std::nullopt;
-  return in_wide(self, [&](const Tensor& given) {
-    const Tensor x = eps && *eps >= 0 ? at::clamp(given, *eps, 1.0 - *eps) : given;
-    return at::log(x / minus(1.0, x));
-  });
+  if (!is_exact(self)) return std::nullopt;
+  const Tensor x = eps && *eps >= 0 ? at::clamp(self, *eps, 1.0 - *eps) : self;
+  return at::log(x / minus(1.0, x));
 }
 
 Maybe sinc(const Tensor& self) {
@@ -216,11 +215,13 @@ Maybe log_of_sum(const Tensor& a, const Tensor& b, const Power& power, double un
 }
 
 Maybe logaddexp(const Tensor& a, const Tensor& b) {
-  return log_of_sum(a, b, [](const Tensor& x) { return at::exp(x); }, 1);
+  return log_of_sum(
+      a, b, [](const Tensor& x) { return at::exp(x); }, 1);
 }
 
 Maybe logaddexp2(const Tensor& a, const Tensor& b) {
-  return log_of_sum(a, b, [](const Tensor& x) { return at::exp2(x); }, std::numbers::log2e);
+  return log_of_sum(
+      a, b, [](const Tensor& x) { return at::exp2(x); }, std::numbers::log2e);
 }
 
 /// `self * log(other)`, or of `1 + other`, with 0 for a `self` of 0.

@@ -19,6 +19,7 @@ c10::ArrayRef<DecompositionRow> shapes_rows();
 c10::ArrayRef<DecompositionRow> views_rows();
 
 inline constexpr c10::ArrayRef<DecompositionRow> (*kTopics[])() = {
-    activation_rows,  arithmetic_rows,  factories_rows,  indexing_rows,  loss_rows,  loss_backward_rows,  norms_rows,  pointwise_rows,  shapes_rows,  views_rows};
+    activation_rows,    arithmetic_rows, factories_rows, indexing_rows, loss_rows,
+    loss_backward_rows, norms_rows,      pointwise_rows, shapes_rows,   views_rows};
 
 }  // namespace stator::passes
