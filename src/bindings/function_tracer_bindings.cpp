@@ -85,7 +85,7 @@ class DecompositionTable {
     Running(const DecompositionTable& table, const Row& row) : table_(table) {
       if (!table_.running_.is_none()) with_gil([&] { table_.running_.attr("append")(row.overload); });
     }
-    ~Running() {
+    ~Running() {  // NOLINT(bugprone-exception-escape): taking the last item of a list does not throw
       if (!table_.running_.is_none()) with_gil([&] { table_.running_.attr("pop")(); });
     }
     Running(const Running&) = delete;

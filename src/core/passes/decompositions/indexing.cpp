@@ -26,7 +26,6 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 using c10::SymInt;
-using decompositions::dims_between;
 using decompositions::wide;
 using Maybe = std::optional<Tensor>;
 using Sizes = std::vector<SymInt>;

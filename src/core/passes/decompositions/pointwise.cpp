@@ -120,7 +120,7 @@ Maybe lerp_tensor(const Tensor& self, const Tensor& end, const Tensor& weight) {
 
 /// `sum * beta + product * alpha`; a `beta` of 0 ignores the sum, NaNs too.
 Tensor weighted(const Tensor& sum, const Scalar& beta, const Tensor& product, const Scalar& alpha) {
-  const Tensor scaled = alpha.equal(1) ? product : product * alpha;
+  Tensor scaled = alpha.equal(1) ? product : product * alpha;
   if (beta.equal(0)) return scaled;
   return (beta.equal(1) ? sum : sum * beta) + scaled;
 }
