@@ -42,10 +42,10 @@ esac
 [ $# -gt 0 ] && tests=("$@")
 
 cmake -S "$root" -B "$build" -G Ninja -DPython_EXECUTABLE="$python" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-  -DSTATOR_TESTS=ON -D$option=ON
+  -DCMAKE_{C,CXX}_FLAGS_RELWITHDEBINFO="-O1 -g1 -DNDEBUG" -DSTATOR_TESTS=ON -D$option=ON
 ninja -C "$build" -j "$jobs"
 # The package: the Python sources beside the libraries that were just built.
-cp "$root"/python/stator/*.py* "$build/python/stator/"
+tar -C "$root/python" --exclude='*.so' --exclude=__pycache__ -cf - stator | tar -C "$build/python" -xf -
 
 # Without address space randomisation: ThreadSanitizer needs its own parts of it.
 setarch -R "$build/stator_tests" --gtest_brief=1 --gtest_filter="$cpp_filter"
