@@ -108,7 +108,7 @@ def active() -> bool:
 
 
 def start() -> None:
-    """Records events from now on. Each call needs one of `stop`."""
+    """Records events from now on, until `stop` was called as often as `start`."""
     run_id()
     _C.request_events(True)
 
@@ -199,7 +199,7 @@ def end(span: Span | str, data: dict[str, Any] | None = None, *, time_ns: int = 
 
 @contextlib.contextmanager
 def span(name: str, data: dict[str, Any] | None = None, *, sink: bool = False) -> Iterator[Span]:
-    """An event round a block."""
+    """An event that lasts as long as the block."""
     made = begin(name, data, sink=sink)
     try:
         yield made

@@ -26,7 +26,7 @@ void add_inputs(Plan& plan, const AttemptResult& result) {
   plan.from_array = Ref::borrow(known_object("torch.from_numpy"));
 }
 
-/// The steps that read a slot name the source; from here on they name the number that the check array gave it.
+/// Steps that read a slot hold its source so far. Replaces that by the slot's number in the check array.
 void number_slots(Assembly& assembly) {
   for (Step& step : assembly.steps)
     if (step.kind == StepKind::Slot) step.a = assembly.slots[step.a]->slot;

@@ -25,11 +25,11 @@ import torch.utils._pytree as pytree
 from .. import places
 from .outcomes import Leaf, TensorFacts, tensor_facts
 
-# So many objects are looked at.
+# The most objects that are visited.
 _MOST = 200_000
 _PLAIN: tuple[type, ...] = (type(None), bool, int, float, complex, str, bytes, type(...), slice, range)
 _ATOMS = (*_PLAIN, torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
-# Dicts of a module whose items it shows as attributes.
+# Dicts of a module that hold its parameters, buffers and submodules; it gives their items as attributes.
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 _CELL_EMPTY = object()
 _ABSENT = object()
@@ -41,7 +41,7 @@ class Unsavable(Exception):
 
 @dataclass(frozen=True)
 class SavedTensor:
-    alias: torch.Tensor  # the same memory, with the size and strides of that time
+    alias: torch.Tensor  # shares the tensor's memory; has its size and strides at the time of saving
     data: torch.Tensor
     version: int
     requires_grad: bool
@@ -103,7 +103,7 @@ class State:
         torch.set_grad_enabled(next(rest))
 
     def changes(self, saved: list[Any]) -> list[Leaf]:
-        """What is not as it was saved, for a comparison."""
+        """What differs from the saved state, as leaves for a comparison."""
         found: list[Leaf] = []
         rest = iter(saved)
         for name, tensor in self.tensors.items():

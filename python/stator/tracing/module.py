@@ -135,7 +135,7 @@ def build_part(part: Part) -> TracedGraphModule:
 
 
 def module_of(native: _C.Graph, trace: Any) -> TracedGraphModule:
-    """A graph that was made of the trace's, as a module that returns a list."""
+    """A graph that a pass made from the graph of a trace, as a module that returns a list."""
     builder = _Builder(native, trace.recording, TraceMeta(native))
     builder.add_placeholders(trace.names, trace.given, [EMPTY] * len(trace.names))
     builder.add_nodes()
@@ -152,7 +152,7 @@ def placeholder_defaults(signature: Signature, in_spec: Any) -> list[Any]:
 
 
 def object_key(value: Any) -> Any:
-    """Equal for Python objects of one C++ object."""
+    """A key that is equal for all Python objects of one C++ object."""
     return ("generator", value._cdata) if isinstance(value, torch.Generator) else ("object", hash(value))
 
 
@@ -312,7 +312,7 @@ class _Builder:
         node.meta.add_lazy("val", lambda: tuple(item.meta.get("val") for item in items))
 
     def bind(self, node: torch.fx.Node, result: Any, position: int | None) -> None:
-        """The node makes the sizes of this result that nothing computes."""
+        """Notes which sizes of this result are unbacked symbols that the node introduces (`unbacked_bindings`)."""
         if not self.unbound or self.index is None or not isinstance(result, int):
             return
         meta = self.native.meta(result, self.index)
@@ -389,7 +389,7 @@ class _Builder:
         return self.graph.get_attr(self.objects[key])
 
     def get_attribute(self, value: int) -> torch.fx.Node:
-        """Each use of a tensor from outside has a node."""
+        """A new `get_attr` node: each use of a tensor from outside has one of its own."""
         node = self.graph.get_attr(self.attribute_names[value])
         node.meta = NodeMeta(self.shared, self.location, (value,))
         return node

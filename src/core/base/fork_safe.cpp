@@ -25,8 +25,9 @@ struct ForkHandlers {
     for (ForkSafeLock* busy = first_taken; busy != nullptr;) busy = take_all(busy);
   }
 
-  /// Waits for `first`, then takes the others as far as they are free. Gives null, or one that was not free, having
-  /// released all: waiting for a second one could be a deadlock, since its owner may want the first.
+  /// Waits for `first`, then tries the others without waiting. Returns null if it took all. If one is held by another
+  /// thread, releases all and returns that one: to wait for it here could be a deadlock, since its owner may want
+  /// `first`.
   static ForkSafeLock* take_all(ForkSafeLock* first) {
     first->take_for_fork(true);
     for (ForkSafeLock* lock = first_taken; lock != nullptr; lock = lock->next_) {

@@ -10,8 +10,8 @@ static int64_t read_clock(clockid_t clock) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-/// From the one clock to the other, as it was when the library was loaded: records of one process are in one order,
-/// even if the system's time is set meanwhile.
+/// Real time minus monotonic time, read once at load. So the records of a process stay in order even if the system's
+/// time is changed.
 static const int64_t offset = read_clock(CLOCK_REALTIME) - read_clock(CLOCK_MONOTONIC);
 
 int64_t now_ns() { return read_clock(CLOCK_MONOTONIC); }

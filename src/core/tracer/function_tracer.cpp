@@ -88,7 +88,7 @@ int64_t hint_of(const c10::SymInt& number) {
   return *expr->hint.int64();
 }
 
-/// A fake for one of another trace, whose symbols this trace does not have.
+/// A fake of this trace for a fake of another trace, whose symbols this trace does not have.
 at::Tensor of_other_trace(shapes::ShapeEnv& env, bool is_symbolic, const at::Tensor& fake, const std::string& name) {
   auto hints = [](c10::SymIntArrayRef numbers) {
     std::vector<int64_t> result;

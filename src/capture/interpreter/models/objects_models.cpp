@@ -127,7 +127,7 @@ Value* init_namespace(Interpreter& in, CallArgs& args) {
   for (auto& [name, value] : args.keywords) plain_set_attr(in, self_of(args, "__init__"), name.get(), value);
   return in.none();
 }
-/// Two namespaces are equal when what they hold is.
+/// SimpleNamespace.__eq__: compares the attributes.
 Value* equal_namespaces(Interpreter& in, CallArgs& args) {
   auto *a = self_of(args, "__eq__"), *b = as<ObjectValue>(args.positional[1]);
   if (!b || b->type != a->type) return in.constant(Py_NotImplemented);

@@ -21,7 +21,7 @@ struct DecompositionRow {
   Decomposition decomposition;
 };
 
-/// That of the table, or the kernel of a composite operator. Null if the operator has none.
+/// The operator's row in the table; for a composite operator without a row, its kernel. Null if it has neither.
 STATOR_API const Decomposition* find_decomposition(const c10::OperatorHandle& op);
 
 }  // namespace stator::passes

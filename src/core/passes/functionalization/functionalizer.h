@@ -12,15 +12,15 @@
 
 namespace stator::passes {
 
-/// An operand that a node writes to: its argument, its place if that is a list, and what it is.
+/// An operand that a node writes to: the index of its argument, and its index in the argument if that is a list.
 struct Written {
   size_t argument, item;
   bool is_list;
   View* view;
 };
 
-/// The pass behind `functionalize`. Each tensor of the original is a view of a region; its parts stand in a file each:
-/// nodes, results, writes, metadata, outputs.
+/// The pass behind `functionalize`. Each tensor of the original graph is a view of a region. The member functions are
+/// in several files, by what they handle: nodes, results, writes, metadata, outputs.
 class Functionalizer final : public Replay {
  public:
   Functionalizer(const graph::Graph& from, WriteBack write_back);
@@ -61,7 +61,7 @@ class Functionalizer final : public Replay {
   static at::Tensor get_item(const c10::IValue& value, const Written& at);
 
   Regions regions_;
-  std::vector<View*> views_;  // by value of the original
+  std::vector<View*> views_;  // by value of the original graph
   const WriteBack write_back_;
   const graph::MemoryGroups groups_;
   std::unordered_set<uint32_t> written_groups_;

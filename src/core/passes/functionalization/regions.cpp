@@ -45,7 +45,7 @@ void Regions::write(View* view, at::Tensor content, const graph::Node& writer) {
   for (View* at = view;;) {
     const bool overlaps = at->geometry.overlaps();
     if (!overlaps && needs_layout(*at)) content = conform(at, std::move(content));
-    // Others are made again when they are needed.
+    // A view that is not listed here stays out of date until `read` makes it again.
     if (!overlaps && at->geometry.same_layout(Geometry::of(content))) changed.emplace_back(at, content);
     if (at->parent == nullptr) {
       TORCH_CHECK(!overlaps, "a write to a tensor whose elements overlap in memory");
@@ -55,7 +55,7 @@ void Regions::write(View* view, at::Tensor content, const graph::Node& writer) {
     if (!parent->geometry.overlaps()) {
       content = apply_inverse(builder_, at->recipe, {parent->geometry, at->geometry, read(parent), content});
     } else {
-      // Elements that lie at one place must change together: go to a parent that has each of them once.
+      // Elements that share memory must change together: write to the nearest ancestor that has each of them once.
       while (parent->parent != nullptr && parent->geometry.overlaps()) parent = parent->parent;
       content = scatter_by_geometry(builder_, {parent->geometry, at->geometry, read(parent), content});
     }

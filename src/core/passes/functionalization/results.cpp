@@ -34,7 +34,7 @@ ViewRecipe Functionalizer::recipe_for(View* parent, const at::Tensor& made) {
   return recipe;
 }
 
-/// One of several views (`unbind`, `split`, ...) as a `select` or `slice`.
+/// A result of an operator that returns several views (`unbind`, `split`, ...), made by a `select` or `slice` instead.
 bool Functionalizer::split_recipe(View* parent, const at::Tensor& made, ViewRecipe& recipe) {
   const auto& schema = called_->schema();
   const auto place = schema.argumentIndexWithName("dim");

@@ -43,7 +43,7 @@ at::Tensor reshaped(Builder& builder, const at::Tensor& content, const c10::SymD
   }
 }
 
-/// The part of a complex tensor with the place `part` (0: real, 1: imaginary) replaced.
+/// A complex tensor with its real (`part` 0) or imaginary (1) part replaced by `content`.
 at::Tensor with_part(Builder& builder, const at::Tensor& parent, const at::Tensor& content, int64_t part) {
   if (!parent.is_complex()) return content;
   at::Tensor pairs = call(builder, "aten::view_as_real", {parent});
@@ -51,7 +51,8 @@ at::Tensor with_part(Builder& builder, const at::Tensor& parent, const at::Tenso
               {call(builder, "aten::select_scatter", {pairs, content, int64_t{-1}, part})});
 }
 
-/// Elements of the first place along dimensions that an `expand` made.
+/// The contents of an expanded view without the expansion: the first element along each dimension that `expand` added
+/// or stretched.
 at::Tensor unexpanded(Builder& builder, const Geometry& parent, at::Tensor content) {
   while (content.dim() > static_cast<int64_t>(parent.sizes.size()))
     content = call(builder, "aten::select.int", {content, int64_t{0}, int64_t{0}});
@@ -195,7 +196,8 @@ at::Tensor scatter_by_geometry(Builder& builder, const Write& write) {
   if (flipped.has(c10::DispatchKey::Negative)) content = call(builder, "aten::_neg_view", {content});
   Geometry target = write.view;
   for (size_t dim = target.sizes.size(); dim-- > 0;) {
-    // All elements along the dimension are one: the write made them equal.
+    // All elements along the dimension share one place in memory. The write gave them one value: the first stands for
+    // all.
     if (!known_equal(target.strides[dim], 0) || known_equal(target.sizes[dim], 0)) continue;
     content = call(builder, "aten::select.int", {content, static_cast<int64_t>(dim), int64_t{0}});
     target.sizes.erase(target.sizes.begin() + static_cast<ptrdiff_t>(dim));

@@ -27,9 +27,9 @@ struct Geometry {
 /// How a view is made of its parent: one operator with one tensor among its arguments, or by geometry.
 struct ViewRecipe {
   std::optional<c10::OperatorHandle> op;  // none: the parent itself
-  std::vector<c10::IValue> args;          // the parent's place is `self`
-  size_t self = 0;
-  std::optional<c10::SymInt> offset;  // of as_strided: behind that of the parent
+  std::vector<c10::IValue> args;
+  size_t self = 0;                    // the index of the parent in `args`
+  std::optional<c10::SymInt> offset;  // only by geometry: the view's offset minus the parent's
 };
 
 /// Whether the view reinterprets its parent's bytes as another dtype (`view.dtype`, `view_as_real`). Writing it back
@@ -42,15 +42,17 @@ ViewRecipe by_geometry(const Geometry& parent, const Geometry& view);
 /// The view, made of a parent with other contents.
 at::Tensor apply_view(Builder& builder, const ViewRecipe& recipe, const at::Tensor& parent);
 
-/// A write through a view: `parent` has the layout `origin`, in which the view has the layout `view`; the view's new
-/// contents are `content`. Gives the new contents of the parent, which must not overlap itself.
+/// A write of `content` through a view. `origin` and `view` are the geometries of the parent and of the view; `parent`
+/// is the parent before the write, with the layout of `origin` but perhaps at another offset.
 struct Write {
   const Geometry &origin, &view;
   const at::Tensor& parent;
   at::Tensor content;
 };
+/// The parent after the write, made by the inverse of the view's operator if there is one. No two elements of the
+/// parent may share memory.
 at::Tensor apply_inverse(Builder& builder, const ViewRecipe& recipe, const Write& write);
-/// The same by geometry alone.
+/// The same by geometry alone (`as_strided_scatter`).
 at::Tensor scatter_by_geometry(Builder& builder, const Write& write);
 
 }  // namespace stator::passes
