@@ -16,7 +16,7 @@ from .functions import Setting
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from .fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, TAKES_NUMBERS, UNARY, chosen, number_tensor
-from .fx_states import StateNodes
+from .fx_states import StateNodes, left_on_error
 
 _PYTHON_NODE = "stator::call"
 _CHECKPOINT = "stator::checkpoint"
@@ -53,7 +53,8 @@ class _Checkpointed(torch.nn.Module):  # type: ignore[misc]
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         def run(*given: torch.Tensor) -> Any:
             part = self.part if self.first is None or torch.is_grad_enabled() else self.first
-            return part(*given, *tensors[self.count :])
+            with left_on_error():
+                return part(*given, *tensors[self.count :])
 
         use_reentrant = self.first is not None
         made: tuple[torch.Tensor, ...] = checkpoint(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,6 +17,27 @@ exit_inference = torch.autograd.grad_mode._exit_inference_mode
 SWITCHES = (set_grad, enter_autocast, exit_autocast, enter_inference, exit_inference)
 for _function in SWITCHES:
     has_side_effect(_function)
+
+
+@contextlib.contextmanager
+def left_on_error() -> Iterator[None]:
+    """If the block raises, leaves the grad mode and the autocast regions that its switches entered, as the program's
+    `with` statements would. Torch ends the recomputation of a checkpoint by an exception."""
+    grad, depth = torch.is_grad_enabled(), _autocast_depth()
+    try:
+        yield
+    except BaseException:
+        torch.set_grad_enabled(grad)
+        while _autocast_depth() > depth:
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+        raise
+
+
+def _autocast_depth() -> int:
+    torch.autocast_increment_nesting()
+    depth: int = torch.autocast_decrement_nesting()
+    return depth
 
 
 class StateNodes:

@@ -347,6 +347,30 @@ def test_autocast():
     compare(fn, scenario)
 
 
+@pytest.mark.parametrize(
+    "backend", ["reference", "aot_eager", lambda gm, _: gm.forward, lambda gm, _: torch.fx.Interpreter(gm).run]
+)
+def test_a_recomputation_that_stops_inside_of_autocast_leaves_it(backend):
+    """Torch ends it by an exception, behind the last tensor that the backward pass needs."""
+
+    def fn(x):
+        def part(x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return x @ x
+
+        return once(part, x)
+
+    def depth():
+        torch.autocast_increment_nesting()
+        return torch.autocast_decrement_nesting()
+
+    compiled = stator.compile(fn, backend=backend)
+    before = depth()
+    for _ in range(3):
+        compiled(leaf(3, 3)).sum().backward()
+        assert depth() == before
+
+
 def test_keywords_and_closures():
     scale = leaf(3, seed=4)
 
