@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "capture/interpreter/state/guard_recorder.h"
 #include "running_frames.h"
 
 namespace stator::capture {
@@ -17,10 +18,10 @@ class LifetimesTest : public ::testing::Test {
     std::vector<PyObject*> values(16);
     for (size_t i = 0; i < held.size(); ++i) values[i] = held[i].get();
     start.emplace(Start{.function = running.function(), .offset = 4, .values = values.data()});
-    lifetimes.emplace(*start, objects, effects);
+    lifetimes.emplace(*start, objects, effects, guards);
     for (size_t i = 0; i < held.size(); ++i) {
       Value* value = arena.make<ObjectValue>(Py_TYPE(held[i].get()));
-      value->source = sources.argument(static_cast<int>(i), held[i].get());
+      value->source = guards.sources().argument(static_cast<int>(i), held[i].get());
       objects.add(held[i].get(), value);
       locals.push_back(value);
     }
@@ -29,7 +30,8 @@ class LifetimesTest : public ::testing::Test {
   testing::Python python;
   RunningFrames running;
   ValueArena arena;
-  SourceTree sources;
+  Prototypes prototypes;
+  GuardRecorder guards{running.stack, prototypes};
   ObjectMap objects;
   EffectLog effects{arena};
   std::optional<StartFrame> start;
@@ -51,6 +53,35 @@ TEST_F(LifetimesTest, AnObjectWithoutAFinalizerMayHoldOneThatHasOne) {
   EXPECT_NO_THROW(lifetimes->drop(locals[1]));
   EXPECT_THROW(lifetimes->drop_parts_of(locals[0]), Break);
   EXPECT_NO_THROW(lifetimes->drop_parts_of(locals[1]));
+}
+
+TEST_F(LifetimesTest, ThatALaterCallDropsQuietlyIsGuarded) {
+  resume({python("Silent()"), python("[Silent()]")});
+  lifetimes->drop(locals[0]);
+  lifetimes->drop_parts_of(locals[1]);
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(locals[i]->source->facts.size(), 1u);
+    EXPECT_EQ(locals[i]->source->facts[0].kind, FactKind::QuietDrop);
+    EXPECT_EQ(locals[i]->source->facts[0].number, static_cast<int64_t>(i == 0 ? Dropped::Object : Dropped::Parts));
+  }
+}
+
+TEST_F(LifetimesTest, AnAttributeIsDroppedWhereItIsReplaced) {
+  resume({python("Silent()")});
+  PyObject* owner = locals[0]->source->object.get();
+  Ref name = python("'held'");
+  EXPECT_NO_THROW(lifetimes->drop_attribute(owner, locals[0]->source, name.get())) << "there is none yet";
+  EXPECT_TRUE(is_dropped_quietly(owner, Dropped::Attribute, name.get()));
+  PyObject_SetAttr(owner, name.get(), python("Loud()").get());
+  EXPECT_THROW(lifetimes->drop_attribute(owner, locals[0]->source, name.get()), Break);
+  EXPECT_FALSE(is_dropped_quietly(owner, Dropped::Attribute, name.get()));
+}
+
+TEST_F(LifetimesTest, WhatKeepsAnObjectAlive) {
+  Ref object = python("Silent()"), list = python("[[], 1]");
+  EXPECT_FALSE(is_reachable(list.get(), object.get()));
+  PyList_Append(PyList_GET_ITEM(list.get(), 0), object.get());
+  EXPECT_TRUE(is_reachable(list.get(), object.get()));
 }
 
 TEST_F(LifetimesTest, ASlotThatWasNotReadDropsWhatItHolds) {

@@ -3,6 +3,7 @@
 // kinds.h.
 #include "capture/guards/array_layout.h"
 #include "capture/guards/class_content.h"
+#include "capture/guards/dropping.h"
 #include "capture/guards/elements.h"
 #include "capture/guards/kinds.h"
 #include "capture/guards/literals.h"
@@ -132,7 +133,10 @@ int check_items(Check& c, CheckRun& run) {
   return items && literal_equal(items.get(), c.object);
 }
 
-int check_array_layout(Check& c, CheckRun& run) { return has_layout(run.slots[c.slot], c.object); }
+int check_array_layout(Check& c, CheckRun& run) {
+  PyObject* array = run.slots[c.slot];
+  return c.object ? has_layout(array, c.object) : !array_layout(array);
+}
 
 int check_offset(Check& c, CheckRun& run) {
   return storage_offset_of(run.slots[c.slot]) == static_cast<int64_t>(c.number);
@@ -156,6 +160,25 @@ int check_exhausted(Check& c, CheckRun& run) {
   PyObject* iterator = run.slots[c.slot];
   return stator_iter_peek(iterator, static_cast<Py_ssize_t>(c.number), nullptr, nullptr) == kStatorPeekEnd;
 }
+
+int check_unknown_item(Check& c, CheckRun& run) {
+  PyObject* iterator = run.slots[c.slot];
+  return stator_iter_peek(iterator, static_cast<Py_ssize_t>(c.number), nullptr, nullptr) == kStatorPeekUnknown;
+}
+
+int check_quiet_drop(Check& c, CheckRun& run) {
+  return is_dropped_quietly(run.slots[c.slot], static_cast<Dropped>(c.number), c.object);
+}
+
+int check_observed_drop(Check& c, CheckRun& run) { return !check_quiet_drop(c, run); }
+
+int check_survives(Check& c, CheckRun& run) {
+  const std::vector<int32_t>& dropped = reinterpret_cast<const DistinctSlots*>(c.number)->slots;
+  return std::none_of(dropped.begin(), dropped.end(),
+                      [&](int32_t slot) { return is_reachable(run.slots[slot], run.slots[c.slot]); });
+}
+
+int check_depends(Check& c, CheckRun& run) { return !check_survives(c, run); }
 
 int check_abc_token(Check& c, CheckRun&) { return abc_token() == static_cast<int64_t>(c.number); }
 

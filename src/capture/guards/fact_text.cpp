@@ -1,6 +1,7 @@
 // Guards as text (columns `describe` and `saw` of guard_kinds.def).
 #include "capture/guards/class_content.h"
 #include "capture/guards/describe.h"
+#include "capture/guards/dropping.h"
 #include "capture/guards/elements.h"
 #include "capture/guards/kinds.h"
 #include "capture/guards/literals.h"
@@ -68,7 +69,9 @@ std::string saw_items(const Fact&, PyObject* object) {
 }
 std::string describe_view(const Fact& fact) { return fact.number ? "is a view" : "is not a view"; }
 std::string describe_item(const Fact& fact) { return "holds " + std::to_string(static_cast<int64_t>(fact.number)); }
-std::string describe_array_layout(const Fact&) { return "is an array of the same dtype, shape and strides"; }
+std::string describe_array_layout(const Fact& fact) {
+  return fact.object ? "is an array of the same dtype, shape and strides" : "is an array without a layout for tensors";
+}
 std::string describe_offset(const Fact& fact) { return "has storage offset " + std::to_string(fact.number); }
 std::string describe_no_gradient(const Fact&) { return "has no gradient"; }
 std::string describe_nothing_handled(const Fact&) { return "is called while no exception is being handled"; }
@@ -77,6 +80,29 @@ std::string describe_memory(const Fact&) { return "shares memory with the other 
 std::string describe_shapes(const Fact& fact) { return describe(*fact.shapes); }
 std::string saw_shapes(const Fact&, PyObject*) { return "sizes for which they do not hold"; }
 std::string describe_exhausted(const Fact& fact) { return "has " + std::to_string(fact.number) + " items left"; }
+std::string describe_drop(const Fact& fact, const std::string& text) {
+  switch (static_cast<Dropped>(fact.number)) {
+    case Dropped::Object:
+      return text;
+    case Dropped::Parts:
+      return "holds what " + text;
+    case Dropped::Attribute:
+      return "has an attribute " + expected_object(fact) + " that " + text;
+    default:
+      return "has an item " + expected_object(fact) + " that " + text;
+  }
+}
+std::string describe_quiet_drop(const Fact& fact) {
+  return describe_drop(fact, "can be dropped without running code of the program");
+}
+std::string describe_observed_drop(const Fact& fact) {
+  return describe_drop(fact, "cannot be dropped without running code of the program");
+}
+std::string describe_depends(const Fact&) { return "is kept alive by what the program drops"; }
+std::string describe_survives(const Fact&) { return "is not kept alive by what the program drops"; }
+std::string describe_unknown_item(const Fact& fact) {
+  return "cannot be read in advance after " + std::to_string(fact.number) + " items";
+}
 std::string saw_exhausted(const Fact&, PyObject*) { return "more items"; }
 std::string describe_abc(const Fact&) { return "has the same registered subclasses"; }
 

@@ -1,6 +1,8 @@
 """An entry that ends at a graph break guards what the break depended on: a call without that cause does not break, and
 under the oracle a fresh capture is the same as the entry."""
 
+from collections import OrderedDict
+
 import pytest
 import torch
 
@@ -174,3 +176,55 @@ def test_an_unbound_variable_behind_a_break(oracle):
         return y + 1
 
     compare(fn, [lambda flag=flag: (torch.ones(2), flag) for flag in (True, False, True, False)])
+
+
+def test_objects_that_share_a_dict_in_one_call(oracle):
+    """Their attributes are one then, which is a break."""
+
+    def fn(a, b, x):
+        a.note = 7
+        return x + b.note
+
+    def made(shared):
+        a, b = OrderedDict(), OrderedDict()
+        a.note, b.note = 1, 2
+        if shared:
+            b.__dict__ = a.__dict__
+        return a, b, torch.ones(2)
+
+    compare(fn, [lambda shared=shared: made(shared) for shared in (True, False, True, False)])
+    assert stator.counters()["captures"]["ops"] >= 2, "the call without a shared dict is captured"
+
+
+def test_a_list_that_changes_while_it_is_iterated_in_one_call(oracle):
+    def fn(x, items, it):
+        items.append(x * 5)
+        return x + next(it)
+
+    def made(changes):
+        items = [torch.ones(2)]
+        return torch.ones(2), items, iter(items if changes else [torch.ones(2)])
+
+    compiled = stator.compile(fn)
+    for changes in (True, False, True, False):
+        for _ in range(2):
+            assert_same(compiled(*made(changes)), fn(*made(changes)))
+    assert stator.counters()["captures"]["ops"] >= 3, "the call without a change is captured in one graph"
+
+
+def test_a_dict_that_changed_before_it_is_iterated_on(oracle):
+    def fn(x, it):
+        return [x + key for key in it]
+
+    def made(changed):
+        table = dict.fromkeys(range(3))
+        it = iter(table)
+        if changed:
+            table[7] = None
+        return torch.ones(2), it
+
+    compiled = stator.compile(fn)
+    for changed in (True, False, True, False):
+        for _ in range(2):
+            assert_same(outcome(compiled, made(changed))[0], outcome(fn, made(changed))[0])
+    assert stator.counters()["captures"]["ops"] >= 3, "the dict that did not change is captured"

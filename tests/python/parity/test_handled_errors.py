@@ -351,6 +351,32 @@ def fn(x):
         assert repr(compiled(x)) == repr(fn(x))
 
 
+def test_a_module_that_the_first_call_imports(tmp_path, monkeypatch):
+    """Its import is a graph break. Later calls do not break there."""
+
+    def fn(x):
+        y = x + 1
+        import stator_late_module as late
+
+        return y * late.SCALE
+
+    (tmp_path / "stator_late_module.py").write_text("SCALE = 3.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def backend(gm, example_inputs):
+        return lambda *inputs: (runs.append(gm), gm(*inputs))[1]
+
+    runs = []
+    compiled = stator.compile(fn, backend=backend)
+    try:
+        for x in (torch.ones(2), torch.ones(2) * 2, torch.ones(2) * 3):
+            runs.clear()
+            assert torch.equal(compiled(x), (x + 1) * 3)
+        assert len(runs) == 1, "one graph holds the entire call"
+    finally:
+        sys.modules.pop("stator_late_module", None)
+
+
 def test_an_optional_module(tmp_path, monkeypatch):
     """It is absent in the first calls, and installed later."""
 

@@ -3,6 +3,7 @@
 
 #include "capture/interpreter/attributes/attributes.h"
 #include "capture/interpreter/protocol/arguments.h"
+#include "capture/interpreter/state/shared_dicts.h"
 #include "capture/pycompat/facts.h"
 
 namespace stator::capture {
@@ -54,8 +55,9 @@ Value* fresh_field(Interpreter& in, FunctionValue* function, const std::string& 
 DictValue* shared_dict(Interpreter& in, FunctionValue* function) {
   PyObject* dict = nullptr;
   if (stator_instance_dict(function->function.get(), &dict) != kStatorDictObject) return nullptr;
-  if (in.objects.is_dict_of_container(dict))
-    throw Break{BreakId::mutation, "an OrderedDict and a function share a __dict__"};
+  if (const Value* container = in.objects.container_of_dict(dict))
+    break_on_shared_dict(in.guards, function->source, dict, container,
+                         "an OrderedDict and a function share a __dict__");
   Value* other = in.objects.claim_dict(dict, function);
   if (other && other->kind != Kind::Dict) other = in.wrap(dict, instance_dict_source(in, other->source, dict));
   if (other) in.guards.add_same(instance_dict_source(in, function->source, dict), other->source, true);

@@ -7,6 +7,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/shared_dicts.h"
 #include "capture/pycompat/facts.h"
 
 #include <structmember.h>
@@ -107,8 +108,9 @@ Value* held_attribute(Interpreter& in, PyObject* instance, Source* source, PyObj
 
 void refuse_shared_dict(Interpreter& in, const Value* container) {
   PyObject *object = container->source->object.get(), *own = nullptr;
-  if (stator_instance_dict(object, &own) == kStatorDictObject && !in.objects.claim_dict_of_container(own, container))
-    throw Break{BreakId::mutation, "a container and another object share a __dict__"};
+  if (stator_instance_dict(object, &own) != kStatorDictObject) return;
+  if (const Value* other = in.objects.claim_dict_of_container(own, container))
+    break_on_shared_dict(in.guards, container->source, own, other, "a container and another object share a __dict__");
 }
 
 Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {

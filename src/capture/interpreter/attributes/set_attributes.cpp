@@ -62,21 +62,6 @@ bool has_dict(ObjectValue* object) {
   return object->type->tp_dictoffset != 0 || (object->type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
-/// The attribute that the real instance holds now; null if it holds none.
-Ref held_now(PyObject* object, PyObject* name) {
-  PyObject* on_class = look_up_attribute(Py_TYPE(object), name);
-  if (on_class && Py_TYPE(on_class) == &PyMemberDescr_Type) {
-    Ref held = Ref::steal(Py_TYPE(on_class)->tp_descr_get(on_class, object, nullptr));
-    if (!held) PyErr_Clear();
-    return held;
-  }
-  PyObject *dict = nullptr, *key = nullptr, *value = nullptr;
-  if (stator_instance_dict(object, &dict) == kStatorDictObject) return Ref::borrow(stator_dict_get_str(dict, name));
-  for (Py_ssize_t position = 0; stator_inline_next(object, &position, &key, &value);)
-    if (key == name) return Ref::borrow(value);
-  return {};
-}
-
 /// Whether the class has a slot (`__slots__`) of this name.
 bool is_slot(const ObjectValue* object, PyObject* name) {
   PyObject* on_class = look_up_attribute(object->type, name);
@@ -95,7 +80,7 @@ void store(Interpreter& in, ObjectValue* object, PyObject* name, Value* to) {
   if (Value** written = object->find(name)) {
     *written = to;
   } else {
-    in.lifetimes.drop(held_now(object->object.get(), name).get());
+    in.lifetimes.drop_attribute(object->object.get(), object->source, name);
     object->attributes.push_back({Ref::borrow(name), to});
   }
   in.effects.add({EffectKind::SetAttr, object, in.constant(name), to});
@@ -119,7 +104,8 @@ bool set_dict_attr(Interpreter& in, DictValue* dict, PyObject* name, Value* to) 
   if (dict->source) refuse_shared_dict(in, dict);
   ConstantValue* key = in.constant(name);
   if (!dict->own) dict->own = in.dict();
-  if (dict->external && !in.dict_get(dict->own, key)) in.lifetimes.drop(held_now(dict->external.get(), name).get());
+  if (dict->external && !in.dict_get(dict->own, key))
+    in.lifetimes.drop_attribute(dict->external.get(), dict->source, name);
   in.dict_set(dict->own, key, to);
   in.effects.note_change();
   if (dict->external) in.effects.add({EffectKind::SetAttr, dict, key, to});
@@ -319,7 +305,7 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
   if (Value** written = object->find(name)) {
     *written = nullptr;
   } else {
-    in.lifetimes.drop(held_now(object->object.get(), name).get());
+    in.lifetimes.drop_attribute(object->object.get(), object->source, name);
     object->attributes.push_back({Ref::borrow(name), nullptr});
   }
   in.effects.add({EffectKind::DelAttr, object, in.constant(name), nullptr});

@@ -43,7 +43,7 @@ void store_global(Interpreter& in, PyObject* globals, PyObject* name, Value* val
       known = true;
     }
   if (!known) {
-    in.lifetimes.drop(plain_item(globals, name));
+    in.lifetimes.drop_item(target->source, name);
     written.emplace_back(key->object.get(), value);
   }
   in.effects.add({value ? EffectKind::SetGlobal : EffectKind::DelGlobal, target, key, value});
@@ -81,7 +81,7 @@ Value* load_cell(Interpreter& in, CellValue* cell) {
 
 void store_cell(Interpreter& in, CellValue* cell, Value* value) {
   in.effects.refuse_frozen(cell);
-  if (cell->external && !cell->stored) in.lifetimes.drop(PyCell_GET(cell->external.get()));
+  if (cell->external && !cell->stored) in.lifetimes.drop_contents(cell);
   cell->contents = value;
   cell->loaded = true;
   cell->stored = true;
@@ -101,9 +101,10 @@ static void raise_if_absent(Interpreter& in, PyObject* name) {
   if (PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1) >= 0) return;
   Ref answer = Ref::steal(PyObject_CallOneArg(is_absent, name)), given = Ref::steal(PyTuple_Pack(1, name));
   PyErr_Clear();
-  if (!answer || answer.get() != Py_True) return;
+  if (!answer) return;
   in.guards.sources().add_fact(in.guards.sources().pinned(is_absent, "the finders of modules"),
                                Fact{FactKind::Returns, answer, given, 0, in.frames.user_line()});
+  if (answer.get() != Py_True) return;
   Value* message = in.constant(Ref::steal(PyUnicode_FromFormat("No module named %R", name)));
   ObjectValue* error = make_exception(in, reinterpret_cast<PyTypeObject*>(PyExc_ModuleNotFoundError), {message});
   const std::pair<const char*, Value*> fields[] = {{"msg", message}, {"name", in.constant(name)}, {"path", in.none()}};
@@ -133,7 +134,12 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
   if (!module && is_own_import(f, full.get())) module = Ref::steal(PyImport_Import(full.get()));
   PyErr_Clear();
   if (!module && relative && full.get() == name) raise_if_absent(in, name);
-  if (!module) throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
+  PyObject* modules = PyImport_GetModuleDict();
+  Source* table = in.guards.sources().pinned(modules, "sys.modules");
+  if (!module) {
+    in.guards.add(table, FactKind::Absent, full.get());  // once it is imported, a call need not break here
+    throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
+  }
   bool whole = in.is_same(from_list, in.none());
   Py_ssize_t dot = PyUnicode_FindChar(full.get(), '.', 0, PyUnicode_GET_LENGTH(full.get()), 1);
   if (whole && dot > 0) {
@@ -142,9 +148,7 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
     PyErr_Clear();
     if (!module) throw Break{BreakId::unknown_call, "import of a package that is not there"};
   }
-  PyObject* modules = PyImport_GetModuleDict();
   Ref key = Ref::steal(PyObject_GetAttrString(module.get(), "__name__"));
-  Source* table = in.guards.sources().pinned(modules, "sys.modules");
   if (!key || PyDict_GetItemWithError(modules, key.get()) != module.get()) throw Break{BreakId::unknown_call, "import"};
   Value* found =
       in.wrap(module.get(), in.guards.sources().child(table, SourceKind::DictItem, 0, key.get(), module.get()));

@@ -15,7 +15,7 @@ Interpreter::Interpreter(const Start& given, const std::string& graph_name, Atte
       start(given),
       effects(arena),
       guards(frames, prototypes),
-      lifetimes(start, objects, effects),
+      lifetimes(start, objects, effects, guards),
       torch(graph_name, frames) {
   none_ = constant(Py_None);
   true_ = constant(Py_True);

@@ -47,17 +47,28 @@ Value* ExternalIterator::next(Interpreter& in) {
   return item;
 }
 
+/// Breaks because the program changed the container of the iterator. That the iterator has this container is guarded.
+[[noreturn]] static void refuse_changed(Interpreter& in, const ExternalIterator* iterator, PyObject* container) {
+  const Value* changed = in.objects.find(container);
+  if (changed && changed->source && iterated_class(iterator->form))
+    in.guards.add_same(in.guards.sources().child(iterator->source, SourceKind::Iterated, 0, nullptr, container),
+                       changed->source, true);
+  throw Break{BreakId::mutation, "a container that changes while it is iterated"};
+}
+
 Value* ExternalIterator::advance(Interpreter& in) {
   if (form == kStatorIterEnumerate) return number(in);
   if (form == kStatorIterZip) return row(in);
   if (ended) return nullptr;
   StatorIter now = stator_iter(real.get());
-  if (now.source && in.effects.is_changed(now.source, in.objects))
-    throw Break{BreakId::mutation, "a container that changes while it is iterated"};
+  if (now.source && in.effects.is_changed(now.source, in.objects)) refuse_changed(in, this, now.source);
   PyObject *key = nullptr, *item = nullptr;
   StatorPeek found = stator_iter_peek(real.get(), taken, &key, &item);
   Ref held_key = Ref::steal(key), held_item = Ref::steal(item);
-  if (found == kStatorPeekUnknown) throw Break{BreakId::unknown_call, "an iterator from outside"};
+  if (found == kStatorPeekUnknown) {
+    in.guards.add(source, FactKind::UnknownItem, nullptr, taken);
+    throw Break{BreakId::unknown_call, "an iterator from outside"};
+  }
   if (found == kStatorPeekEnd) {
     ended = true;
     in.guards.add(source, FactKind::Exhausted, nullptr, taken);

@@ -21,11 +21,12 @@ bool is_held(const Interpreter& in, const Value* value) {
 }
 
 /// Breaks unless the external object is certain to be alive at this point of the program.
-void require_alive(const Interpreter& in, PyObject* object) {
+void require_alive(Interpreter& in, Source* source) {
+  PyObject* object = source->object.get();
   // The real frame still holds its variables until the plan has run, even those that the program has dropped.
   if (in.start.holds(object)) refuse_weak(" to what a variable holds");
   if (PyDict_Check(object) && has_deferred_hooks(in)) refuse_weak(" to what may be the hooks of a tensor");
-  if (may_have_dropped(in, object)) refuse_weak(" to what the program may have dropped");
+  if (may_have_dropped(in, source)) refuse_weak(" to what the program may have dropped");
 }
 
 bool hashes_by_identity(Interpreter& in, ObjectValue* object) {
@@ -64,17 +65,17 @@ Value* weak_key(Interpreter& in, ObjectValue* reference) {
   return is_plain ? referent : nullptr;
 }
 
-void require_no_callback(const Interpreter& in) {
+void require_no_callback(Interpreter& in) {
   for (const Value* referent : in.objects.called_back)
-    if (may_have_dropped(in, referent->source->object.get()))
+    if (may_have_dropped(in, referent->source))
       throw Break{BreakId::lifetime, "an object with a weak reference that has a callback"};
 }
 
-Value* made_referent(const Interpreter& in, Value* referent) {
+Value* made_referent(Interpreter& in, Value* referent) {
   // Objects guarded by identity live as long as their guards hold.
   if (referent->kind == Kind::Constant || is_held(in, referent)) return referent;
   if (!referent->source || !referent->source->object) refuse_weak(" to what the program may have dropped");
-  require_alive(in, referent->source->object.get());
+  require_alive(in, referent->source);
   return referent;
 }
 
@@ -85,7 +86,7 @@ Value* external_referent(Interpreter& in, ObjectValue* reference) {
     Value* known = in.wrap(object, source);
     if (is_held(in, known)) return known;
   }
-  require_alive(in, object);
+  require_alive(in, source);
   return in.wrap(object, source);
 }
 

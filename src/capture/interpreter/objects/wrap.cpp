@@ -8,6 +8,7 @@
 #include "capture/interpreter/protocol/mappings.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
+#include "capture/interpreter/state/shared_dicts.h"
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/hooks.h"
 #include "capture/interpreter/torch/input_sizes.h"
@@ -36,11 +37,12 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
     return known;
   }
   const bool is_dict = PyDict_Check(object);
-  if (is_dict && objects.is_dict_of_container(object)) throw Break{BreakId::mutation, "the __dict__ of an OrderedDict"};
+  if (const Value* container = is_dict ? objects.container_of_dict(object) : nullptr)
+    break_on_shared_dict(guards, source, container, "the __dict__ of an OrderedDict");
   Value* owner = is_dict ? objects.owner_of_dict(object) : nullptr;
   auto* function = as<FunctionValue>(owner);
   if ((function && function->own) || as<TensorValue>(owner))
-    throw Break{BreakId::mutation, "the __dict__ of a function or tensor that was changed"};
+    break_on_shared_dict(guards, source, owner, "the __dict__ of a function or tensor that was changed");
   Value* made = wrap_fresh(object, source);
   if (auto* instance = as<ObjectValue>(owner); instance && !instance->own) {
     guards.add_same(guards.sources().child(owner->source, SourceKind::InstanceDict, 0, nullptr, object), source, true);
@@ -185,13 +187,16 @@ PyObject* Interpreter::need_identity(ObjectValue* instance) {
 static void open_own_dict(Interpreter& in, ObjectValue* instance) {
   PyObject *object = instance->object.get(), *own = nullptr;
   if (stator_instance_dict(object, &own) != kStatorDictObject || !own || own == object) return;
-  if (!PyDict_CheckExact(own))
-    throw Break{BreakId::unknown_object, "an instance whose __dict__ is a " + std::string(Py_TYPE(own)->tp_name)};
-  if (in.objects.is_dict_of_container(own))
-    throw Break{BreakId::mutation, "an OrderedDict and another object share a __dict__"};
   auto dict_of = [&](Source* owner) {
     return in.guards.sources().child(owner, SourceKind::InstanceDict, 0, nullptr, own);
   };
+  if (!PyDict_CheckExact(own)) {
+    in.guards.add_type(dict_of(instance->source), Py_TYPE(own));
+    throw Break{BreakId::unknown_object, "an instance whose __dict__ is a " + std::string(Py_TYPE(own)->tp_name)};
+  }
+  if (const Value* container = in.objects.container_of_dict(own))
+    break_on_shared_dict(in.guards, instance->source, own, container,
+                         "an OrderedDict and another object share a __dict__");
   Value* shared = in.objects.claim_dict(own, instance);
   if (!shared) return;
   if (shared->kind != Kind::Dict) shared = in.wrap(own, dict_of(shared->source));

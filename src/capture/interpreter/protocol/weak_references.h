@@ -13,9 +13,9 @@ bool is_weak(Value* value);
 Value* weak_key(Interpreter& in, ObjectValue* reference);
 /// Breaks if the program may have dropped an object for which it made a weak reference with a callback: the callback
 /// would have run then. To be called when the capture ends.
-void require_no_callback(const Interpreter& in);
+void require_no_callback(Interpreter& in);
 /// The referent of a reference that the program made; breaks if it may be dead.
-Value* made_referent(const Interpreter& in, Value* referent);
+Value* made_referent(Interpreter& in, Value* referent);
 /// The referent of an external weak reference or proxy. A guard checks on each call whether it is alive.
 Value* external_referent(Interpreter& in, ObjectValue* reference);
 /// The referent of a weakref.proxy; any other value as it is.

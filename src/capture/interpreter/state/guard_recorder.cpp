@@ -37,6 +37,8 @@ void GuardRecorder::complete(uint64_t last_step) {
 void GuardRecorder::add_break(GuardRecorder& broke, uint64_t last_step) {
   complete();
   broke.complete(last_step);
+  for (ForBreak& later : broke.for_break_)
+    if (later.step <= last_step) broke.sources_->add_fact(later.source, std::move(later.fact));
   sources_->add_of_break(*broke.sources_, last_step);
   lookups_->add_names(*broke.lookups_);
 }
@@ -119,6 +121,11 @@ Source* GuardRecorder::class_item(PyTypeObject* owner, PyObject* name, PyObject*
   // Its class may become that of a descriptor.
   if (is_changeable(Py_TYPE(object))) add_type(item, Py_TYPE(object));
   return item;
+}
+
+void GuardRecorder::add_for_break(Source* source, Fact fact) {
+  fact.line = frames_.user_line();
+  for_break_.push_back({source, std::move(fact), *frames_.steps()});
 }
 
 void GuardRecorder::add_same(Source* a, Source* b, bool same) {

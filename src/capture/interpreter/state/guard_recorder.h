@@ -33,6 +33,8 @@ class GuardRecorder {
   void add_type(Source* source, PyTypeObject* type) {
     add(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type));
   }
+  /// A fact that is of no importance unless the attempt breaks later.
+  void add_for_break(Source* source, Fact fact);
   /// Guards that all lookups on the class give the same results.
   void add_class(PyTypeObject* type);
   /// The source of an object in the class's own dict, that the program reads and that is no descriptor. The class, or
@@ -60,6 +62,12 @@ class GuardRecorder {
   std::unique_ptr<SourceTree> sources_;
   std::shared_ptr<ClassLookups> lookups_ = std::make_shared<ClassLookups>();
   PointerMap<bool> guarded_classes_;
+  struct ForBreak {
+    Source* source;
+    Fact fact;
+    uint64_t step;
+  };
+  std::vector<ForBreak> for_break_;
   std::vector<Different> different_;  // pairs of sources that gave different objects; become facts at the end
 };
 

@@ -3,73 +3,55 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/guard_recorder.h"
 #include "capture/interpreter/state/reach.h"
-#include "capture/pycompat/lifetime.h"
 
 namespace stator::capture {
 
-namespace {
-
-/// The function that a callback finally calls, through bound methods, partials and the finalizers of `weakref`.
-Ref callee_of(PyObject* callback) {
-  static PyObject* const partial = known_object("functools.partial");
-  static PyObject* const finalize = known_object("weakref.finalize");
-  static PyObject* const finalizers = known_object("weakref.finalize._registry");
-  if (PyMethod_Check(callback)) return callee_of(PyMethod_GET_FUNCTION(callback));
-  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(callback));
-  PyObject* holder = type == partial    ? callback
-                     : type == finalize ? PyDict_GetItemWithError(finalizers, callback)
-                                        : nullptr;
-  Ref callee = holder ? Ref::steal(PyObject_GetAttrString(holder, "func")) : Ref();
-  PyErr_Clear();
-  return callee ? callee_of(callee.get()) : Ref::borrow(callback);
-}
-
-/// Whether a weak reference's callback is not observable: those of compilers, which watch modules and
-/// tensors, and Stator's own, which belong to capsules.
-int is_unobservable_callback(PyObject* callback, void*) {
-  Ref callee = callee_of(callback);
-  if (PyCFunction_Check(callee.get())) {
-    PyObject* self = PyCFunction_GET_SELF(callee.get());
-    return self && PyCapsule_CheckExact(self);
-  }
-  if (!PyFunction_Check(callee.get())) return false;
-  PyObject* module = PyDict_GetItemString(PyFunction_GET_GLOBALS(callee.get()), "__name__");
-  return module && PyUnicode_Check(module) && std::string_view(PyUnicode_AsUTF8(module)).starts_with("torch.");
-}
-
-}  // namespace
-
 bool Lifetimes::finalization_is_observable(PyObject* object) const {
   // The capture itself holds one more reference to each part that was examined.
-  struct Ours {
-    const ObjectMap& objects;
-    std::unordered_set<PyObject*> asked;
-  } ours{objects_, {}};
-  const StatorLifetimeQueries queries = {
-      [](PyObject* part, void* context) -> int {
-        auto* mine = static_cast<Ours*>(context);
-        try {
-          return mine->objects.contains(part) && mine->asked.insert(part).second;
-        } catch (const std::bad_alloc&) {  // must not pass through the search, which is C
-          return 1;
-        }
-      },
-      is_unobservable_callback, &ours};
-  return stator_finalization_is_observable(object, &queries) != 0;
+  std::unordered_set<PyObject*> asked;
+  return capture::finalization_is_observable(
+      object, [&](PyObject* part) { return objects_.contains(part) && asked.insert(part).second; });
 }
 
+static std::string class_name(PyObject* object) { return object ? Py_TYPE(object)->tp_name : ""; }
+
 void Lifetimes::drop(PyObject* object) const {
-  if (object && finalization_is_observable(object)) throw Break{BreakId::lifetime, Py_TYPE(object)->tp_name};
+  if (!is_quiet(object)) throw Break{BreakId::lifetime, class_name(object)};
+}
+
+/// A later call may drop another object in its place: what was found is guarded. Breaks if it is observable.
+void Lifetimes::require_quiet(bool is_quiet, Source* source, Dropped what, PyObject* name,
+                              const std::string& text) const {
+  if (source)
+    guards_.add(source, is_quiet ? FactKind::QuietDrop : FactKind::ObservedDrop, name, static_cast<int64_t>(what));
+  if (!is_quiet) throw Break{BreakId::lifetime, text};
+}
+
+void Lifetimes::drop_attribute(PyObject* owner, Source* source, PyObject* name) const {
+  Ref held = attribute_held_by(owner, name);
+  require_quiet(is_quiet(held.get()), source, Dropped::Attribute, name, class_name(held.get()));
+}
+
+void Lifetimes::drop_item(Source* dict, PyObject* name) const {
+  PyObject* held = PyDict_GetItemWithError(dict->object.get(), name);
+  require_quiet(is_quiet(held), dict, Dropped::Item, name, class_name(held));
+}
+
+void Lifetimes::drop_contents(const CellValue* cell) const {
+  PyObject* held = PyCell_GET(cell->external.get());
+  require_quiet(is_quiet(held), cell->source, Dropped::Parts, nullptr, class_name(held));
 }
 
 bool Lifetimes::is_held_by_slot(const Source* source) const {
   return start_.is_resumed() && source && source->kind == SourceKind::Argument && source->object;
 }
 
-void Lifetimes::drop(const Source* source) const {
-  if (is_held_by_slot(source)) drop(source->object.get());
+void Lifetimes::drop(Source* source) const {
+  if (!is_held_by_slot(source)) return;
+  PyObject* held = source->object.get();
+  require_quiet(is_quiet(held), source, Dropped::Object, nullptr, class_name(held));
 }
 
 void Lifetimes::drop_slot(const Frame& frame, int slot) const {
@@ -86,8 +68,8 @@ void Lifetimes::drop_parts_of(const Value* container) const {
   visitproc is_observable = [](PyObject* part, void* lifetimes) -> int {
     return static_cast<const Lifetimes*>(lifetimes)->finalization_is_observable(part);
   };
-  if (Py_TYPE(object)->tp_traverse(object, is_observable, const_cast<Lifetimes*>(this)))
-    throw Break{BreakId::lifetime, std::string("what a ") + Py_TYPE(object)->tp_name + " holds"};
+  const bool is_quiet = !Py_TYPE(object)->tp_traverse(object, is_observable, const_cast<Lifetimes*>(this));
+  require_quiet(is_quiet, container->source, Dropped::Parts, nullptr, "what a " + class_name(object) + " holds");
 }
 
 const Value* Lifetimes::find_observable(const std::vector<Value*>& stack, size_t from) const {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "capture/guards/dropping.h"
 #include "capture/interpreter/state/effect_log.h"
 #include "capture/interpreter/state/frame.h"
 #include "capture/interpreter/state/object_map.h"
@@ -10,6 +12,7 @@
 namespace stator::capture {
 
 struct GeneratorValue;
+class GuardRecorder;
 
 /// In the program, objects die where it drops them. A capture keeps everything it examined alive until its plan has
 /// run.
@@ -18,14 +21,21 @@ struct GeneratorValue;
 /// that the program itself executes it.
 class Lifetimes {
  public:
-  Lifetimes(const StartFrame& start, const ObjectMap& objects, const EffectLog& effects)
-      : start_(start), objects_(objects), effects_(effects) {}
+  Lifetimes(const StartFrame& start, const ObjectMap& objects, const EffectLog& effects, GuardRecorder& guards)
+      : start_(start), objects_(objects), effects_(effects), guards_(guards) {}
 
-  /// Called when the program drops a reference. Breaks if that may run code. Null: nothing is dropped.
+  /// Called when the program drops a reference. Breaks if that may run code. Null: nothing is dropped. For objects that
+  /// are guarded by identity; the functions below guard that dropping what a later call has there runs no code either.
   void drop(PyObject* object) const;
-  /// The same for an object that the captured frame itself holds. An object that was reached through another one stays
-  /// alive with that one.
-  void drop(const Source* source) const;
+  /// The attribute of an external object, which is replaced or deleted.
+  void drop_attribute(PyObject* owner, Source* source, PyObject* name) const;
+  /// The item of a dict with strings as keys, by the source of the dict.
+  void drop_item(Source* dict, PyObject* name) const;
+  /// What an external cell holds.
+  void drop_contents(const CellValue* cell) const;
+  /// An object that the captured frame itself holds. An object that was reached through another one stays alive with
+  /// that one.
+  void drop(Source* source) const;
   void drop(const Value* value) const { drop(value ? value->source : nullptr); }
   void drop_slot(const Frame& frame, int slot) const;
   /// Called when anything that the external object held at the start of the capture may be dropped.
@@ -47,6 +57,8 @@ class Lifetimes {
 
  private:
   bool finalization_is_observable(PyObject* object) const;
+  bool is_quiet(PyObject* object) const { return !object || !finalization_is_observable(object); }
+  void require_quiet(bool is_quiet, Source* source, Dropped what, PyObject* name, const std::string& text) const;
   /// Whether a slot of the captured frame is the only known reference to the object.
   bool is_held_by_slot(const Source* source) const;
   void find_lost(const Frame& current) const;
@@ -54,6 +66,7 @@ class Lifetimes {
   const StartFrame& start_;
   const ObjectMap& objects_;
   const EffectLog& effects_;
+  GuardRecorder& guards_;
   std::vector<const Source*> watched_;
 };
 

@@ -42,13 +42,19 @@ class ObjectMap {
     return other == owner ? nullptr : other;
   }
 
-  /// Notes that an external container (an OrderedDict) stores its attributes in this dict. False if the program knows
-  /// the dict by another name.
-  bool claim_dict_of_container(PyObject* dict, const Value* owner) {
-    if (contains(dict) || dict_owners_.contains(dict)) return false;
-    return container_dicts_.emplace(dict, owner).first->second == owner;
+  /// Notes that an external container (an OrderedDict) stores its attributes in this dict. Returns null, or the value
+  /// that the dict belongs to already: its own, or that of another owner.
+  const Value* claim_dict_of_container(PyObject* dict, const Value* owner) {
+    if (const Value* known = find(dict)) return known;
+    if (const Value* other = owner_of_dict(dict)) return other;
+    const Value* first = container_dicts_.emplace(dict, owner).first->second;
+    return first == owner ? nullptr : first;
   }
-  bool is_dict_of_container(PyObject* dict) const { return container_dicts_.contains(dict); }
+  /// The external container whose `__dict__` the object is, if its attributes were looked at; null otherwise.
+  const Value* container_of_dict(PyObject* dict) const {
+    auto found = container_dicts_.find(dict);
+    return found == container_dicts_.end() ? nullptr : found->second;
+  }
 
   /// The value of a fake tensor, or null.
   TensorValue* find_fake(PyObject* fake) const {

@@ -111,7 +111,11 @@ Value* wrap_array(Interpreter& in, PyObject* object, Source* source) {
   Ref layout = array_layout(object);
   Ref real = layout ? Ref::steal(PyObject_CallOneArg(known_object("torch.from_numpy"), object)) : Ref();
   PyErr_Clear();
-  if (!real) return nullptr;
+  if (!real) {
+    // No tensor represents the array, so a use of it is likely to be a break. Arrays of other layouts need not break.
+    in.guards.add_for_break(source, {FactKind::ArrayLayout, std::move(layout)});
+    return nullptr;
+  }
   in.guards.add_type(source, Py_TYPE(object));
   auto* array = in.arena.make<ArrayValue>();
   array->source = source;

@@ -4,6 +4,7 @@
 #include "capture/guards/tensor_expectation.h"
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/state/shared_dicts.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/pycompat/facts.h"
 #include "capture/values/rows_by_name.h"
@@ -171,8 +172,8 @@ void write_grad(Interpreter& in, TensorValue* tensor, Value* to) {
 void refuse_shared_dict(Interpreter& in, TensorValue* tensor) {
   PyObject* dict = nullptr;
   if (!tensor->source || stator_instance_dict(tensor->real.get(), &dict) != kStatorDictObject) return;
-  if (in.objects.claim_dict(dict, tensor))
-    throw Break{BreakId::mutation, "a tensor whose __dict__ is that of another object"};
+  if (const Value* other = in.objects.claim_dict(dict, tensor))
+    break_on_shared_dict(in.guards, tensor->source, dict, other, "a tensor whose __dict__ is that of another object");
 }
 
 /// An attribute in the tensor's `__dict__`.
