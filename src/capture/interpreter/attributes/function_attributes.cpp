@@ -59,9 +59,10 @@ DictValue* shared_dict(Interpreter& in, FunctionValue* function) {
     break_on_shared_dict(in.guards, function->source, dict, container,
                          "an OrderedDict and a function share a __dict__");
   Value* other = in.objects.claim_dict(dict, function);
-  if (other && other->kind != Kind::Dict) other = in.wrap(dict, instance_dict_source(in, other->source, dict));
-  if (other) in.guards.add_same(instance_dict_source(in, function->source, dict), other->source, true);
-  return as<DictValue>(other);
+  if (!other) return nullptr;
+  Source* known = other->kind == Kind::Dict ? other->source : instance_dict_source(in, other->source, dict);
+  in.guards.add_same(instance_dict_source(in, function->source, dict), known, true);
+  return as<DictValue>(other->kind == Kind::Dict ? other : in.wrap(dict, known));
 }
 
 }  // namespace

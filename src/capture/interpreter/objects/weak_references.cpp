@@ -23,8 +23,6 @@ bool is_held(const Interpreter& in, const Value* value) {
 /// Breaks unless the external object is certain to be alive at this point of the program.
 void require_alive(Interpreter& in, Source* source) {
   PyObject* object = source->object.get();
-  // The real frame still holds its variables until the plan has run, even those that the program has dropped.
-  if (in.start.holds(object)) refuse_weak(" to what a variable holds");
   if (PyDict_Check(object) && has_deferred_hooks(in)) refuse_weak(" to what may be the hooks of a tensor");
   if (may_have_dropped(in, source)) refuse_weak(" to what the program may have dropped");
 }
