@@ -30,6 +30,7 @@ bool build_guards(const CaptureContext& context, Exploration& explored, Entry& e
     }
   }
   entry.bound = in.start.bound_places();
+  entry.stored = in.start.stored_slots();
   std::unique_ptr<SourceTree> sources = in.guards.take_sources();
   if (const GuardCallbacks* callbacks = context.request.guards.get()) {
     if (!callbacks->apply_filter(*sources)) return false;

@@ -8,6 +8,7 @@
 #include "capture/call/break.h"
 #include "capture/call/plan.h"
 #include "capture/guards/check_array.h"
+#include "capture/guards/dropping.h"
 #include "capture/values/specialised.h"
 #include "capture/values/varying.h"
 
@@ -49,6 +50,7 @@ struct Entry {
   bool guards_break = true;          // the guards include what that depended on: another call may not break there
   bool raises = false;               // the break is an exception of the program that leaves the frame
   std::vector<BoundPlace> bound;     // slots of the frame that must be bound, or unbound; empty at offset 0
+  std::vector<int32_t> stored;       // slots that must be unbound, or hold what can be dropped unobserved; likewise
   std::vector<Specialised> specialised;  // symbolic sizes and ints that turned out to be one value
   std::vector<MarkedSize> marked;        // sizes that the user marked as dynamic
   std::vector<std::string> changed;      // what became symbolic in this capture: "n: 3, now 4"
@@ -62,10 +64,12 @@ struct Entry {
   uint64_t hits = 0;
   uint64_t used = 0;  // when it was last hit, or added, by the cache's clock
 
-  /// Whether the same slots of the frame are bound as at the capture.
+  /// Whether the same slots of the frame are bound as at the capture, as far as that matters.
   bool fits(PyObject* const* values) const {
     for (const BoundPlace& place : bound)
       if (place.bound != (values[place.index] != nullptr)) return false;
+    for (int32_t slot : stored)
+      if (values[slot] && !is_dropped_quietly(values[slot], Dropped::Object, nullptr)) return false;
     return true;
   }
   /// `frame_id/compile_id`; in a compiled backward pass `!autograd_id/frame_id/compile_id`.

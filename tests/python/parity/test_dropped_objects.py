@@ -149,6 +149,21 @@ def test_a_variable_that_is_dropped_differs():
     assert len(set(expected)) > 1
 
 
+def test_a_variable_that_is_not_always_bound_when_it_is_dropped():
+    def program(a, is_bound):
+        if is_bound:
+            made = Loud()
+        stator.graph_break()
+        made = None
+        return a + len(ended), made
+
+    def run(fn):
+        ended.clear()
+        return [fn(x, is_bound)[0][0].item() for is_bound in (False, True, False, True, True)]
+
+    assert run(stator.compile(program)) == run(program) == [1, 2, 2, 3, 4]
+
+
 shown = None
 
 

@@ -52,7 +52,10 @@ void on_load_fast_and_clear(Interpreter& in, Frame& f, const Instr& i) {
 }
 void on_store_fast(Interpreter& in, Frame& f, const Instr& i) {
   // The caller of an inlined frame still holds its arguments.
-  if (!f.caller) in.lifetimes.drop_slot(f, i.arg);
+  if (!f.caller) {
+    in.lifetimes.drop_slot(f, i.arg);
+    in.start.note_stored(i.arg);
+  }
   Value* value = f.pop();
   f.store(i.arg, is_null(value) ? nullptr : value);
 }

@@ -21,11 +21,14 @@ StartFrame::StartFrame(const Start& start)
                   : decoded->argcount + decoded->kwonlyargcount + decoded->has_varargs() + decoded->has_varkeywords();
   for (int i = 0; i < count; ++i) values_.push_back(Ref::borrow(start.values[i]));
   looked_at_.assign(values_.size(), false);
+  stored_.assign(values_.size(), false);
 }
 
-bool StartFrame::holds(PyObject* object) const {
-  return object != Py_None &&
-         std::any_of(values_.begin(), values_.end(), [&](const Ref& value) { return value.get() == object; });
+std::vector<int32_t> StartFrame::stored_slots() const {
+  std::vector<int32_t> slots;
+  for (size_t i = 0; i < stored_.size(); ++i)
+    if (stored_[i] && !looked_at_[i]) slots.push_back(static_cast<int32_t>(i));
+  return slots;
 }
 
 std::vector<BoundPlace> StartFrame::bound_places() const {

@@ -40,14 +40,23 @@ class StartFrame {
 
   /// Slots, then stack; null where nothing is bound.
   const std::vector<Ref>& values() const { return values_; }
-  bool holds(PyObject* object) const;
 
   /// It mattered whether something, or nothing, is bound to the slot.
   void note_looked_at(size_t slot) { looked_at_[slot] = true; }
   /// The same for all slots that another attempt at the same place looked at.
   void note_looked_at(const StartFrame& other) {
-    for (size_t i = 0; i < looked_at_.size(); ++i) looked_at_[i] = looked_at_[i] || other.looked_at_[i];
+    for (size_t i = 0; i < looked_at_.size(); ++i) {
+      looked_at_[i] = looked_at_[i] || other.looked_at_[i];
+      stored_[i] = stored_[i] || other.stored_[i];
+    }
   }
+  /// The program stored something into a slot that was unbound at the start, and that no instruction looked at. In a
+  /// later call that drops what is bound there.
+  void note_stored(size_t slot) {
+    if (is_resumed() && !values_[slot]) stored_[slot] = true;
+  }
+  /// Those slots: in a later call they must be unbound, or dropping what is there must not be observable.
+  std::vector<int32_t> stored_slots() const;
   /// Which of the places that were looked at are bound, for a start in the middle of a frame.
   std::vector<BoundPlace> bound_places() const;
 
@@ -84,7 +93,7 @@ class StartFrame {
   bool break_is_error_;
   const WithoutFunctionModes* hidden_;
   std::vector<Ref> values_;
-  std::vector<bool> looked_at_;  // by place
+  std::vector<bool> looked_at_, stored_;  // by place
 };
 
 }  // namespace stator::capture
