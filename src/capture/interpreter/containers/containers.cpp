@@ -1,4 +1,6 @@
 // Items and list parts of values; logging of changes.
+#include <string_view>
+
 #include "capture/interpreter/containers/dicts.h"
 #include "capture/interpreter/state/known_types.h"
 
@@ -53,8 +55,15 @@ void Interpreter::mutated(Value* container) {
   effects.add({kind, container});
 }
 
+/// Whether the method drops nothing that the container holds: a list that grows from call to call is not searched for
+/// what it might drop. A deque drops items when it is full.
+static bool only_adds(Interpreter& in, Value* container, std::string_view method) {
+  PyTypeObject* type = in.type_of(container);
+  return (type == &PyList_Type && method == "append") || (type == &PySet_Type && (method == "add" || method == "update"));
+}
+
 void Interpreter::replay_method(Value* target, const char* method, std::vector<Value*> arguments) {
-  lifetimes.drop_parts_of(target);
+  if (!only_adds(*this, target, method)) lifetimes.drop_parts_of(target);
   Ref name = Ref::steal(PyUnicode_InternFromString(method));
   effects.add({EffectKind::CallMethod, target, constant(std::move(name)), tuple(std::move(arguments))});
 }
