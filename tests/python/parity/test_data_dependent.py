@@ -291,6 +291,22 @@ def test_numbers_that_grow_in_a_loop(turns):
     assert stator.counters()["captures"]["graphs"] == 1
 
 
+def test_a_sum_that_grows_in_a_loop_takes_a_node_a_term():
+    def nodes(turns):
+        def program(x):
+            n, odd, total = x.sum().item(), 0, 0
+            for i in range(turns):
+                n = (n * n + i) % 1009
+                total += n
+                odd += 2 * n
+            return x * total + odd
+
+        return str(stator.explain(program)(t(1, 2)).details()).count("stator::number")
+
+    few, many = nodes(20), nodes(40)
+    assert few > 40 and many < 2.2 * few
+
+
 def test_numbers_after_a_write_break_where_they_could_fail():
     def program(x, n):
         x.add_(1)

@@ -92,7 +92,7 @@ def test_another_thread_collects_while_a_capture_begins():
 
 
 def test_a_reset_while_a_capture_runs():
-    """Whoever resets, the program or another thread, leaves the capture what it learnt of earlier ones."""
+    """A reset, by the program or by another thread, leaves the capture what it learnt of earlier ones."""
 
     def program(x, n, table):
         return told(x) * table[n] * n

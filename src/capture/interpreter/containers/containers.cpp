@@ -59,7 +59,8 @@ void Interpreter::mutated(Value* container) {
 /// what it might drop. A deque drops items when it is full.
 static bool only_adds(Interpreter& in, Value* container, std::string_view method) {
   PyTypeObject* type = in.type_of(container);
-  return (type == &PyList_Type && method == "append") || (type == &PySet_Type && (method == "add" || method == "update"));
+  return (type == &PyList_Type && method == "append") ||
+         (type == &PySet_Type && (method == "add" || method == "update"));
 }
 
 void Interpreter::replay_method(Value* target, const char* method, std::vector<Value*> arguments) {
