@@ -177,7 +177,7 @@ size_t FunctionTracer::position() const { return impl_->recorder.mark(); }
 
 void FunctionTracer::Impl::asserted(shapes::Ex truth) {
   if (is_paused) return;
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_assert_scalar", "");
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_assert_scalar", "");
   set_place();
   torch::jit::Stack stack;
   stack.emplace_back(at::Scalar(c10::SymBool(shapes::to_node(truth))));
