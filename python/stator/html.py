@@ -37,8 +37,8 @@ _PARTS = ("code", "nodes", "guards", "plan")
 
 
 def _json(value: Any) -> str:
-    """For a script element: `</` could end it, whatever text it is in."""
-    return json.dumps(value, default=str).replace("</", "<\\/").replace("<!--", "<\\!--")
+    """For a script element: `</` and `<!--` mean something there, whatever text they are in."""
+    return json.dumps(value, default=str).replace("<", "\\u003c")
 
 
 def collect(place: str | Path) -> dict[str, Any]:

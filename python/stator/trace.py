@@ -58,7 +58,7 @@ class Writer:
     def _open(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         self.path, self._file = self._fresh(self._directory)
-        # Recursive: the text of an object of the program, or a collection, may compile something.
+        # Recursive: a collection while it is held may compile something.
         self._lock = threading.RLock()
         self._strings: dict[str, int] = {}
         self._is_forked = False
@@ -76,7 +76,8 @@ class Writer:
         for number in itertools.count():
             path = directory / (f"{name}.{number}.jsonl" if number else f"{name}.jsonl")
             with contextlib.suppress(FileExistsError):
-                return path, path.open("x", encoding="utf-8")
+                # Without a buffer: the child of a fork has no line of its parent that it could write again.
+                return path, path.open("xb", buffering=0)
         raise AssertionError("never reached")
 
     def write(self, kind: str, compile_id: str | None = None, payload: str | None = None, **data: Any) -> None:
@@ -86,32 +87,34 @@ class Writer:
                 self._open()
             except OSError as error:
                 _warn_of_none(self._directory, error)
+        if self._file is None:
+            return
         started = time.perf_counter_ns()
         record: dict[str, Any] = {"v": VERSION, "kind": kind, "time_us": time.time_ns() // 1000}
         if compile_id is not None:
             record["compile_id"] = compile_id
         failed: OSError | None = None
+        try:
+            record.update({name: self._interned(value) for name, value in data.items()})
+            if payload is not None:
+                record["payload"] = payload
+                record["md5"] = hashlib.md5(payload.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
+            self._put(record)
+        except OSError as error:
+            failed = error
         with self._lock:
-            if self._file is None:
-                return
-            try:
-                record.update({name: self._interned(value) for name, value in data.items()})
-                if payload is not None:
-                    record["payload"] = payload
-                    record["md5"] = hashlib.md5(
-                        payload.encode(errors="surrogatepass"), usedforsecurity=False
-                    ).hexdigest()
-                self._put(record)
-            except OSError as error:
-                failed = error
             self.overhead_us += (time.perf_counter_ns() - started) // 1000
         if failed is not None:
             self._fail(failed)
 
     def _put(self, record: dict[str, Any]) -> None:
-        # One write for one line: a reader sees all of it, or a last line without its end.
-        self._file.write(json.dumps(record, default=_plain) + "\n")
-        self._file.flush()
+        # Made without the lock: the text of an object of the program may compile something, and wait for a thread that
+        # compiles and waits for the lock.
+        line = (json.dumps(record, default=_plain) + "\n").encode()
+        with self._lock:
+            # One write for one line: a reader sees all of it, or a last line without its end.
+            while line and self._file is not None:
+                line = line[self._file.write(line) :]
 
     def _fail(self, error: OSError) -> None:
         with self._lock:
@@ -124,9 +127,10 @@ class Writer:
 
     def _interned(self, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(os.sep) and "\n" not in value:
-            if value not in self._strings:
-                self._strings[value] = len(self._strings)
-                self._put({"v": VERSION, "kind": "string", "id": self._strings[value], "text": value})
+            with self._lock:  # no thread writes a number before the record that says what it stands for
+                if value not in self._strings:
+                    self._strings[value] = len(self._strings)
+                    self._put({"v": VERSION, "kind": "string", "id": self._strings[value], "text": value})
             return {"$s": self._strings[value]}
         if isinstance(value, (list, tuple)):
             return [self._interned(item) for item in value]
@@ -144,7 +148,8 @@ class Writer:
                 peak_memory_bytes=_peak_memory(),
                 overhead_us=self.overhead_us,
             )
-            file, self._file = self._file, None
+            with self._lock:
+                file, self._file = self._file, None
             if file is not None:
                 try:
                     file.close()

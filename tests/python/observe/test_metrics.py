@@ -214,7 +214,7 @@ class TestCalls:
         (row,) = metrics.calls()
         assert (row["hits"], row["misses"], row["entries"]) == (3, 2, 2)
         assert row["function"] == "three_ops" and row["line"] == three_ops.__code__.co_firstlineno
-        assert 0 < row["guard_us"] < 1e6  # the second hit is timed
+        assert row["guard_us"] > 0  # the second hit is timed
         stator.reset()
         assert metrics.calls() == []
 

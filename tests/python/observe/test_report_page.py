@@ -124,6 +124,15 @@ class TestCommands:
         text = (tmp_path / "r.html").read_text()
         assert text.count("</script>") == 2 and "<!-- x" not in text
 
+    def test_parts_with_markup_are_json(self, tmp_path):
+        trace.start(tmp_path)
+        trace._writer.write("start", "0/0", function="f", file="f", line=1, reason=None)
+        trace._writer.write("plan", "0/0", payload="</script><!-- x --><b>")
+        trace.stop()
+        html.write_report(tmp_path, tmp_path / "r.html")
+        part = (tmp_path / "r.html").read_text().partition('id="part0">')[2].partition("</script>")[0]
+        assert json.loads(part) == {"plan": "</script><!-- x --><b>"}
+
     def test_times_of_phases_are_without_those_inside(self):
         rows = [("inner", 10, 20), ("inner", 40, 10), ("middle", 5, 50), ("outer", 0, 100), ("outer", 200, 7)]
         spans = [{"name": name, "start_us": start, "duration_us": spent} for name, start, spent in rows]

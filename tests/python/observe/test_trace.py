@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -144,16 +145,23 @@ class TestTrace:
         assert len(trace.files_of(tmp_path)) == 2
 
     def test_a_fork_while_another_thread_writes(self, tmp_path):
-        class Value:
-            def __str__(self):
+        class Slow:
+            def __init__(self, file):
+                self.file = file
+
+            def write(self, line):
                 inside.set()
                 forked.wait(60)
-                return "text"
+                return self.file.write(line)
+
+            def close(self):
+                self.file.close()
 
         inside, forked = threading.Event(), threading.Event()
 
         def action():
-            thread = threading.Thread(target=trace.artifact, args=("of the thread", "text"), kwargs={"value": Value()})
+            trace._writer._file = Slow(trace._writer._file)
+            thread = threading.Thread(target=trace.artifact, args=("of the thread", "text"))
             thread.start()
             inside.wait(60)
             child = os.fork()
@@ -307,12 +315,12 @@ class TestTrace:
 
     def test_damaged_files_of_all_kinds(self, tmp_path):
         path, _ = traced(tmp_path / "trace", lambda: stator.compile(model)(torch.ones(3)))
-        whole, random = path.read_bytes(), __import__("random").Random(0)
+        whole, chance = path.read_bytes(), random.Random(0)
         for _ in range(60):
             text = bytearray(whole)
-            for _ in range(random.randrange(1, 20)):
-                at = random.randrange(len(text))
-                text[at : at + random.randrange(40)] = random.randbytes(random.randrange(30))
+            for _ in range(chance.randrange(1, 20)):
+                at = chance.randrange(len(text))
+                text[at : at + chance.randrange(40)] = chance.randbytes(chance.randrange(30))
             path.write_bytes(text)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -337,6 +345,21 @@ class TestTrace:
         _, records = traced(tmp_path, lambda: trace.artifact("mine", "text", value=Value()))
         kinds = [record["kind"] for record in records]
         assert kinds.count("graph") == 1 and next(r for r in records if r["kind"] == "artifact")["value"] == "2.0"
+
+    def test_other_threads_write_while_the_text_of_an_object_is_made(self, tmp_path):
+        """That text may wait for them: it may compile, while another thread compiles and writes."""
+
+        class Value:
+            def __str__(self):
+                thread = threading.Thread(target=trace.artifact, args=("of the thread", "text"))
+                thread.start()
+                thread.join(60)
+                return str(thread.is_alive())
+
+        _, records = traced(tmp_path, lambda: trace.artifact("mine", "text", value=Value()))
+        names = [record["name"] for record in records if record["kind"] == "artifact"]
+        assert names == ["of the thread", "mine"]
+        assert next(record for record in records if record.get("name") == "mine")["value"] == "False"
 
     def test_the_disk_is_full_for_several_threads(self, tmp_path):
         path = trace.start(tmp_path)
