@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from ..fx_meta import GraphMeta, NodeMeta
 from ..fx_symbols import GraphSymbols
 from .current import Recording
 from .foreign import ForeignSymbols
+from .module_reads import told_of_reads
 
 # Keys of `torch.fx.traceback`'s current metadata that new nodes inherit under `preserve_node_meta()`.
 _INHERITED = ("custom", "recompute", "ac_graph_id", "from_node", "is_gradient_acc", "partitioner_tag")
@@ -130,31 +130,19 @@ class ModuleCalls(TorchFunctionMode):  # type: ignore[misc]
             return
         known = {id(module) for module in modules}
         thread = threading.get_ident()
-        containers = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
-        earlier = [(torch.nn.Module, "__getattr__"), *((container, "__getitem__") for container in containers)]
 
-        def noting(original: Any) -> Any:
-            @functools.wraps(original)
-            def read(owner: Any, name: Any) -> Any:
-                found = original(owner, name)
-                if id(found) in known and isinstance(found, torch.nn.Module) and threading.get_ident() == thread:
-                    key = name if isinstance(name, str) else str(name % len(owner))
-                    reads = self.read.get(id(owner))
-                    route = reads[-1] if reads else self.running_path(owner)
-                    self.read.setdefault(id(found), []).append(f"{route}.{key}" if route else key)
-                return found
+        def note(owner: torch.nn.Module, name: Any, found: Any) -> None:
+            if id(found) in known and threading.get_ident() == thread:
+                key = name if isinstance(name, str) else str(name % len(owner))
+                reads = self.read.get(id(owner))
+                route = reads[-1] if reads else self.running_path(owner)
+                self.read.setdefault(id(found), []).append(f"{route}.{key}" if route else key)
 
-            return read
-
-        saved = [(owner, name, owner.__dict__[name]) for owner, name in earlier]
-        for owner, name, original in saved:
-            setattr(owner, name, noting(original))
-        try:
-            yield
-        finally:
-            for owner, name, original in saved:
-                setattr(owner, name, original)
-            self.read.clear()
+        with told_of_reads(note):
+            try:
+                yield
+            finally:
+                self.read.clear()
 
     def enter(self, module: torch.nn.Module, _args: Any) -> None:
         path = None if isinstance(module, torch.fx.GraphModule) else self.path_of(module)

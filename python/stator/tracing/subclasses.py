@@ -15,7 +15,7 @@ def is_subclass(leaf: Any) -> bool:
 
 def add_subclass(tracer: Any, leaf: torch.Tensor, name: str, mode: str) -> torch.Tensor:
     message = f"the program uses a tensor inside of the input {name}, a {type(leaf).__name__}: only operators on the"
-    for inner in _inner(leaf):
+    for inner in _inner(leaf, set()):
         tracer.forbid(inner, f"{message} input itself can be nodes")
     made = leaf
     if mode == "symbolic":
@@ -29,12 +29,14 @@ def add_subclass(tracer: Any, leaf: torch.Tensor, name: str, mode: str) -> torch
     return made
 
 
-def _inner(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+def _inner(tensor: torch.Tensor, seen: set[int]) -> Iterator[torch.Tensor]:
+    """The tensors that it holds, and those that they hold."""
+    seen.add(id(tensor))
     for value in vars(tensor).values():
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and id(value) not in seen:
             yield value
             if is_subclass(value):
-                yield from _inner(value)
+                yield from _inner(value, seen)
 
 
 def _over_fakes(tracer: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:

@@ -136,6 +136,12 @@ def test_a_tensor_inside_of_a_subclass(x, mode):
         stator.make_fx(lambda t: t.a * 2, tracing_mode=mode)(Two(x, x + 1))
 
 
+def test_a_subclass_that_holds_itself(x):
+    given = Two(x, x + 1)
+    given.itself = given
+    assert calls(stator.make_fx(lambda t: t * 2)(given)) == ["mul.Tensor"]
+
+
 def test_a_read_of_a_subclass(x):
     with pytest.raises(RuntimeError, match="_local_scalar_dense"):
         stator.make_fx(lambda t: t * t.sum().item())(Two(x, x + 1))

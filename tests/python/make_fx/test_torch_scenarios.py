@@ -1,18 +1,18 @@
 """The scenarios of torch's own tests of make_fx (`test/test_proxy_tensor.py`), as tests of ours; the table in
 docs/make_fx_scenarios.md says which test here shows which."""
 
+import contextlib
 import operator
 import pickle
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import bind_symbols, eval_guards
 
 import stator
 from stator.tracing import get_isolated_graph_module
-from tests.python.make_fx.helpers import calls, names, node
+from tests.python.make_fx.helpers import calls, node
 
 MODES = ["real", "fake", "symbolic"]
 aten = torch.ops.aten
@@ -64,8 +64,6 @@ class Logging(torch.utils._python_dispatch.TorchDispatchMode):
 
 @pytest.mark.parametrize("with_mode", [False, True])
 def test_isolated_traces_three_deep(with_mode):
-    import contextlib
-
     found = {}
 
     def innermost():
@@ -139,7 +137,7 @@ def test_gradients_of_an_input(mode, how):
 
     x = torch.randn(3, requires_grad=True)
     module = stator.make_fx(program, tracing_mode=mode)(x)
-    given, wanted = torch.randn(3, requires_grad=True), None
+    given = torch.randn(3, requires_grad=True)
     wanted = program(given)
     torch.testing.assert_close(module(given.detach().requires_grad_()), wanted)
 
@@ -591,14 +589,3 @@ def test_sizes_that_must_be_equal():
 
 def test_a_view_of_a_size_of_another_input():
     dynamic(lambda a, b: a.view(b.shape[0]) + b.sum(), [(4, 2), (8, 5)], [[(3, 2), (6, 4)]])
-
-
-# ---- fakes of torch
-
-
-def test_a_fake_tensor_from_outside():
-    mode = FakeTensorMode()
-    y = mode.from_tensor(torch.randn(2))
-    module = stator.make_fx(lambda x: torch.add(x, y))(torch.randn(2))
-    assert names(module, "get_attr") == ["_tensor_constant0"] and calls(module) == ["add.Tensor"]
-    assert module._tensor_constant0 is y
