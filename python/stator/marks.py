@@ -165,7 +165,7 @@ def mark_dynamic(
     tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
 ) -> None:
     """Marks a size of the tensor as varying: a capture makes it a symbol. If the program needs its value, or the size
-    is not between `min` and `max`, the call raises ConstraintViolation. The mark has no effect for Python backends."""
+    is not between `min` and `max`, the call raises ConstraintViolation."""
     if isinstance(tensor, torch.nn.Parameter) and _C.get_config("force_parameter_static_shapes"):
         warnings.warn(
             "sizes of parameters are static, so mark_dynamic has no effect on a parameter; "
@@ -188,7 +188,7 @@ def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
     """Marks a size of the tensor as unbacked: a capture assumes nothing about it, and breaks where the program needs
-    its value. One capture serves all sizes, 0 and 1 too. The mark has no effect for Python backends."""
+    its value. One capture serves all sizes, 0 and 1 too."""
     _mark_dimensions(tensor, index, "_dynamo_unbacked_indices", with_hints=True)
 
 

@@ -115,6 +115,20 @@ class TestMarks:
         assert_same(compiled(made(6)), fn(made(6)))
         assert captures() == 1
 
+    @pytest.mark.parametrize(("mark", "graphs"), [(stator.mark_dynamic, 1), (stator.mark_unbacked, 1), (None, 2)])
+    def test_graphs_for_python_backends(self, mark, graphs):
+        def fn(x):
+            return x.reshape(-1, 2) + x.new_zeros(x.shape[0]).sum()
+
+        made_for = []
+        compiled = stator.compile(fn, backend=lambda gm, _: (made_for.append(gm), gm.forward)[1])
+        for n in (3, 4, 5):
+            x = made(n)
+            if mark is not None:
+                mark(x, 0)
+            assert_same(compiled(x), fn(x), f"length {n}")
+        assert len(made_for) == graphs
+
     def test_maybe_mark_dynamic_is_reported(self):
         def fn(x):
             return torch.chunk(x, x.size(0))

@@ -92,7 +92,7 @@ def test_another_thread_collects_while_a_capture_begins():
 
 
 def test_a_reset_while_a_capture_runs():
-    """A reset, by the program or by another thread, leaves the capture what it learnt of earlier ones."""
+    """It leaves the capture what it learnt of earlier ones."""
 
     def program(x, n, table):
         return told(x) * table[n] * n
