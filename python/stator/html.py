@@ -62,7 +62,7 @@ def collect(place: str | Path) -> dict[str, Any]:
             for group, rows in record["counters"].items():
                 counters.update({f"{group}.{name}": count for name, count in rows.items()})
             calls += record["calls"]
-            memory = {name: max(size, memory.get(name, 0)) for name, size in record["peak_memory_bytes"].items()}
+            memory |= {name: max(size, memory.get(name, 0)) for name, size in record["peak_memory_bytes"].items()}
         if "compile_id" not in record:
             continue
         frame = frames.setdefault(f"{number}:{record['compile_id']}", {"id": record["compile_id"], "process": number})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +32,8 @@ class _TorchForm:
 
     def add(self, record: dict[str, Any], name: str, data: Any, payload: str | None) -> None:
         head: dict[str, Any] = {name: self._numbered(record, data)}
-        if "compile_id" in record:
-            *_, frame, number = record["compile_id"].split("/")
-            head |= {"frame_id": int(frame), "frame_compile_id": int(number), "attempt": 0}
+        if numbers := re.search(r"(\d+)/(\d+)$", record.get("compile_id", "")):
+            head |= {"frame_id": int(numbers[1]), "frame_compile_id": int(numbers[2]), "attempt": 0}
         if payload is not None:
             head["has_payload"] = hashlib.md5(payload.encode(errors="replace"), usedforsecurity=False).hexdigest()
         self._put(record, head)

@@ -313,6 +313,17 @@ class TestTrace:
             with pytest.warns(RuntimeWarning, match=f"left out: '{name}' is no"):
                 html.write_report(path.parent, tmp_path / "r.html")
 
+    def test_peak_memory_of_several_processes(self, tmp_path):
+        path, _ = traced(tmp_path, lambda: None)
+        end = json.loads(path.read_text().splitlines()[-1])
+        peaks = {"process": 1, "cuda:0": 5}, {"process": 3}, {"process": 2, "cuda:0": 4}
+        path.write_text("".join(json.dumps({**end, "peak_memory_bytes": peak}) + "\n" for peak in peaks))
+        assert html.collect(path)["memory"] == {"process": 3, "cuda:0": 5}
+
+    def test_a_compile_id_of_another_form(self, tmp_path):
+        _, records = traced(tmp_path, lambda: trace._writer.write("guards", "mine", payload="a\nb", count=2))
+        assert trace.to_torch(tmp_path, tmp_path / "torch.log") == 1
+
     def test_damaged_files_of_all_kinds(self, tmp_path):
         path, _ = traced(tmp_path / "trace", lambda: stator.compile(model)(torch.ones(3)))
         whole, chance = path.read_bytes(), random.Random(0)
