@@ -29,7 +29,10 @@ def test_eval(case):
     assert captures() == 1, "other values of the same shape must hit the cache"
 
 
-@pytest.mark.parametrize("case", models.TRANSFORMERS, ids=lambda case: case.name)
+ATTENDING = [case for case in models.TRANSFORMERS if case.name not in ("ResNet", "ConvNeXt")]
+
+
+@pytest.mark.parametrize("case", ATTENDING, ids=lambda case: case.name)
 def test_attention_is_called_as_in_eager(case, monkeypatch):
     """A mask that eager leaves out would select another kernel."""
     attention, eager, captured = torch.nn.functional.scaled_dot_product_attention, [], []
@@ -53,7 +56,7 @@ def test_attention_is_called_as_in_eager(case, monkeypatch):
         stator.compile(model, backend=reader, fullgraph=True)(**inputs)
         monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", seen)
         model(**inputs)
-    assert captured == eager
+    assert captured == eager != []
 
 
 @CASES
