@@ -44,7 +44,7 @@ PYTHON_LOCKS = Rule(
     {
         r"\bthreading\.(R?Lock|Condition|(Bounded)?Semaphore|Barrier)\b": {
             "fork_safe": "makes the locks",
-            "trace": "is of a file to which the child of a fork writes nothing",
+            "trace": "belongs to a file: the child of a fork has another file, and another lock",
         },
     },
 )

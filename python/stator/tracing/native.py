@@ -16,7 +16,7 @@ class NativeDecomposition:
 
     _stator_native = True
 
-    def __init__(self, operator: torch._ops.OpOverload, python: Callable[..., Any] | None) -> None:
+    def __init__(self, operator: torch._ops.OpOverload, python: Callable[..., Any]) -> None:
         self.operator = operator
         self.python = python
 
@@ -24,7 +24,7 @@ class NativeDecomposition:
         return f"NativeDecomposition({self.operator})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return NotImplemented if self.python is None else self.python(*args, **kwargs)
+        return self.python(*args, **kwargs)
 
 
 def core_aten_decompositions() -> dict[Any, Callable[..., Any]]:
