@@ -19,16 +19,12 @@ SETTINGS = (
     "specialize_int",
     "force_parameter_static_shapes",
 )
-# Of these, torch's default is another one: its value counts if it was set.
-OTHER_DEFAULTS = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 
 
 def setting(name: str) -> Any:
-    """The value of torch's setting; None if torch.compile is not imported, or the value says nothing."""
-    assert name in SETTINGS + OTHER_DEFAULTS
+    """The value of torch's setting; None if torch.compile is not imported."""
+    assert name in SETTINGS
     settings: Any = sys.modules.get("torch._dynamo.config")
-    if settings is None or (name in OTHER_DEFAULTS and settings._is_default(name)):
-        return None
     return getattr(settings, name, None)
 
 

@@ -122,12 +122,10 @@ std::optional<PlanEnd> find_split(const AttemptResult& result, const std::vector
   return PlanEnd{step, is_own ? BreakId::unrecoverable_write : BreakId::split_before_fallible_op};
 }
 
-/// What the graph may have, by our settings, or by torch's if they were set. They are about Python backends.
+/// What the graph may have. The settings are about Python backends.
 shapes::DataUses uses_of_data(const CompileRequest& request) {
   if (!request.compiler || request.fullgraph) return {};
-  auto captures = [](bool Config::*own, const char* name) { return config().*own && torch_setting(name, 1) != 0; };
-  return {.sizes = captures(&Config::capture_dynamic_output_shape_ops, "capture_dynamic_output_shape_ops"),
-          .numbers = captures(&Config::capture_scalar_outputs, "capture_scalar_outputs")};
+  return {.sizes = config().capture_dynamic_output_shape_ops, .numbers = config().capture_scalar_outputs};
 }
 
 /// Tells the policy what the graph would do in a run. Moves its checks of data before its writes, where it may fail.

@@ -438,6 +438,76 @@ def disable_setting():
     assert stator.compile(below) is not below
 
 
+@row("torch._dynamo.config.automatic_dynamic_shapes")
+def automatic_dynamic_shapes():
+    assert sizes_captured(stator.compile(below)) < 6
+    stator.reset()
+    with torch._dynamo.config.patch(automatic_dynamic_shapes=False):
+        assert sizes_captured(stator.compile(below), calls=6) == 6
+
+
+@row("torch._dynamo.config.assume_static_by_default")
+def assume_static_by_default():
+    with torch._dynamo.config.patch(assume_static_by_default=False):
+        compiled = stator.compile(below)
+        compiled(torch.ones(3)), compiled(torch.ones(5))
+    assert captures() == 1
+
+
+@row("torch._dynamo.config.specialize_int")
+def specialize_int():
+    def times(x, n):
+        return x * n
+
+    def ints_captured():
+        stator.reset()
+        compiled = stator.compile(times)
+        for n in range(2, 7):
+            compiled(x, n)
+        return captures()
+
+    assert ints_captured() == 2
+    with torch._dynamo.config.patch(specialize_int=True):
+        assert ints_captured() == 5
+
+
+@row("torch._dynamo.config.force_parameter_static_shapes")
+def force_parameter_static_shapes():
+    def parameters_captured():
+        stator.reset()
+        compiled = stator.compile(below)
+        for n in range(2, 7):
+            compiled(torch.nn.Parameter(torch.ones(n)))
+        return captures()
+
+    assert parameters_captured() == 5
+    with torch._dynamo.config.patch(force_parameter_static_shapes=False):
+        assert parameters_captured() == 2
+
+
+def data_captured():
+    stator.reset()
+    compiled = stator.compile(lambda x: (x * x.sum().item(), x.nonzero()), backend=lambda gm, _: gm.forward)
+    compiled(torch.ones(3))
+    return sum(stator.counters()["breaks"].values()) == 0
+
+
+@row("torch._dynamo.config.capture_scalar_outputs")
+def capture_scalar_outputs():
+    with torch._dynamo.config.patch(capture_scalar_outputs=False):
+        assert data_captured()
+        with stator.config.patch(capture_scalar_outputs=False):
+            assert not data_captured()
+
+
+@row("torch._dynamo.config.capture_dynamic_output_shape_ops")
+def capture_dynamic_output_shape_ops():
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=False):
+        assert data_captured()
+        with stator.config.patch(capture_dynamic_output_shape_ops=False):
+            assert not data_captured()
+
+
 @row("TORCH_COMPILE_DISABLE=1")
 def compile_disable():
     program = """
