@@ -2,6 +2,8 @@
 
 #include <c10/core/Layout.h>
 
+#include <algorithm>
+
 #include "capture/tensors/tensor_object.h"
 
 namespace stator::capture {
@@ -10,6 +12,7 @@ namespace {
 // Beyond these limits nothing is noted: what changes there is symbolic one capture later.
 constexpr int kMaxDepth = 4;
 constexpr size_t kMaxSources = 512;
+constexpr Py_ssize_t kMaxItems = 512;  // of one container
 
 std::string text_of_key(PyObject* key) {
   const Ref text = PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? Ref::steal(PyObject_Repr(key)) : Ref();
@@ -34,7 +37,8 @@ std::string item_source(std::string container, const std::string& key) {
 }  // namespace
 
 SeenArguments::SeenArguments(const pycompat::Code& code, PyObject* const* slots) {
-  for (int i = 0; i < code.nlocalsplus; ++i) {
+  const int count = code.argcount + code.kwonlyargcount + code.has_varargs() + code.has_varkeywords();
+  for (int i = 0; i < count; ++i) {
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code.localsplus_names, i));
     if (!name) PyErr_Clear();
     if (name && slots[i]) look_at(name, slots[i], 0);
@@ -55,12 +59,12 @@ void SeenArguments::look_at(const std::string& source, PyObject* object, int dep
   } else if (PyFloat_CheckExact(object)) {
     floats_[source] = PyFloat_AS_DOUBLE(object);
   } else if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+    for (Py_ssize_t i = 0; i < std::min(PySequence_Fast_GET_SIZE(object), kMaxItems); ++i)
       look_at(item_source(source, std::to_string(i)), PySequence_Fast_GET_ITEM(object, i), depth + 1);
   } else if (PyDict_CheckExact(object)) {
     Py_ssize_t position = 0;
     PyObject *key, *value;
-    while (PyDict_Next(object, &position, &key, &value))
+    while (position < kMaxItems && PyDict_Next(object, &position, &key, &value))
       if (const std::string text = text_of_key(key); !text.empty())
         look_at(item_source(source, text), value, depth + 1);
   }
