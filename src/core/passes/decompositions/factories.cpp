@@ -162,11 +162,18 @@ Maybe logsumexp(const Tensor& self, const Dims& dims, bool keepdim) {
   });
 }
 
-Tensor mv(const Tensor& self, const Tensor& vector) {
+/// Whether both have the dtype and, as far as it is known, the size along their last dimension.
+bool are_alike(const Tensor& a, const Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sym_size(-1).maybe_as_int() == b.sym_size(-1).maybe_as_int();
+}
+
+Maybe mv(const Tensor& self, const Tensor& vector) {
+  if (self.dim() != 2 || vector.dim() != 1 || !are_alike(self, vector)) return std::nullopt;
   return in_wide(self, [&](const Tensor& x) { return at::sum(x * wide(vector), Dims{1}, false, x.scalar_type()); });
 }
 
-Tensor vdot(const Tensor& self, const Tensor& other) {
+Maybe vdot(const Tensor& self, const Tensor& other) {
+  if (self.dim() != 1 || other.dim() != 1 || !are_alike(self, other)) return std::nullopt;
   return in_wide(self.is_complex() ? self.conj_physical() : self,
                  [&](const Tensor& x) { return at::sum(x * wide(other), Dims{}, false, x.scalar_type()); });
 }

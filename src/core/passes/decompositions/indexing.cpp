@@ -59,7 +59,8 @@ Maybe unsafe_masked_index_put_accumulate(const Tensor& self, const Tensor& mask,
   return at::index_put(self, clamped(self, indices), values.masked_fill(mask.logical_not(), 0), true);
 }
 
-Tensor take(const Tensor& self, const Tensor& index) {
+Maybe take(const Tensor& self, const Tensor& index) {
+  if (index.scalar_type() != at::kLong) return std::nullopt;
   return at::index(self.reshape(-1), Indices({std::optional(index)}));
 }
 
@@ -163,9 +164,10 @@ Tensor nearest_index(const Tensor& self, const SymInt& from, const SymInt& to, s
   return at::clamp(source, std::nullopt, Scalar(from - 1)).to(at::kLong);
 }
 
-Tensor nearest(const Tensor& self, const Sizes& sizes, const std::vector<std::optional<double>>& scales, double shift) {
+Maybe nearest(const Tensor& self, const Sizes& sizes, const std::vector<std::optional<double>>& scales, double shift) {
   Indices indices({std::nullopt, std::nullopt});
   const auto count = static_cast<int64_t>(sizes.size());
+  if (sizes.size() != scales.size() || self.dim() != count + 2) return std::nullopt;  // the operator itself raises
   for (int64_t i = 0; i < count; ++i)
     indices.push_back(spread(nearest_index(self, self.sym_size(2 + i), sizes[i], scales[i], shift), count - 1 - i));
   const Tensor made = at::index(self, indices);
@@ -175,19 +177,19 @@ Tensor nearest(const Tensor& self, const Sizes& sizes, const std::vector<std::op
 }
 
 template <bool is_exact>
-Tensor upsample_nearest1d(const Tensor& self, const Sizes& sizes, std::optional<double> scale) {
+Maybe upsample_nearest1d(const Tensor& self, const Sizes& sizes, std::optional<double> scale) {
   return nearest(self, sizes, {scale}, is_exact ? 0.5 : 0);
 }
 
 template <bool is_exact>
-Tensor upsample_nearest2d(const Tensor& self, const Sizes& sizes, std::optional<double> height,
-                          std::optional<double> width) {
+Maybe upsample_nearest2d(const Tensor& self, const Sizes& sizes, std::optional<double> height,
+                         std::optional<double> width) {
   return nearest(self, sizes, {height, width}, is_exact ? 0.5 : 0);
 }
 
 template <bool is_exact>
-Tensor upsample_nearest3d(const Tensor& self, const Sizes& sizes, std::optional<double> depth,
-                          std::optional<double> height, std::optional<double> width) {
+Maybe upsample_nearest3d(const Tensor& self, const Sizes& sizes, std::optional<double> depth,
+                         std::optional<double> height, std::optional<double> width) {
   return nearest(self, sizes, {depth, height, width}, is_exact ? 0.5 : 0);
 }
 
@@ -197,7 +199,9 @@ Tensor isin_scalar(const Tensor& elements, const Scalar& one, bool, bool invert)
   return invert ? at::ne(elements, one) : at::eq(elements, one);
 }
 
-Tensor linalg_cross(const Tensor& self, const Tensor& other, int64_t dim) {
+Maybe linalg_cross(const Tensor& self, const Tensor& other, int64_t dim) {
+  auto is_fit = [&](const Tensor& t) { return t.dim() == self.dim() && t.sym_size(dim).maybe_as_int() == 3; };
+  if (!is_fit(self) || !is_fit(other)) return std::nullopt;
   const auto both = at::broadcast_tensors({self, other});
   auto rolled = [&](const Tensor& t, int64_t by) { return at::roll(t, by, dim); };
   return rolled(both[0], -1) * rolled(both[1], 1) - rolled(both[0], 1) * rolled(both[1], -1);

@@ -105,10 +105,11 @@ Three native_group_norm_backward(const Tensor& grad, const Tensor& input, const 
   return made;
 }
 
-Three native_batch_norm_backward(const Tensor& grad, const Tensor& input, const OptionalTensor& weight,
-                                 const OptionalTensor& running_mean, const OptionalTensor& running_var,
-                                 const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool train,
-                                 double eps, const std::array<bool, 3>& wanted) {
+std::optional<Three> native_batch_norm_backward(const Tensor& grad, const Tensor& input, const OptionalTensor& weight,
+                                                const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                                                const OptionalTensor& save_mean, const OptionalTensor& save_invstd,
+                                                bool train, double eps, const std::array<bool, 3>& wanted) {
+  if (input.sym_size(1).maybe_as_int() == 0) return std::nullopt;
   Dims dims = dims_between(2, input.dim());
   dims.insert(dims.begin(), 0);
   Dims shape(input.dim(), 1);

@@ -79,7 +79,9 @@ std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
 
 Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
   return in_wide(grad, [&](const Tensor& g) {
-    const Tensor part = wide(buffer) / (wide(buffer) + 1);
+    // The kernels of other devices leave the buffer empty.
+    const Tensor z = self.device().is_cpu() ? wide(buffer) : at::exp(-at::abs(wide(self)));
+    const Tensor part = z / (z + 1);
     return g * at::where(self < 0, minus(1, part), part);
   });
 }
@@ -92,26 +94,32 @@ std::tuple<Tensor, Tensor> prelu_kernel_backward(const Tensor& grad, const Tenso
 
 // ---- arithmetic
 
+/// Whether all have one dtype. If not, they promote to another than the first one's, or the operator raises.
+bool are_alike(const Tensor& self, const Tensor& a, const Tensor& b) {
+  return self.scalar_type() == a.scalar_type() && self.scalar_type() == b.scalar_type();
+}
+
 Maybe addcdiv(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
-  if (!is_float(self) || !is_float(a) || !is_float(b)) return std::nullopt;
+  if (!is_float(self) || !are_alike(self, a, b)) return std::nullopt;
   return in_wide(self, [&](const Tensor& x) { return x + wide(a) * value / wide(b); });
 }
 
-Tensor addcmul(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
+Maybe addcmul(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
+  if (!are_alike(self, a, b)) return std::nullopt;
   return in_wide(self, [&](const Tensor& x) { return x + wide(a) * value * wide(b); });
 }
 
 Maybe lerp_scalar(const Tensor& self, const Tensor& end, const Scalar& weight) {
-  if (!is_float(self) || weight.isComplex() || weight.isSymbolic()) return std::nullopt;
+  if (!is_float(self) || !are_alike(self, end, end) || weight.isComplex() || weight.isSymbolic()) return std::nullopt;
   const double w = weight.toDouble();
   return in_wide(self, [&](const Tensor& x) {
     const Tensor y = wide(end), way = y - x;
-    return w < 0.5 ? x + way * w : y - way * (1 - w);
+    return std::abs(w) < 0.5 ? x + way * w : y - way * (1 - w);
   });
 }
 
 Maybe lerp_tensor(const Tensor& self, const Tensor& end, const Tensor& weight) {
-  if (!is_float(self)) return std::nullopt;
+  if (!is_float(self) || !are_alike(self, end, weight)) return std::nullopt;
   return in_wide(self, [&](const Tensor& x) {
     const Tensor y = wide(end), w = wide(weight), way = y - x;
     return at::where(at::abs(w) < 0.5, x + w * way, y - way * minus(1, w));
@@ -154,7 +162,10 @@ Tensor clamp_min_tensor(const Tensor& self, const Tensor& least) { return at::ma
 
 Tensor clamp_max_tensor(const Tensor& self, const Tensor& most) { return at::minimum(self, most); }
 
-Tensor fill_tensor(const Tensor& self, const Tensor& value) { return at::copy(self, value); }
+Maybe fill_tensor(const Tensor& self, const Tensor& value) {
+  if (value.dim() != 0) return std::nullopt;
+  return at::copy(self, value);
+}
 
 Maybe masked_fill_tensor(const Tensor& self, const Tensor& mask, const Tensor& value) {
   if (value.dim() != 0) return std::nullopt;
@@ -168,7 +179,7 @@ Maybe nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<do
     return static_cast<double>(std::numeric_limits<scalar_t>::max());
   });
   const Tensor known = at::where(at::isnan(self), Scalar(nan.value_or(0)), self);
-  const Tensor lower = at::where(at::eq(known, -kInfinity), Scalar(least.value_or(-limit)), known);
+  const Tensor lower = at::where(at::eq(self, -kInfinity), Scalar(least.value_or(-limit)), known);
   return at::where(at::eq(self, kInfinity), Scalar(most.value_or(limit)), lower);
 }
 

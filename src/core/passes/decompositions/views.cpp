@@ -10,7 +10,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include <numeric>
+#include <algorithm>
+#include <limits>
 
 #include "core/passes/decompositions/helpers.h"
 #include "core/passes/decompositions/topics.h"
@@ -126,14 +127,20 @@ Maybe roll(const Tensor& self, const Sizes& shifts, const Dims& dims) {
 
 Maybe rot90(const Tensor& self, int64_t k, const Dims& dims) {
   if (dims.size() != 2 || self.dim() < 2) return std::nullopt;
+  if (at::maybe_wrap_dim(dims[0], self.dim()) == at::maybe_wrap_dim(dims[1], self.dim())) return std::nullopt;
   const int64_t turns = ((k % 4) + 4) % 4;
   if (turns == 0) return self.clone(at::MemoryFormat::Contiguous);
   if (turns == 2) return self.flip(dims);
   return self.flip(Dims{dims[turns == 1 ? 1 : 0]}).transpose(dims[0], dims[1]);
 }
 
+/// Whether pixels can be shuffled by this factor, whose square must not overflow. If not, the operator itself raises.
+bool can_shuffle(const Tensor& self, int64_t factor) {
+  return self.dim() >= 3 && factor > 0 && factor <= std::numeric_limits<int32_t>::max();
+}
+
 Maybe pixel_shuffle(const Tensor& self, int64_t factor) {
-  if (self.dim() < 3) return std::nullopt;
+  if (!can_shuffle(self, factor)) return std::nullopt;
   const int64_t first = self.dim() - 3;
   Sizes batch(self.sym_sizes().begin(), self.sym_sizes().begin() + first), split = batch, joined = batch;
   const SymInt channels = self.sym_size(first) / (factor * factor), r = factor;
@@ -146,7 +153,7 @@ Maybe pixel_shuffle(const Tensor& self, int64_t factor) {
 }
 
 Maybe pixel_unshuffle(const Tensor& self, int64_t factor) {
-  if (self.dim() < 3 || factor <= 0) return std::nullopt;
+  if (!can_shuffle(self, factor)) return std::nullopt;
   const int64_t first = self.dim() - 3;
   Sizes batch(self.sym_sizes().begin(), self.sym_sizes().begin() + first), split = batch, joined = batch;
   const SymInt channels = self.sym_size(first), r = factor;
@@ -159,7 +166,7 @@ Maybe pixel_unshuffle(const Tensor& self, int64_t factor) {
 }
 
 Maybe channel_shuffle(const Tensor& self, const SymInt& groups) {
-  if (self.dim() < 3) return std::nullopt;
+  if (self.dim() < 3 || groups.maybe_as_int().value_or(1) <= 0) return std::nullopt;
   const auto all = self.sym_sizes();
   Sizes split{all[0], groups, all[1] / groups};
   split.insert(split.end(), all.begin() + 2, all.end());
@@ -184,9 +191,10 @@ Maybe triangle(const Tensor& self, const SymInt& diagonal, bool is_lower) {
 Maybe tril(const Tensor& self, const SymInt& diagonal) { return triangle(self, diagonal, true); }
 Maybe triu(const Tensor& self, const SymInt& diagonal) { return triangle(self, diagonal, false); }
 
-Tensor diag_embed(const Tensor& self, int64_t offset, int64_t a, int64_t b) {
+Maybe diag_embed(const Tensor& self, int64_t offset, int64_t a, int64_t b) {
   const int64_t rank = self.dim() + 1;
   const int64_t first = at::maybe_wrap_dim(a, rank), second = at::maybe_wrap_dim(b, rank);
+  if (first == second) return std::nullopt;
   const SymInt length = self.sym_size(-1) + std::abs(offset);
   Sizes sizes(self.sym_sizes().begin(), self.sym_sizes().end() - 1);
   sizes.insert(sizes.begin() + std::min(first, second), length);
