@@ -44,7 +44,9 @@ int is_unobservable_callback(PyObject* callback, void*) {
   }
   if (!PyFunction_Check(callee.get())) return false;
   PyObject* module = PyDict_GetItemString(PyFunction_GET_GLOBALS(callee.get()), "__name__");
-  return module && PyUnicode_Check(module) && std::string_view(PyUnicode_AsUTF8(module)).starts_with("torch.");
+  const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  if (!name) PyErr_Clear();
+  return name && std::string_view(name).starts_with("torch.");
 }
 
 bool holds_observable(PyObject* container) {

@@ -59,7 +59,7 @@ struct Fact {
   int64_t number = 0;
   UserLine line;                                      // the program's line that made the guard necessary
   Source* other = nullptr;                            // SameAs, NotSameAs
-  std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory, Shapes
+  std::shared_ptr<const std::vector<Source*>> group;  // Distinct, Memory, Shapes, Survives, Depends
   std::shared_ptr<const TensorExpectation> tensor;    // Tensor
   std::shared_ptr<ClassContent> content;              // ClassContent
   std::shared_ptr<const ShapeGuards> shapes;          // Shapes

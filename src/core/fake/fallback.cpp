@@ -133,7 +133,7 @@ void refuse_stray(const c10::OperatorHandle& op) {
 }
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (traces.load(std::memory_order_relaxed) > traces_here && traces_here == 0 &&
+  if (traces.load(std::memory_order_relaxed) > 0 && traces_here == 0 &&
       !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) && takes(fallback_call(op), *stack, is_traced))
       [[unlikely]]
     refuse_stray(op);
@@ -185,7 +185,6 @@ void refuse(const c10::OperatorHandle& op, const char* reason) {
   refuse(c10::toString(op.operator_name()) + ": " + reason);
 }
 
-/// An empty text, or why the key cannot be used.
 TraceRuns::TraceRuns() : strays_before_(strays) {
   ++traces;
   ++traces_here;
@@ -196,6 +195,7 @@ TraceRuns::~TraceRuns() {
 }
 bool TraceRuns::saw_stray() const { return strays != strays_before_; }
 
+/// An empty text, or why the key cannot be used.
 static std::string register_fallback() {
   try {
     shapes::set_undecided([](const std::string& question) {

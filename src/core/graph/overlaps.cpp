@@ -88,45 +88,48 @@ std::vector<Operand> operands_of(const Node& node) {
   return operands;
 }
 
+/// Whether `is_wrong` holds for two of the operands that overlap. All of them lie in one memory.
+template <class Test>
+bool any_overlap(const Graph& graph, const std::vector<Operand>& operands, const Test& is_wrong) {
+  if (operands.size() < 2) return false;
+  std::vector<std::pair<Elements, Operand>> all;
+  for (const Operand& operand : operands) all.emplace_back(Elements(graph.values[operand.value].fake), operand);
+  std::ranges::sort(all, {}, [](const auto& part) { return part.first.begin; });
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k = i + 1; k < all.size(); ++k) {
+      const Elements &a = all[i].first, &b = all[k].first;
+      if (a.is_known && b.is_known && b.begin >= a.end) break;
+      if (overlap(a, b) && is_wrong(all[i], all[k])) return true;
+    }
+  return false;
+}
+
 /// Whether the node writes to elements of another operand than the one at the same place, or to a part of that one.
 bool writes_to_operands(const Graph& graph, const Node& node) {
-  const std::vector<Operand> operands = operands_of(node);
-  std::unordered_map<const void*, std::vector<const Operand*>> by_memory;
-  bool is_shared = false;
-  for (const Operand& operand : operands) {
-    const void* memory = memory_of(graph.values[operand.value].fake);
-    if (memory == nullptr) continue;
-    auto& all = by_memory[memory];
-    all.push_back(&operand);
-    is_shared |= all.size() > 1;
-  }
-  if (!is_shared) return false;
-  for (const auto& [memory, all] : by_memory)
-    for (const Operand* written : all)
-      for (const Operand* other : all) {
-        if (!written->is_written || written == other) continue;
-        const Elements a(graph.values[written->value].fake), b(graph.values[other->value].fake);
-        if (overlap(a, b) && (a != b || written->place != other->place)) return true;
-      }
-  return false;
+  std::unordered_map<const void*, std::vector<Operand>> by_memory;
+  for (const Operand& operand : operands_of(node))
+    if (const void* memory = memory_of(graph.values[operand.value].fake); memory != nullptr)
+      by_memory[memory].push_back(operand);
+  auto are_same = [](const auto& a, const auto& b) {
+    return a.second.value == b.second.value || (a.first.is_known && a.first == b.first);
+  };
+  auto is_wrong = [&](const auto& a, const auto& b) {
+    return (a.second.is_written || b.second.is_written) && (a.second.place != b.second.place || !are_same(a, b));
+  };
+  return std::ranges::any_of(by_memory, [&](const auto& entry) { return any_overlap(graph, entry.second, is_wrong); });
 }
 
 /// Whether inputs overlap in a storage that the graph writes to.
 bool writes_to_overlapping_inputs(const Graph& graph, const Aliasing& aliasing) {
-  std::unordered_map<const void*, std::vector<Elements>> by_memory;
+  std::unordered_map<const void*, std::vector<Operand>> by_memory;
   for (ValueId input : graph.inputs) {
     const at::Tensor& fake = graph.values[input].fake;
     if (const void* memory = memory_of(fake);
         memory != nullptr && aliasing.inputs_sharing(input).size() > 1 && aliasing.is_written(fake))
-      by_memory[memory].emplace_back(fake);
+      by_memory[memory].push_back({input, 0, false});
   }
-  for (auto& [memory, all] : by_memory) {
-    std::ranges::sort(all, {}, &Elements::begin);
-    for (size_t i = 0; i < all.size(); ++i)
-      for (size_t k = i + 1; k < all.size() && (all[k].begin < all[i].end || !all[i].is_known || !all[k].is_known); ++k)
-        if (overlap(all[i], all[k])) return true;
-  }
-  return false;
+  auto is_wrong = [](const auto&, const auto&) { return true; };
+  return std::ranges::any_of(by_memory, [&](const auto& entry) { return any_overlap(graph, entry.second, is_wrong); });
 }
 
 /// Whether a tensor gets other data, and the old or the new one is written to.
@@ -159,7 +162,6 @@ bool writes_to_exchanged(const Graph& graph) {
 }  // namespace
 
 bool writes_to_overlaps(const Graph& graph) {
-  const Aliasing aliasing(graph);
   for (const Node& node : graph.nodes) {
     bool overlaps = false;
     for_each_written(node, [&](ValueId id) {
@@ -168,7 +170,7 @@ bool writes_to_overlaps(const Graph& graph) {
     });
     if (overlaps || (may_write(node.op) && writes_to_operands(graph, node))) return true;
   }
-  return writes_to_overlapping_inputs(graph, aliasing) || writes_to_exchanged(graph);
+  return writes_to_overlapping_inputs(graph, Aliasing(graph)) || writes_to_exchanged(graph);
 }
 
 }  // namespace stator::graph

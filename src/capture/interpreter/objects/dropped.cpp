@@ -41,8 +41,8 @@ bool may_have_dropped(Interpreter& in, Source* source) {
   std::vector<Source*> roots;
   for (const Effect& effect : in.effects) {
     Source* changed = effect.target ? effect.target->source : nullptr;
-    // A change of the object itself does not drop it.
-    if (!changed || changed->object.get() == object) continue;
+    // A change of the object itself does not drop it. What the program makes in each call has no guards.
+    if (!changed || changed->object.get() == object || in.prototypes.owns(changed)) continue;
     if (!changed->object) return true;
     if (std::find(roots.begin(), roots.end(), changed) == roots.end()) roots.push_back(changed);
   }

@@ -113,6 +113,8 @@ Value* wrap_array(Interpreter& in, PyObject* object, Source* source) {
   PyErr_Clear();
   if (!real) {
     // No tensor represents the array, so a use of it is likely to be a break. Arrays of other layouts need not break.
+    // The class comes first: a class of the program may define how its memory is read.
+    in.guards.add_for_break(source, {FactKind::TypeIs, Ref::borrow(reinterpret_cast<PyObject*>(ndarray_type()))});
     in.guards.add_for_break(source, {FactKind::ArrayLayout, std::move(layout)});
     return nullptr;
   }
