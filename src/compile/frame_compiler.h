@@ -56,7 +56,7 @@ class FrameCompiler final : public capture::Compiler {
   /// Tells the user's callback why the entries at the place do not hold. False with the Python error of the callback
   /// set.
   bool report_misses(capture::CodeCache& cache, const capture::Place& place);
-  /// False with the error of a signal handler set.
+  /// Names the entry, adds it to the cache unless it is a refusal, and counts it.
   void publish(capture::CodeCache& cache, const std::shared_ptr<capture::Entry>& entry);
 
   CompileRequest request_;

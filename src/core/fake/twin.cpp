@@ -24,10 +24,7 @@ class TwinnedImpl final : public c10::TensorImpl {
   /// `b.data = c`: the fake gets the real tensor of the other one.
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) override {
     const auto* twinned = dynamic_cast<const TwinnedImpl*>(other.get());
-    real_ =
-        twinned == nullptr
-            ? at::Tensor()
-            : at::Tensor(twinned->real_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+    real_ = twinned == nullptr ? at::Tensor() : copy_of(twinned->real_);
     TensorImpl::shallow_copy_from(other);
   }
 
@@ -35,10 +32,14 @@ class TwinnedImpl final : public c10::TensorImpl {
   void follow(c10::Storage storage) { storage_ = std::move(storage); }
 
  private:
+  /// Another tensor with the same data, whose geometry may change by itself.
+  static at::Tensor copy_of(const at::Tensor& real) {
+    if (!real.defined()) return {};
+    return at::Tensor(real.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  }
+
   c10::intrusive_ptr<TensorImpl> copied(const c10::VariableVersion& version, bool allow_change) const {
-    // The copy's geometry may change by itself.
-    at::Tensor real(real_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
-    auto copy = c10::make_intrusive<TwinnedImpl>(c10::Storage(storage_), key_set_, data_type_, std::move(real));
+    auto copy = c10::make_intrusive<TwinnedImpl>(c10::Storage(storage_), key_set_, data_type_, copy_of(real_));
     copy_tensor_metadata(this, copy.get(), version, allow_change);
     copy->refresh_numel();
     copy->refresh_contiguous();

@@ -186,9 +186,9 @@ void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKey
         !c10::impl::TorchDispatchModeTLS::any_modes_set())
       return above_on_subclass(op, keys, stack);
   }
-  const bool is_plain = !is_inside && !facts.is_lift && !any_tensor(arguments, is_wrapper);
-  if (is_plain && any_tensor(arguments, is_outside)) bring_in(op, stack, true);
-  if (!options.above || is_inside || facts.is_free || (!is_plain && !facts.is_lift))
+  const bool is_ordinary = !is_inside && !facts.is_lift && !any_tensor(arguments, is_wrapper);
+  if (is_ordinary && any_tensor(arguments, is_outside)) bring_in(op, stack, true);
+  if (!options.above || is_inside || facts.is_free || (!is_ordinary && !facts.is_lift))
     return is_inside ? op.redispatchBoxed(keys, stack) : pass_on(op, keys, stack);
   if (host.decompose && host.decompose(op, stack)) return;
   if (facts.is_lift) return lift(op, stack);
