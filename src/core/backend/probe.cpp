@@ -26,14 +26,6 @@ const c10::Type& item_type(const c10::Type& type) {
   return *type.expectRef<c10::ListType>().getElementType();
 }
 
-/// A number at the sizes of the captured call; none if it depends on data.
-std::optional<int64_t> number_of(const c10::SymInt& number) {
-  if (auto plain = number.maybe_as_int()) return plain;
-  const shapes::Expr expr = shapes::expression_of(number);
-  if (!expr || !expr->hint || expr->hint.is_float()) return std::nullopt;
-  return static_cast<int64_t>(expr->hint.integer());
-}
-
 /// The layout of a fake at the sizes of the captured call.
 struct TrialLayout {
   std::vector<int64_t> sizes, strides;
@@ -44,14 +36,16 @@ struct TrialLayout {
 
   static std::optional<TrialLayout> of(const at::Tensor& fake) {
     TrialLayout layout;
-    const auto offset = number_of(fake.sym_storage_offset()), bytes = number_of(fake.storage().sym_nbytes());
+    const auto offset = shapes::captured_number(fake.sym_storage_offset()),
+               bytes = shapes::captured_number(fake.storage().sym_nbytes());
     if (!offset || !bytes) return std::nullopt;
     layout.offset = *offset;
     layout.bytes = *bytes;
     layout.last = *offset;
     bool is_empty = false;
     for (int64_t dim = 0; dim < fake.dim(); ++dim) {
-      const auto size = number_of(fake.sym_size(dim)), stride = number_of(fake.sym_stride(dim));
+      const auto size = shapes::captured_number(fake.sym_size(dim)),
+                 stride = shapes::captured_number(fake.sym_stride(dim));
       if (!size || !stride) return std::nullopt;
       layout.sizes.push_back(*size);
       layout.strides.push_back(*stride);

@@ -12,14 +12,6 @@
 namespace stator::graph {
 namespace {
 
-/// A number at the sizes of the captured call; none if it depends on data.
-std::optional<int64_t> number_of(const c10::SymInt& number) {
-  if (auto plain = number.maybe_as_int()) return plain;
-  const shapes::Expr expr = shapes::expression_of(number);
-  if (!expr || !expr->hint || expr->hint.is_float()) return std::nullopt;
-  return static_cast<int64_t>(expr->hint.integer());
-}
-
 /// The elements of a fake at the sizes of the captured call, in bytes of its storage.
 struct Elements {
   int64_t begin = 0, end = 0;  // empty if equal
@@ -28,13 +20,14 @@ struct Elements {
   bool is_known = true;
 
   explicit Elements(const at::Tensor& fake) : width(static_cast<int64_t>(fake.itemsize())) {
-    const auto offset = number_of(fake.sym_storage_offset());
+    const auto offset = shapes::captured_number(fake.sym_storage_offset());
     is_known = offset.has_value();
     begin = offset.value_or(0) * width;
     int64_t last = begin;
     bool is_empty = false;
     for (int64_t dim = 0; dim < fake.dim(); ++dim) {
-      const auto size = number_of(fake.sym_size(dim)), stride = number_of(fake.sym_stride(dim));
+      const auto size = shapes::captured_number(fake.sym_size(dim)),
+                 stride = shapes::captured_number(fake.sym_stride(dim));
       is_known &= size && stride;
       if (!is_known) return;
       is_empty |= *size == 0;

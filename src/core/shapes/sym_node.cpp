@@ -62,6 +62,12 @@ Expr expression_of(const c10::SymInt& number) {
   return number.is_heap_allocated() ? expression_of(number.toSymNodeImplUnowned()) : Expr();
 }
 
+std::optional<int64_t> captured_number(const c10::SymInt& number) {
+  if (auto plain = number.maybe_as_int()) return plain;
+  const Expr expr = expression_of(number);
+  return expr ? expr->hint.int64() : std::nullopt;
+}
+
 c10::SymInt new_size(const c10::SymInt& most) {
   ShapeEnv* env = env_for_sizes();
   STATOR_CHECK(env != nullptr, "no environment for symbols");

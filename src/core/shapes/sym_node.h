@@ -26,6 +26,8 @@ STATOR_API c10::SymInt to_sym_int(Ex expr);
 STATOR_API Expr expression_of(const c10::SymNodeImpl* node);
 /// Null for a plain integer, and for a symbolic one that is not of this file.
 STATOR_API Expr expression_of(const c10::SymInt& number);
+/// The number at the sizes of the captured call; none if it depends on data.
+STATOR_API std::optional<int64_t> captured_number(const c10::SymInt& number);
 
 /// A new unbacked size between 0 and `most`, in the current environment, which must be there.
 STATOR_API c10::SymInt new_size(const c10::SymInt& most);
