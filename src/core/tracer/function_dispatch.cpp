@@ -556,7 +556,7 @@ at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const a
 
 at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real) {
   if (const auto found = forbidden.find(real.unsafeGetTensorImpl()); found != forbidden.end())
-    refuse(TraceFailure::Kind::Unsupported, found->second);
+    refuse(TraceFailure::Kind::Unsupported, found->second.message);
   Outside& tensor = outside[real.unsafeGetTensorImpl()];
   if (tensor.fake.defined()) return tensor.fake;
   if (outer != nullptr) {

@@ -104,9 +104,14 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
     at::Tensor gradient;  // the real one's before the trace
     bool is_input = false;
   };
-  std::unordered_map<const c10::TensorImpl*, Outside> outside;        // by the real tensor
-  std::unordered_map<const c10::TensorImpl*, std::string> forbidden;  // tensors that must not be used, and why
-  std::unordered_set<const c10::StorageImpl*> known;                  // storages of fakes whose twins hold constants
+  /// A tensor that must not be used, and why. Owned, so that no other tensor gets its address.
+  struct Forbidden {
+    at::Tensor tensor;
+    std::string message;
+  };
+  std::unordered_map<const c10::TensorImpl*, Outside> outside;  // by the real tensor
+  std::unordered_map<const c10::TensorImpl*, Forbidden> forbidden;
+  std::unordered_set<const c10::StorageImpl*> known;  // storages of fakes whose twins hold constants
   std::optional<TraceFailure> failure;
   bool is_inside = false;  // a recorded operator runs: what it calls is not recorded
   bool is_paused = false;  // nothing is recorded

@@ -170,7 +170,7 @@ at::Tensor FunctionTracer::fake_of(const at::Tensor& real) {
 }
 
 void FunctionTracer::forbid(const at::Tensor& tensor, std::string message) {
-  impl_->forbidden.emplace(tensor.unsafeGetTensorImpl(), std::move(message));
+  impl_->forbidden.try_emplace(tensor.unsafeGetTensorImpl(), Impl::Forbidden{tensor, std::move(message)});
 }
 
 size_t FunctionTracer::position() const { return impl_->recorder.mark(); }
