@@ -80,7 +80,7 @@ class Search {
  private:
   /// False if the search is over: the object was found, or too many were seen.
   bool add(PyObject* object) {
-    constexpr size_t kMost = 10000;
+    constexpr size_t kMost = 1000;
     if (object == wanted_ || seen_.size() > kMost) return false;
     const bool is_looked_into = !PyType_Check(object) && !PyModule_Check(object) && seen_.insert(object).second;
     if (is_looked_into) waiting_.push_back(object);
