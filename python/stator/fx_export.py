@@ -239,7 +239,7 @@ class _Exporter:
 
     def control_argument(self, arg: Any, is_test: bool) -> Any:
         if not isinstance(arg, _C.Graph):
-            # Torch's operators take ints, and no floats.
+            # Torch's operators with sub-graphs take ints as operands, but no floats: those stay tensors.
             each = arg if isinstance(arg, list) else [arg]
             given = tuple(self.operand(item, self.is_number_of(item, ("int",))) for item in each)
             return given if isinstance(arg, list) else given[0]

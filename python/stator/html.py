@@ -74,7 +74,7 @@ def collect(place: str | Path) -> dict[str, Any]:
     return {
         "header": {key: header.get(key) for key in ("stator", "torch", "python", "command")},
         "frames": rows,
-        # Processes that were killed, or still run, or met a full disk.
+        # Processes whose trace has no end: they were killed, still run, or met a full disk.
         "unfinished": number + 1 - ended,
         "problems": problems(rows),
         "counters": dict(counters),

@@ -21,7 +21,7 @@ class TwinnedImpl final : public c10::TensorImpl {
     return copied(version, allow_change);
   }
 
-  /// `b.data = c`: the fake gets the real tensor of the other one.
+  /// Runs for `b.data = c`: from then on, b's real tensor shares the data of c's.
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) override {
     const auto* twinned = dynamic_cast<const TwinnedImpl*>(other.get());
     real_ = twinned == nullptr ? at::Tensor() : copy_of(twinned->real_);

@@ -8,7 +8,7 @@
 /// Instructions that the processor retired: how much work something was, whatever else the machine does.
 namespace stator::observe {
 
-/// Those of this thread in user space since its first call; empty where the kernel or the processor counts none.
+/// The count of the calling thread in user space, since it first called this. Empty where nothing counts.
 STATOR_API std::optional<int64_t> retired_instructions();
 
 /// RAII: counts the instructions of a scope on its thread. Scopes nest: the outermost one adds its sum to the count

@@ -29,7 +29,7 @@ class Lifetimes {
   void drop(PyObject* object) const;
   /// The attribute of an external object, which is replaced or deleted.
   void drop_attribute(PyObject* owner, Source* source, PyObject* name) const;
-  /// The item of a dict with strings as keys, by the source of the dict.
+  /// The item at a string key of the external dict at this source, which is replaced or deleted.
   void drop_item(Source* dict, PyObject* name) const;
   /// What an external cell holds.
   void drop_contents(const CellValue* cell) const;

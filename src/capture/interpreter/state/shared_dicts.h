@@ -10,7 +10,7 @@ namespace stator::capture {
 /// guarded: a call that gives two dicts may not break here.
 [[noreturn]] void break_on_shared_dict(GuardRecorder& guards, Source* owner, PyObject* dict, const Value* other,
                                        const char* what);
-/// The same if the program reached the dict itself; `dict_source` is null if the program made it.
+/// For a dict that the program uses directly, not through its owner. `dict_source` is null if the program made it.
 [[noreturn]] void break_on_shared_dict(GuardRecorder& guards, Source* dict_source, const Value* other,
                                        const char* what);
 
