@@ -12,7 +12,7 @@ from typing import Any
 from . import _C, places
 from .times import table
 
-# Greedy: a guard of several facts names several lines, and the last one is its own.
+# A guard made of several facts names several lines; the greedy match takes the last, which is the guard's own.
 _NEEDED = re.compile(r"(.*\S)\s+\(needed at (.*)\)$", re.DOTALL)
 
 

@@ -21,7 +21,7 @@ class STATOR_API InstructionScope {
   InstructionScope(const InstructionScope&) = delete;
   InstructionScope& operator=(const InstructionScope&) = delete;
 
-  /// Those so far; empty if nothing counts them.
+  /// The instructions of this scope so far; empty where nothing counts.
   std::optional<int64_t> so_far() const;
 
  private:

@@ -22,7 +22,7 @@ class STATOR_API EnvScope {
   ShapeEnv* const previous_;
 };
 
-/// Gets the truths over unbacked symbols that the program asserts (`torch._check`), before they become facts.
+/// Receives each condition on unbacked symbols that the program asserts (`torch._check`), before it becomes a fact.
 class STATOR_API AssertSink {
  public:
   virtual ~AssertSink() = default;

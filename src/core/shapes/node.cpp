@@ -110,7 +110,7 @@ bool Node::guard_bool(const char*, int64_t) {
 
 bool Node::expect_true(const char* file, int64_t) {
   AssertSink* sink = AssertSink::current();
-  // Kernels make their checks again in the run, on real numbers; a check of the program's own is not in the run.
+  // A kernel repeats its own checks in each run. A check of the program must become a node, or no run makes it.
   const std::string_view place = file != nullptr ? file : "";
   const bool is_kernel = place.ends_with(".cpp") || place.ends_with(".h");
   if (sink == nullptr || is_kernel) return env().guard_or(expr, true);

@@ -36,7 +36,7 @@ class BelowRecorder : public Recorder, public fake::Observer {
   void returned(graph::ValueId id, const at::Tensor& fake) override;
   /// Whether a known tensor has the storage and the geometry that the last operator on it left.
   bool is_unchanged(graph::ValueId id, const at::Tensor& tensor) const;
-  /// The tensor, whose data was replaced, is no value any more. What it was stays known.
+  /// Ends the use of a tensor as this value, because its data was replaced. The value itself stays.
   void leave(graph::ValueId id);
 
  private:

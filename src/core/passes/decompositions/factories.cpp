@@ -126,7 +126,7 @@ std::optional<std::tuple<Tensor, Tensor>> aminmax(const Tensor& self, std::optio
   return std::tuple(at::amin(self, dims, keepdim), at::amax(self, dims, keepdim));
 }
 
-/// For uint8 the result has the dtype of the tensor.
+/// Whether `all` and `any` return bool. For a uint8 tensor they return uint8.
 bool gives_truth(const Tensor& self) { return self.scalar_type() != at::kByte; }
 
 Maybe all(const Tensor& self) {

@@ -20,7 +20,7 @@ at::Tensor in_wide(const at::Tensor& tensor, const Body& body) {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The dimensions of a reduction; none: all.
+/// The dimensions of a reduction. Without a list, all dimensions are reduced.
 inline at::OptionalIntArrayRef dims_of(const std::optional<std::vector<int64_t>>& dims) {
   return dims ? at::OptionalIntArrayRef(*dims) : at::OptionalIntArrayRef();
 }
@@ -29,7 +29,7 @@ inline bool is_low_precision(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
 }
 
-/// The tensor in the dtype in which kernels compute.
+/// The tensor in the dtype in which kernels compute: float32 for half and bfloat16.
 inline at::Tensor wide(const at::Tensor& tensor) {
   return tensor.defined() && is_low_precision(tensor) ? tensor.to(at::kFloat) : tensor;
 }
