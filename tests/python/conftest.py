@@ -1,5 +1,6 @@
 """Every test starts and ends with an empty cache and default settings."""
 
+import random
 import tomllib
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def renew(request):
 
 @pytest.fixture(autouse=True)
 def clean_state():
+    torch.manual_seed(0)  # so that a test draws the same numbers whatever ran before it in its process
+    random.seed(0)
     stator.reset()
     settings = stator.config.to_dict()
     yield

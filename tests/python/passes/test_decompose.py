@@ -10,6 +10,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 from stator import passes
 from tests.python.passes.tracing import ops, trace
 
+# Several threads make operators that write one place twice (`max_unpool3d`) depend on their order.
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NAMES = passes.native_decompositions()
 CORE = {op.name(): fn for op, fn in core_aten_decompositions().items()}
 ATEN = torch.ops.aten
