@@ -51,6 +51,7 @@ void interpret(const CaptureContext& context, AttemptResult& result) {
     if (uint64_t step = in.frames.resumable_step(); step != in.options.stop_before) throw StopEarlier{step};
     result.outcome.handled = has_handler(in);
     result.assembly = assemble_break(in);
+    in.lifetimes.guard_lost(in.frames.current(), nullptr);
     in.guard_aliases();
     find_size_guards(in);
     guard_sizes(in);
@@ -59,6 +60,7 @@ void interpret(const CaptureContext& context, AttemptResult& result) {
   try {
     Value* returned = in.run(at_stop);
     result.assembly = assemble(in, returned);
+    in.lifetimes.guard_lost(nullptr, returned);
     in.guard_aliases();
     find_size_guards(in);
     guard_sizes(in);

@@ -149,6 +149,59 @@ def test_a_variable_that_is_dropped_differs():
     assert len(set(expected)) > 1
 
 
+def compare(a, h):
+    h.items.pop() is stator.graph_break()
+    return a + len(ended)
+
+
+def take_an_element(a, h):
+    [h.items.pop(), stator.graph_break()][1]
+    return a + len(ended)
+
+
+def pass_it_on(a, h):
+    (lambda *given: given[1])(h.items.pop(), stator.graph_break())
+    return a + len(ended)
+
+
+def leave_by_an_exception(a, h):
+    try:
+        h.items.pop() < stator.graph_break()
+    except TypeError:
+        pass
+    return a + len(ended)
+
+
+def keep_it(a, h):
+    kept = (lambda *given: given)(h.items.pop(), stator.graph_break())
+    return a + len(ended), kept
+
+
+def ends(program):
+    """The results of calls of which some drop an object with a finalizer; its class is that of the others."""
+    ended.clear()
+    found = []
+    for is_seen in (False, True, False, True, False, False, True):
+        dropped = Thing()
+        if is_seen:
+            weakref.finalize(dropped, ended.append, 1)
+        made = holder("variable", dropped)
+        del dropped
+        found.append(program(x, made)[0].max().item())
+    return found
+
+
+@pytest.mark.parametrize("program", [compare, take_an_element, pass_it_on, leave_by_an_exception])
+def test_a_value_without_a_name_differs(program):
+    assert ends(stator.compile(program)) == ends(program) == [1, 2, 2, 3, 3, 3, 4]
+
+
+def test_a_value_without_a_name_that_is_kept_needs_no_guard():
+    assert ends(stator.compile(keep_it)) == ends(keep_it)
+    first = captures()
+    assert ends(stator.compile(keep_it)) == ends(keep_it) and captures() == first
+
+
 def test_a_variable_that_is_not_always_bound_when_it_is_dropped():
     def program(a, is_bound):
         if is_bound:

@@ -80,8 +80,25 @@ const Value* Lifetimes::find_observable(const std::vector<Value*>& stack, size_t
   return nullptr;
 }
 
+/// Whether no object of this class runs code of the program when it ends.
+static bool always_ends_quietly(PyTypeObject* type) {
+  return !(type->tp_flags & Py_TPFLAGS_HAVE_GC) && !PyType_SUPPORTS_WEAKREFS(type) && !type->tp_finalize &&
+         !type->tp_del;
+}
+
 void Lifetimes::watch(Source* source) {
-  if (finalization_is_observable(source->object.get())) watched_.push_back(source);
+  PyObject* object = source->object.get();
+  if (finalization_is_observable(object))
+    watched_.push_back(source);
+  else if (!always_ends_quietly(Py_TYPE(object)))
+    quiet_.push_back(source);
+}
+
+void Lifetimes::guard_lost(const Frame* frames, const Value* result) const {
+  if (quiet_.empty()) return;
+  const Reach reach = reach_of(frames, result);
+  for (Source* source : quiet_)
+    if (!reach.has(source)) drop(source);
 }
 
 void Lifetimes::find_lost(const Frame& current) const {
@@ -100,12 +117,16 @@ void Lifetimes::find_lost(const Frame& current) const {
     throw Break{BreakId::lifetime, Py_TYPE((*found)->object.get())->tp_name};
 }
 
-bool Lifetimes::is_reachable(const Frame* frames, const Value* value, const Value* result) const {
+Reach Lifetimes::reach_of(const Frame* frames, const Value* result) const {
   Reach reach;
   for (const Frame* f = frames; f; f = f->caller) reach.add(*f);
   reach.add(result);
   reach.add_written(effects_);
-  return reach.has(value);
+  return reach;
+}
+
+bool Lifetimes::is_reachable(const Frame* frames, const Value* value, const Value* result) const {
+  return reach_of(frames, result).has(value);
 }
 
 }  // namespace stator::capture

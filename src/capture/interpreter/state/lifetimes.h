@@ -7,6 +7,7 @@
 #include "capture/interpreter/state/effect_log.h"
 #include "capture/interpreter/state/frame.h"
 #include "capture/interpreter/state/object_map.h"
+#include "capture/interpreter/state/reach.h"
 #include "capture/interpreter/state/start_frame.h"
 
 namespace stator::capture {
@@ -50,6 +51,9 @@ class Lifetimes {
   void check_watched(const Frame& current) const {
     if (!watched_.empty()) find_lost(current);
   }
+  /// At the end of the capture: a later call may have another object in the place of one that was on the stack, and that
+  /// the program can no longer reach. Guards that dropping it runs no code either.
+  void guard_lost(const Frame* frames, const Value* result) const;
   /// Whether the program can still reach the value: from these frames, from what it wrote elsewhere, or from `result`.
   bool is_reachable(const Frame* frames, const Value* value, const Value* result) const;
 
@@ -62,12 +66,14 @@ class Lifetimes {
   /// Whether a slot of the captured frame is the only known reference to the object.
   bool is_held_by_slot(const Source* source) const;
   void find_lost(const Frame& current) const;
+  Reach reach_of(const Frame* frames, const Value* result) const;
 
   const StartFrame& start_;
   const ObjectMap& objects_;
   const EffectLog& effects_;
   GuardRecorder& guards_;
   std::vector<const Source*> watched_;
+  std::vector<Source*> quiet_;  // were on the stack as the watched ones; dropping them is not observable
 };
 
 }  // namespace stator::capture
