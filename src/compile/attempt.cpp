@@ -58,7 +58,7 @@ Decision after_break(const Attempt& attempt, const BreakPoint& broke, Keep keep)
   if (may_read && !attempt.options.reads_items && may_try_more(attempt)) {
     Attempt next = again(attempt, Purpose::ReadItems);
     next.options.reads_items = true;
-    next.options.may_assume = attempt.rules.may_assume;
+    next.options.may_assume = true;
     return {keep, std::move(next)};
   }
   return {keep, {}, false, broke.raised};
@@ -75,7 +75,7 @@ Decision after_graph(const Attempt& attempt, const Outcome& outcome, Decision ac
     Attempt next = again(attempt, Purpose::Split);
     next.plan_end = *outcome.split;
     next.options.stop_before = next.plan_end.step;
-    next.options.may_assume = attempt.rules.may_assume;
+    next.options.may_assume = true;
     return {Keep::Nothing, std::move(next)};
   }
   return accepted;
@@ -104,7 +104,7 @@ Attempt first_attempt(const CaptureRules& rules, const PlanEnd& plan_end) {
   Attempt attempt{rules};
   attempt.plan_end = plan_end;
   attempt.options.stop_before = plan_end.step;
-  attempt.options.may_assume = rules.may_assume;
+  attempt.options.may_assume = true;
   return attempt;
 }
 

@@ -15,9 +15,8 @@ constexpr int kMaxAttempts = 32;
 
 /// What holds for all attempts of one capture.
 struct CaptureRules {
-  bool fullgraph = false;   // a graph break is an error
-  bool may_assume = false;  // the graph may fail for its data; see AttemptOptions
-  bool may_split = false;   // the plan may end before an instruction that does not break
+  bool fullgraph = false;  // a graph break is an error
+  bool may_split = false;  // the plan may end before an instruction that does not break
 };
 
 /// Where the plan has to end although nothing breaks there, and the reason that is reported.

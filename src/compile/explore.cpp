@@ -15,7 +15,7 @@ using namespace capture;
 namespace {
 
 CaptureRules rules_of(const CompileRequest& request) {
-  return {request.fullgraph, /*may_assume=*/true, !request.fullgraph};
+  return {request.fullgraph, !request.fullgraph};
 }
 
 /// Where `config.break_after` ends the plan.

@@ -37,7 +37,7 @@ std::string item_source(std::string container, const std::string& key) {
 }  // namespace
 
 SeenArguments::SeenArguments(const pycompat::Code& code, PyObject* const* slots) {
-  const int count = code.argcount + code.kwonlyargcount + code.has_varargs() + code.has_varkeywords();
+  const int count = code.parameter_slots();
   for (int i = 0; i < count; ++i) {
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code.localsplus_names, i));
     if (!name) PyErr_Clear();

@@ -31,7 +31,7 @@ bool BoundArguments::bind(const pycompat::Code& code, PyObject* function, PyObje
 }
 
 bool BoundArguments::bind_slowly(const Call& call) {
-  const size_t slots = parameter_count(call.code) + call.code.has_varargs() + call.code.has_varkeywords();
+  const size_t slots = call.code.parameter_slots();
   PyObject** to = inline_;
   if (slots > kInline) {
     heap_.resize(slots);

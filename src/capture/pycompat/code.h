@@ -51,6 +51,8 @@ struct Code {
   bool return_is_const = false;          // `return_offset` is that of a RETURN_CONST
   bool has_varargs() const { return flags & CO_VARARGS; }
   bool has_varkeywords() const { return flags & CO_VARKEYWORDS; }
+  /// Slots of the parameters come first: positional ones, keyword-only ones, `*args`, `**kwargs`.
+  int parameter_slots() const { return argcount + kwonlyargcount + has_varargs() + has_varkeywords(); }
   bool is_generator_like() const { return flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR); }
   /// Index of the instruction whose group starts at `offset`, or -1.
   int index_of(int32_t offset) const;

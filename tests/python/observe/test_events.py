@@ -211,7 +211,7 @@ assert not events.active()
         assert 0 < len(check_chrome_trace(trace)) < len(both)
         theirs = next(event for event in both if event.get("name") == "Stator: frame")
         ours = next(event for event in both if event.get("cat") == "stator" and event["name"] == "frame")
-        assert abs(theirs["ts"] - ours["ts"]) < 1e6
+        assert abs(theirs["ts"] - ours["ts"]) < 60e6  # another clock would be off by hours
 
     def test_phases_are_ranges_of_the_profiler(self):
         f = stator.compile(lambda x: x + 1)

@@ -89,8 +89,7 @@ void raise_unbound(Interpreter& in, const pycompat::Code& code, PyObject* qualif
     Ref scope = Ref::steal(PyDict_New());
     return PyRun_String("(lambda: None).__code__", Py_eval_input, scope.get(), scope.get());
   }();
-  const auto total =
-      static_cast<Py_ssize_t>(code.argcount + code.kwonlyargcount + code.has_varargs() + code.has_varkeywords());
+  const Py_ssize_t total = code.parameter_slots();
   Ref names = Ref::steal(PyTuple_GetSlice(code.localsplus_names, 0, total));
   Ref replace = Ref::steal(PyObject_GetAttrString(nothing, "replace")), none = Ref::steal(PyTuple_New(0));
   const int flags = CO_OPTIMIZED | CO_NEWLOCALS | (code.flags & (CO_VARARGS | CO_VARKEYWORDS));
