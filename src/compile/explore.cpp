@@ -14,9 +14,7 @@ using namespace capture;
 
 namespace {
 
-CaptureRules rules_of(const CompileRequest& request) {
-  return {request.fullgraph, !request.fullgraph};
-}
+CaptureRules rules_of(const CompileRequest& request) { return {request.fullgraph, !request.fullgraph}; }
 
 /// Where `config.break_after` ends the plan.
 PlanEnd plan_end_of(const Start& start) {

@@ -51,8 +51,8 @@ class Lifetimes {
   void check_watched(const Frame& current) const {
     if (!watched_.empty()) find_lost(current);
   }
-  /// At the end of the capture: a later call may have another object in the place of one that was on the stack, and that
-  /// the program can no longer reach. Guards that dropping it runs no code either.
+  /// At the end of the capture: a later call may have another object in the place of one that was on the stack, and
+  /// that the program can no longer reach. Guards that dropping it runs no code either.
   void guard_lost(const Frame* frames, const Value* result) const;
   /// Whether the program can still reach the value: from these frames, from what it wrote elsewhere, or from `result`.
   bool is_reachable(const Frame* frames, const Value* value, const Value* result) const;

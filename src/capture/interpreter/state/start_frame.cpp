@@ -15,9 +15,7 @@ StartFrame::StartFrame(const Start& start)
       break_is_error_(start.break_is_error),
       hidden_(start.hidden) {
   const pycompat::Code* decoded = pycompat::decode(code_);
-  int count = !decoded      ? 0
-              : offset_ > 0 ? decoded->nlocalsplus + stack_depth_
-                            : decoded->parameter_slots();
+  int count = !decoded ? 0 : offset_ > 0 ? decoded->nlocalsplus + stack_depth_ : decoded->parameter_slots();
   for (int i = 0; i < count; ++i) values_.push_back(Ref::borrow(start.values[i]));
   looked_at_.assign(values_.size(), false);
   stored_.assign(values_.size(), false);
