@@ -67,6 +67,7 @@ RETIRED = [
     Retired("half-way", r"half-way", "partway; suspended (of a generator)"),
     Retired("beforehand", r"beforehand", "before; in advance"),
     Retired("by way of", r"by way of", "through; by"),
+    Retired("own rule, shape rule", r"(own|shape) rules?", "shape function"),
 ]
 
 

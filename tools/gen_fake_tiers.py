@@ -19,7 +19,7 @@ BREAKS = TESTS / "breaks.json"
 DOCS = ROOT / "docs" / "fake_tiers.md"
 
 TIERS = {
-    "own": "own rule",
+    "own": "own shape function",
     "composite": "composite: the operator's own program runs on fakes",
     "cpp_meta": "C++ meta kernel on a meta twin",
     "python": "meta kernel that came with a registered operator",
@@ -91,7 +91,7 @@ def page(rows, breaks, entries):
         *(f"| {text} | {counts[tier]} |" for tier, text in TIERS.items()),
         "",
         "No ATen operator is served by a Python meta kernel: where the C++ kernel was not exact, the Python one was",
-        "not either, or an own rule was written. The last tier but one is for operators that users register.",
+        "not either, or Stator has its own. The last tier but one is for operators that users register.",
         "",
         "Some composite operators read values although the metadata of their results does not depend on them (a",
         "check, a path over raw memory). A capture records each of them as one node, which reads values when it runs:",

@@ -4,7 +4,7 @@
 torch declares a shape function `at::meta::NAME` for each structured operator in `ATen/ops/NAME_meta_dispatch.h`, and
 the type of each operator overload in `ATen/ops/NAME_ops.h`. This tool joins the two: a declaration belongs to the
 overload whose argument and result types it shares. Views, factories and sparse operators are left out: they have
-rules of their own, or no fake at all.
+shape functions of Stator's, or no fake at all.
 
     gen_meta_table.py TORCH_INCLUDE OUTPUT_DIR [--parts N]
 

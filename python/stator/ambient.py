@@ -134,7 +134,7 @@ def _pop_dispatch_mode() -> None:
 
 def _leave(count: int, length: Callable[[], int], at: Callable[[int], Any], pop: Callable[[], None]) -> None:
     while (before := length()) > count:
-        # A mode restores its own variables as well.
+        # Calls `__exit__`, because a mode also restores its own variables there.
         with contextlib.suppress(Exception):
             at(before - 1).__exit__(None, None, None)
         if length() >= before:

@@ -25,7 +25,7 @@ CompilerFn = Callable[..., Callable[..., Any]]
 DEFAULT = "reference"
 _ENTRY_POINT_GROUPS = ("stator_backends", "torch_dynamo_backends")
 
-# Cache keys are compared by identity, so that equal ones of native backends are one object.
+# Cache keys are compared by identity, so equal keys of native backends must be one object.
 _native_keys: dict[tuple[str, bool | None], tuple[str, bool | None]] = {}
 _python_keys: weakref.WeakValueDictionary[tuple[int, bool], _Key] = weakref.WeakValueDictionary()
 _registry: dict[str, tuple[CompilerFn, frozenset[str]]] = {}
@@ -72,7 +72,7 @@ class Backend:
 
 
 class _Key:
-    """A backend with a wish about symbolic sizes."""
+    """The cache key of a backend for one value of `dynamic`."""
 
     __slots__ = ("__weakref__", "target")
 
@@ -145,7 +145,8 @@ class _BackendCall:
 
 
 def _refuses_floats(error: Exception) -> bool:
-    """Whether torch's compilers ask for another capture, with floats as constants that they cannot make tensors."""
+    """Whether torch's compilers ask for another capture, in which the floats that they cannot make tensors are
+    constants."""
     errors = sys.modules.get("torch._dynamo.exc")
     if errors is None or not isinstance(error, errors.TensorifyScalarRestartAnalysis):
         return False
@@ -247,7 +248,7 @@ def resolve(backend: Any, mode: str | None, options: dict[str, Any] | None, dyna
 
 def default_backend() -> Any:
     """What `backend=None` means: the backend that `torch._dynamo.set_default_backend` set, or else our own default.
-    Torch's default, "inductor", is none that was set."""
+    Torch's default, "inductor", counts as not set."""
     registry = sys.modules.get("torch._dynamo.backends.registry")
     chosen = getattr(registry, "_default_backend", "inductor")
     return DEFAULT if chosen == "inductor" else chosen

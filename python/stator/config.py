@@ -132,7 +132,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def check_compatible() -> None:
-    """Contradicting settings raise when something is compiled, not when the second one is set."""
+    """Raises if settings contradict each other. Called when something is compiled, not when the second one is set."""
     if config.suppress_errors and config.fail_on_recompile_limit_hit:
         raise InvalidOption(
             "stator.config.suppress_errors and stator.config.fail_on_recompile_limit_hit are both set",

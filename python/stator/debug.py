@@ -29,14 +29,14 @@ _logger = logging.getLogger("stator")
 
 
 class _Format(logging.Formatter):
-    """Without the sequences that colour text in a terminal."""
+    """Drops the escape sequences that colour text in a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return strip_color(super().format(record))
 
 
 _FORMAT = _Format("%(asctime)s %(name)s: %(message)s")
-# The folder of this process, by the setting and the process.
+# The folder of this process, by the value of `debug_dir` and the process id.
 _runs: dict[tuple[str, int], Path] = {}
 
 # Folders of the running captures, the innermost last. Only one thread captures at a time.

@@ -142,7 +142,7 @@ def reset() -> None:
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """When the block ends, the events that are open on this thread are those that were open at its start."""
+    """When the block ends, restores the events that were open on this thread at its start; drops those begun inside."""
     before = list(_stack.spans)
     try:
         yield
@@ -161,7 +161,8 @@ def begin(
     sink: bool = False,
     compile_id: str | None = None,
 ) -> Span:
-    """Begins an event on this thread. `time_ns`: since 1970; -1: now. `compile_id`: where none is being compiled."""
+    """Begins an event on this thread. `time_ns`: since 1970; -1: now. `compile_id`: by default, that of the running
+    compilation."""
     span = Span(name, dict(data or {}), sink, compile_id or current_compile_id() or "None")
     if time_ns >= 0:
         span.start_ns = time_ns
@@ -218,7 +219,7 @@ def instant(name: str, data: dict[str, Any] | None = None, *, time_ns: int = -1,
 
 
 def signpost(category: str, name: str, parameters: dict[str, Any] | None = None) -> None:
-    """A rare fact: an instant event, which the functions of `on_signpost` are told too."""
+    """Records a rare fact: an instant event. Also calls the listeners that `on_signpost` added."""
     instant(f"{category}: {name}", parameters)
     for listener in list(_signpost_listeners):
         try:
@@ -257,7 +258,7 @@ def add_data(event: str, level: Level = Level.EVENT, overwrite: bool = False, /,
 
 
 def increment(event: str, key: str, by: int = 1, level: Level = Level.EVENT) -> None:
-    """Adds to a number of an open event, from 0 on."""
+    """Adds to a number in the data of an open event; a number that is missing counts as 0."""
     span = _checked(event, level)
     if level == Level.METRICS:
         metrics.context().increment(key, by)
@@ -266,7 +267,7 @@ def increment(event: str, key: str, by: int = 1, level: Level = Level.EVENT) -> 
 
 
 def add_to_set(event: str, key: str, value: str, level: Level = Level.EVENT) -> None:
-    """Adds to a set of an open event."""
+    """Adds to a set in the data of an open event."""
     span = _checked(event, level)
     if level == Level.METRICS:
         metrics.context().add_to_set(key, value)
@@ -401,7 +402,7 @@ def _as_json(row: tuple[str, str, int, str, str, int, int]) -> dict[str, Any]:
 
 
 def _balanced(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without ends whose begins were dropped, and with an end for each begin: what is open ends with the last event."""
+    """Drops ends whose begins were dropped, and adds missing ends: what is open ends with the last event."""
     open_by_thread: dict[tuple[int, int], list[dict[str, Any]]] = {}
     kept = []
     for event in events:

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and logs that say if they are not whole."""
+"""Files that are complete or absent, and logs that warn if they are incomplete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_whole(file: Path, text: str | bytes) -> None:
 
 
 class LogFile(logging.FileHandler):
-    """A log that is written as far as the disk allows. What is lost is a warning, once."""
+    """A log file that raises no error of the disk: the first one gives a warning that the file is incomplete."""
 
     def __init__(self, path: str | Path):
         super().__init__(path, encoding="utf-8")

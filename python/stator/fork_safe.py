@@ -13,7 +13,7 @@ class ForkSafeLock:
     """
 
     def __init__(self) -> None:
-        # Recursive: a section that a collection interrupts may fork.
+        # Recursive: a garbage collection inside a section may run code that forks.
         self._lock = threading.RLock()
         os.register_at_fork(
             before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release

@@ -1,6 +1,6 @@
 """Numbers of a graph that torch's compilers must get as constants.
 
-They simplify arithmetic on floats as that of real numbers, although each step rounds in Python: `(s + 1e16) - 1e16`
+They simplify arithmetic on floats as if it were exact, although each step rounds in Python: `(s + 1e16) - 1e16`
 becomes `s`, `s * 0.0` becomes 0, and `s < s + 1` is true. One sum or product of a symbol and a number is exact. Their
 control flow operators take ints and no floats.
 """
@@ -15,9 +15,9 @@ from .fx_numbers import CHOOSE, ITEM, NUMBER, SIZE
 
 CONTROL = frozenset({"stator::cond", "stator::while_loop", "stator::map", "stator::scan"})
 
-# What symbols merge with a sum or product in it.
+# Operations that torch's symbols merge with a sum or product among the operands.
 _MERGED = frozenset({"add", "sub", "mul", "neg"})
-# What they compute from the difference or order of operands.
+# Operations that torch's symbols compute from the difference or order of the operands.
 _COMPARED = frozenset({"lt", "le", "eq", "ne", "gt", "ge", "min", "max", "mod", "floordiv"})
 
 
@@ -25,7 +25,7 @@ def is_rounded_otherwise(
     op: str, operands: list[Any], computed: dict[int, str], origins: dict[int, frozenset[int]]
 ) -> bool:
     """Whether torch's symbols may give another result for an operation on floats. `computed`: the operations that made
-    values; `origins`: the numbers from outside in them."""
+    values; `origins`: the numbers from outside that each value depends on."""
     if op not in _MERGED and op not in _COMPARED:
         return False
     values = [operand for operand in operands if isinstance(operand, _C.Value)]
@@ -44,7 +44,7 @@ def values_in(operands: Any) -> list[int]:
 
 
 def constant_numbers(graph: _C.Graph) -> set[int]:
-    """The numbers from outside, as values of the graph, of which torch's compilers must not make symbols."""
+    """The values of numbers from outside that torch's compilers must get as constants, not as symbols."""
     types = graph.types()
     if not any(kind == "float" for kind in types):
         return set()

@@ -200,7 +200,7 @@ class _Exporter:
         return torch.ops.aten._assert_async.msg, (condition, message)
 
     def call_python(self, tensors: Any, called: Any) -> torch.fx.Node:
-        """Python objects called by nodes become submodules of the graph module; changes of settings, calls."""
+        """A Python object that a node calls becomes a submodule; a change of a setting becomes a call of its setter."""
         if isinstance(called, Setting):
             has_side_effect(called.setter)
             return self.graph.call_function(called.setter, (called.value,))

@@ -98,7 +98,7 @@ class GraphMeta:
         return made.requires_grad_(requires_grad)
 
     def evaluated(self, meta: tuple[Any, ...]) -> tuple[Any, ...]:
-        """With torch's symbols for texts."""
+        """The metadata with torch's symbols in place of the texts of symbolic numbers."""
         symbols = self.symbols
         if symbols is None:
             return meta
@@ -120,7 +120,7 @@ class NodeMeta(dict[str, Any]):
         self.definition = definition  # a value and the node that defines it; the value alone for inputs
         self.number = number  # of a node that computes a number: its text, see `_C.Graph.number`
         self.pending: set[str] = set()
-        self.lazy: dict[str, Callable[[], Any]] = {}  # other entries
+        self.lazy: dict[str, Callable[[], Any]] = {}  # the functions that make entries of `add_lazy`
         if number is not None:
             self.pending.update(("val", "example_value"))
         elif definition is not None and shared.native.has_meta(*definition):

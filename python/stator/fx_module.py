@@ -57,7 +57,7 @@ class _NodeRef:
 
 
 def _plain(value: Any) -> Any:
-    """fx keeps arguments in its own list and dict types."""
+    """The value with plain lists and dicts: fx keeps arguments in list and dict types of its own."""
     if isinstance(value, tuple):
         items = [_plain(item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

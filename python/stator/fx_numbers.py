@@ -76,5 +76,5 @@ UNARY = frozenset(_UNARY)
 
 
 def number_tensor(number: torch.Tensor | float) -> torch.Tensor:
-    """A number where an operator takes only tensors."""
+    """The number as a tensor, for an operator that takes only tensors."""
     return number if isinstance(number, torch.Tensor) else _C.number_tensor(number)

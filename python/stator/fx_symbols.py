@@ -35,7 +35,7 @@ Meta = tuple[Any, ...]
 
 @dataclasses.dataclass(frozen=True)
 class _SizeSource(Source):  # type: ignore[misc]
-    """Where torch's compilers are told that a symbol comes from."""
+    """The source that torch's compilers see for a symbol."""
 
     symbol: str
 
@@ -49,7 +49,7 @@ class _SizeSource(Source):  # type: ignore[misc]
 
 
 class ExampleSize(torch.SymInt):  # type: ignore[misc]
-    """An example of an input that is a size. It becomes torch's own symbol when something is asked of it."""
+    """The example of a graph input that is a size. The first operation on it makes torch's own symbol."""
 
     def __init__(self, symbols: GraphSymbols, name: str, hint: int) -> None:
         self.symbols = symbols
@@ -66,7 +66,7 @@ class ExampleSize(torch.SymInt):  # type: ignore[misc]
 
 def _asking(name: str) -> Any:
     def method(self: ExampleSize, *args: Any) -> Any:
-        # The methods of torch.SymInt work when this module is there.
+        # `number` imports the module that the methods of torch.SymInt need.
         return getattr(self.symbols.number(self.name), name)(*args)
 
     method.__name__ = name
@@ -102,10 +102,10 @@ class GraphSymbols:
         self.texts = NumberText(self)
         self.floats = _float_inputs(graph, len(self.leading), examples or [])
         texts = [str(graph.number(value)) for value in constant_numbers(graph)]
-        # For torch's compilers only.
+        # The symbols that torch's compilers, but not other backends, must get as constants.
         self._constants = sorted({name for text in texts for name in _NAME.findall(text) if name in self.table})
-        self._is_asked = False  # whether one of them looked for the symbols
-        # Only while the backend compiles: the program's tensors are not kept alive.
+        self._is_asked = False  # whether a compiler of torch asked for the symbols
+        # The example inputs. Dropped when the backend has compiled, so that the program's tensors are not kept alive.
         self.inputs = examples and [_C.number_tensor(x).clone() if isinstance(x, float) else x for x in examples]
         self.writes = examples is not None and _writes(graph)
         self.fakes: list[Any] = []
@@ -118,7 +118,7 @@ class GraphSymbols:
     # ---- what a backend gets
 
     def examples(self) -> list[Any]:
-        """Examples of the graph's inputs. Sizes are torch's symbols; those of tensors are the program's tensors."""
+        """Examples of the graph's inputs: torch's symbols for sizes, and the program's own tensors."""
         assert self.inputs is not None
         return [*map(self.example, self.leading), *self.inputs]
 
@@ -131,7 +131,7 @@ class GraphSymbols:
 
     @contextlib.contextmanager
     def context(self) -> Iterator[None]:
-        """In it, torch's compilers find the fake mode, with fakes of the example inputs."""
+        """In the block, torch's compilers find the fake mode, with fakes of the example inputs."""
         context = _Context(self)
         with tracing(context):
             try:
@@ -239,7 +239,7 @@ class GraphSymbols:
             self._ranges[symbol] = (name, env.var_to_range[symbol])
 
     def _make_inputs(self) -> None:
-        """Fakes of the example inputs, which the mode gives for them from now on."""
+        """Makes the fakes of the example inputs. From now on the mode returns them for these inputs."""
         inputs = self.inputs
         if inputs is None:
             return
@@ -251,7 +251,7 @@ class GraphSymbols:
                 continue
             names = self.names_in(meta)
             if names and _storage(real) in shared:
-                # No fake of ours says how the tensors overlap.
+                # Our fakes share no memory, so they cannot show how the tensors overlap.
                 self._refused += names
             if names:
                 fake = _fake_non_leaf(self, meta) if real.requires_grad and not real.is_leaf else self.fake(meta)
@@ -270,7 +270,7 @@ class GraphSymbols:
     # ---- what the backend relied on
 
     def refuse_floats(self) -> None:
-        """Torch's compilers do not take a float of the graph as an input."""
+        """Notes that torch's compilers do not take a float of the graph as an input."""
         self._refused_floats = list(self.floats)
 
     def take_guards(self) -> list[GuardRow]:
@@ -319,7 +319,7 @@ class _Context(TracingContext):  # type: ignore[misc]
 
     @property
     def fake_mode(self) -> Any:
-        # What leaves the context asks, too: nothing is made for it.
+        # Torch also reads this property when it leaves the context; no mode is made for that.
         self.symbols.note_question(self.is_over)
         return self.symbols.fake_mode if self.symbols.is_made or not self.is_over else None
 
@@ -348,9 +348,9 @@ def _fake_non_leaf(symbols: GraphSymbols, meta: Meta) -> Any:
 
 @dataclasses.dataclass
 class _FloatInput:
-    """A float of the program: in the graph, a tensor without dimensions of which a node reads it."""
+    """A float of the program. In the graph it is a tensor without dimensions, from which a node reads the number."""
 
-    place: int  # among the inputs behind the sizes
+    place: int  # its index among the inputs that follow the sizes
     value: float
     symbol: Any = None  # torch's
 

@@ -1,4 +1,5 @@
-"""Expressions over symbolic sizes as text: evaluated on torch's symbols, and made of torch's (sympy's) expressions.
+"""Expressions over symbolic sizes as text: `NumberText` evaluates a text on torch's symbols, `truth_text` makes a text
+of an expression of torch's (sympy's).
 
 The text is what the extension writes and parses: Python's operators, `min`, `max`, `math.*`, and names of symbols.
 """
@@ -83,7 +84,7 @@ class NumberText:
         return called(*args)
 
 
-# Text of sympy's classes, and of those of torch.utils._sympy.functions, by name.
+# The text of an operation of sympy or of torch.utils._sympy.functions, by the name of its class.
 _FORMS = {
     "FloorDiv": "({} // {})",
     "CleanDiv": "({} // {})",

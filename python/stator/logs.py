@@ -53,7 +53,7 @@ _NAMES = (
     "perf",
 )
 _LOGGERS = {name: logging.getLogger(f"stator.{name}") for name in _NAMES}
-# Other names for them.
+# Other names of these logs.
 _ALIASES = {"graph_breaks": "breaks"}
 
 # Torch's artifacts and logs, and what they show here.
@@ -107,7 +107,7 @@ def _set_logs(names: set[str]) -> None:
     for name, logger in _LOGGERS.items():
         logger.removeHandler(_handler)
         logger.setLevel(logging.INFO if name in names else logging.NOTSET)
-        # The handler prints it: those of the program would print it again.
+        # Our handler prints the message; handlers of the program would print it again.
         logger.propagate = name not in names
         if name in names:
             logger.addHandler(_handler)
@@ -175,7 +175,7 @@ _ARTIFACTS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 class _File(LogFile):
-    """Writes each message once, however many of the loggers above it give it the message."""
+    """Writes each message once, although it may arrive through several loggers."""
 
     _last: logging.LogRecord | None = None
 

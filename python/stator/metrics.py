@@ -27,7 +27,7 @@ from .metrics_context import MetricsContext, RuntimeMetricsContext, decoded
 
 _log = logging.getLogger("stator")
 
-# The most characters of a text that a user-context hook returns.
+# How many characters of a user-context hook's text are kept.
 _MAX_CONTEXT = 256
 
 # ---- records
@@ -51,8 +51,8 @@ def clear() -> None:
 
 def calls() -> list[dict[str, Any]]:
     """The functions that were called since the last reset, in the order of their first captures: how often a capture
-    served the call or a continuation (`hits`), and how often none did (`misses`). `guard_us`: what it took to find
-    the capture, guards included; the mean of one call in 256."""
+    served the call or a continuation (`hits`), and how often none did (`misses`). `guard_us`: the mean time to find
+    the capture, guards included, measured in one call of 256."""
     return [
         {
             "function": code.co_qualname,
@@ -78,7 +78,7 @@ def reset_frame_count() -> None:
 
 
 def complete(record: dict[str, Any]) -> dict[str, Any]:
-    """The record of the extension with the versions of this process, and what was added in Python."""
+    """Completes a record of the extension with the versions of this process and the fields that Python code added."""
     extra = {name: decoded(text) for name, text in record.pop("extra").items()}
     return {**record, **_versions(), "feature_usage": extra.pop("feature_usage", {}), **extra}
 
@@ -250,7 +250,7 @@ def runtime() -> RuntimeMetricsContext:
 
 
 def column_clock(event: str, column: str, is_backward: bool | None) -> Callable[[], None]:
-    """For `stator.timed`: starts a clock; what it returns stops the clock, and adds to the column."""
+    """Starts a clock for `stator.timed`. The returned function stops it and adds the time to the column."""
     in_compilation = _C.open_record() is not None
     start = time.perf_counter_ns()
     _thread.columns += 1
@@ -352,7 +352,7 @@ class CompileId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> CompileId:
-        """The id of a text. ValueError if it is none."""
+        """Parses the text of an id. ValueError if it is not one."""
         found = re.fullmatch(r"(?:!(\d+)/)?(\d+)/(\d+)(?:_(\d+))?", text)
         if found is None:
             raise ValueError(f"{text!r} is no compile id")

@@ -14,10 +14,10 @@ import torch
 from . import _C
 from .errors import InvalidTarget
 
-# The thread states of the extension.
+# The thread states of the extension: arguments of `_C.run_mode`.
 COMPILE, RUN_ONLY, OFF = 0, 1, 2
 
-# Marks of a disabled function that also appear on nodes.
+# Marks of a disabled function that an exporter also writes to the nodes made in it.
 _EXPORTED = ("_torchdynamo_disable", "_torchdynamo_disable_recursive")
 
 # Maps each of our wrappers to the user's function. Not an attribute of the wrapper, because functools.wraps copies
@@ -30,8 +30,8 @@ def remember_original(wrapper: Any, original: Any) -> None:
 
 
 def innermost(target: Any) -> Any:
-    """The user's own callable below any number of wrappers of ours and of torch's: to compile a disabled function
-    compiles it, as with torch.compile."""
+    """The user's own callable below any number of wrappers of ours and of torch's. To compile a disabled function
+    compiles this callable, as with torch.compile."""
     while True:
         if isinstance(target, _C.CompiledFunction):
             target = target.__wrapped__

@@ -7,19 +7,19 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-# So many different messages are remembered.
+# How many different messages are remembered.
 _MOST = 4096
 
 
 class Once:
-    """Whether something is seen for the first time. The `size` keys that were seen last are remembered."""
+    """Tells whether a key is seen for the first time. Remembers the `size` keys that were seen last."""
 
     def __init__(self, size: int = _MOST):
         self._size = size
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
 
     def first(self, key: Hashable) -> bool:
-        """Whether `key` is not remembered. It is the newest afterwards."""
+        """Whether `key` is not remembered. Afterwards it is the newest one remembered."""
         is_new = key not in self._seen
         self._seen[key] = None
         self._seen.move_to_end(key)
@@ -53,7 +53,7 @@ def reset() -> None:
 
 
 def strip_color(text: str) -> str:
-    """Without the escape sequences that colour text in a terminal."""
+    """The text without the escape sequences that colour it in a terminal."""
     import re
 
     return re.sub(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])", "", text)

@@ -34,7 +34,7 @@ def distance_of(file: str) -> int:
     """0: the user's own file; 1: an installed package; 2: torch, the standard library or Stator."""
     if file.startswith((*_OWN, "<frozen")):
         return 2
-    if file.startswith(_packages()):  # asked first: it is often a folder in that of the standard library
+    if file.startswith(_packages()):  # before the standard library, which often contains this folder
         return 1
     return 2 if file.startswith(sysconfig.get_paths()["stdlib"] + os.sep) else 0
 
@@ -63,7 +63,7 @@ def user_index(stack: Sequence[Sequence[Any]]) -> int:
 
 
 def short_path(file: str) -> str:
-    """A file below the current folder relative to it, one of a package without the folder of packages."""
+    """The path relative to the current folder or to the folder of installed packages; unchanged outside of both."""
     for folder in (*_packages(), os.getcwd() + os.sep):
         if file.startswith(folder):
             return file[len(folder) :]

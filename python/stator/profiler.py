@@ -7,8 +7,8 @@
 
 STATOR_PRINT_MISSING=1 also prints each operator that ran outside of graphs, with the program's lines.
 
-Only operators that the program called count, each with what it called inside; ranges, bookkeeping and what runs inside
-of a compilation do not. It uses torch's profiler, and works inside another one.
+Counts only operators that the program called, each together with the operators it calls. Ranges, bookkeeping and what
+runs inside a compilation are left out. It uses torch's profiler, and works inside another one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import _C, places
 from .once import print_once
 from .times import table
 
-# Ranges that runs of graphs have in the profiler.
+# The prefix of the profiler's ranges for runs of graphs.
 _REGION = "Stator: "
 # A compilation: the operators inside run on fakes.
 _COMPILATION = "Stator: frame"
@@ -32,7 +32,7 @@ _MISSING = "STATOR_PRINT_MISSING"
 
 @dataclass
 class ProfileMetrics:
-    """Time in microseconds, and numbers of operators, fusions (operators that others follow) and graph calls."""
+    """Time in microseconds, and counts of operators, fusions (operators after a graph's first) and graph calls."""
 
     microseconds: float = 0.0
     operators: float = 0
@@ -72,7 +72,7 @@ class ProfileMetrics:
 
 @dataclass
 class ProfileResult:
-    """What ran in graphs, of all that ran. `unique_graphs`: graphs that were captured."""
+    """What ran in captured graphs, and what ran in total. `unique_graphs`: how many graphs were captured."""
 
     captured: ProfileMetrics | None = None
     total: ProfileMetrics | None = None
@@ -129,7 +129,7 @@ class profile:
 
     def __init__(self) -> None:
         self._shows_missing = os.environ.get(_MISSING) == "1"
-        # Stacks are in the events only if the profiler is told so twice.
+        # The profiler adds stacks to its events only if both options are set.
         verbose = torch._C._profiler._ExperimentalConfig(verbose=True) if self._shows_missing else None
         self._profiler = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],

@@ -1,4 +1,4 @@
-"""What takes long, said on stderr while it runs, if that is a terminal."""
+"""Shows on stderr, if it is a terminal, what takes long while it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = 2.0
 
 
 class shown:
-    """For a block: a line with `text` and the seconds that have passed, from two seconds on. It goes at the end."""
+    """While the block runs, shows a line with `text` and the elapsed seconds, from two seconds on. Then erases it."""
 
     def __init__(self, text: str, stream: TextIO | None = None, seconds: float = _SECONDS):
         self._text = text

@@ -81,7 +81,7 @@ Ref constant_object(const c10::IValue& value, const c10::Type& real_type) {
 
 Ref number_object(const shapes::Expr& number) {
   shapes::Ex simple = number->env->simplify(number);
-  if (auto whole = simple->int_constant()) return owned(PyLong_FromLongLong(*whole));
+  if (auto integer = simple->int_constant()) return owned(PyLong_FromLongLong(*integer));
   return text_object(shapes::to_python(simple));
 }
 

@@ -168,9 +168,9 @@ PyObject* number_tensor(PyObject*, PyObject* number) {
   return handle_errors([&]() -> PyObject* {
     if (PyFloat_Check(number)) return wrap_tensor(shapes::number_tensor(PyFloat_AS_DOUBLE(number)));
     if (PyBool_Check(number)) return wrap_tensor(shapes::number_tensor(number == Py_True));
-    int64_t whole = PyLong_AsLongLong(number);
-    if (whole == -1 && PyErr_Occurred()) return nullptr;
-    return wrap_tensor(shapes::number_tensor(whole));
+    int64_t integer = PyLong_AsLongLong(number);
+    if (integer == -1 && PyErr_Occurred()) return nullptr;
+    return wrap_tensor(shapes::number_tensor(integer));
   });
 }
 

@@ -404,7 +404,7 @@ bool FrameCompiler::confirm_words(CodeCache& cache, const Place& place, const Gu
 
 bool FrameCompiler::confirm_hit(const Place& place, const Entry& entry) {
   const OracleRecord* record = config().oracle ? entry.oracle.get() : nullptr;
-  // What a user filters out of the guards, they answer for.
+  // Facts removed by the user's guard filter are the user's responsibility: the oracle is skipped.
   if (!record || request_.guards || record->settings != capture_settings()) return true;
   if (stator_is_tracing(PyThreadState_Get()) || GlobalState::unsupported_mode()) return true;
   CaptureLock lock;

@@ -11,7 +11,7 @@ class Graph;
 
 namespace stator {
 
-/// Questions about a graph. They stand apart so that those who ask need none of torch's headers.
+/// Questions about a graph, kept in this header so that callers need not include torch.
 
 size_t op_count(const graph::Graph& graph);
 /// See `graph::to_text`.

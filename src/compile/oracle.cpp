@@ -82,8 +82,8 @@ std::unique_ptr<OracleRecord> oracle_record(const Entry& entry, const Plan* plan
   return record;
 }
 
-/// Whether the fresh capture met one object at two sources of which the entry did not care whether they give one. Its
-/// graph has fewer inputs then, and its text says nothing about the entry.
+/// Whether two sources gave one object in the fresh capture although the entry has no guard on their identity. Its
+/// graph then has fewer inputs and cannot be compared.
 static bool sees_fewer_objects(const std::vector<std::string>& guards, const std::vector<std::string>& entry_guards) {
   return std::any_of(guards.begin(), guards.end(), [&](const std::string& line) {
     return line.find(" is the same object as ") != std::string::npos &&

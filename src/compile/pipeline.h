@@ -29,8 +29,8 @@ struct CompileRequest {
   std::optional<bool> dynamic;                   // whether sizes are symbolic; none: those that changed
 };
 
-/// Breaks of earlier entries whose plans would serve the call as well, though guards fail that their breaks depended
-/// on. If a capture meets one of them, it met the break for other reasons, and does not guard the reasons.
+/// Breaks of earlier entries for which only guards of the break fail; their plans are still right. If a capture breaks
+/// there again, the guarded facts were not the cause, and it does not guard them.
 using KnownBreaks = std::vector<capture::BreakReason>;
 
 /// Captures a frame from one place on, in four steps: explore, build guards, build plan, compile graph. The entry's

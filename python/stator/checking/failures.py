@@ -33,7 +33,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Checks:
-    """How runs are made and compared. `settings`: of `stator.compile`. `slower_than`: milliseconds of one capture."""
+    """How runs are made and compared. `settings`: arguments of `stator.compile`. `slower_than`: a capture that takes
+    more milliseconds is a failure."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     tol: float = 1e-4
@@ -43,7 +44,7 @@ class Checks:
 
 @dataclass(frozen=True)
 class Limits:
-    """`break_after`: as in `config`; `captures`: later ones break at every instruction. 0: no limit."""
+    """`break_after`: as in `config`; `captures`: after this many, captures break at every instruction. 0: no limit."""
 
     break_after: int = 0
     captures: int = 0

@@ -57,7 +57,7 @@ def _is_operator(node: Node) -> bool:
 
 
 def is_setting(node: Node) -> bool:
-    """Whether a node only changes a mode, as grad mode; it makes no value."""
+    """Whether a node only changes a mode, such as grad mode, and makes no value."""
     return node.op == "call_function" and isinstance(node.target, types.BuiltinFunctionType) and not node.users
 
 
@@ -122,7 +122,7 @@ def _finished(call: GraphCall, graph: Graph, inputs: list[Any]) -> GraphCall:
 
 
 def _without(call: GraphCall, removed: set[Node], values: dict[str, Any]) -> GraphCall | None:
-    """The graph in which some operators are inputs with the values that they had."""
+    """The graph with some operators replaced by inputs that hold the results of these operators."""
     graph = Graph()
     copies: dict[Node, Node] = {}
     inputs: list[Any] = []
@@ -182,7 +182,7 @@ def _may_have_effects(node: Node) -> bool:
 
 
 def first_failing_prefix(call: GraphCall, fails: Callable[[GraphCall], bool]) -> int:
-    """The smallest number of operators of which the graph fails, by bisection; all, if the prefixes do not fail."""
+    """How many of the first operators are enough to fail, by bisection; all of them, if no shorter prefix fails."""
     low, high = 0, len(call.operators)
     while low + 1 < high:
         middle = (low + high) // 2

@@ -1,5 +1,5 @@
 """Where a difference between a compiled call and the plain one starts: the first node of a graph whose value the plain
-program does not have, or the first operators that the backend computes in another way."""
+program does not have, or the first operator that the backend computes differently."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .outcomes import first_difference, leaves_of
 
 @dataclass(frozen=True)
 class Start:
-    """`cause`: "capture", if the graph computes something else than the program; "backend", if the backend does not
-    compute what the graph says."""
+    """`cause`: "capture" if the graph computes something other than the program; "backend" if the backend computes
+    something other than the graph."""
 
     node: str
     operator: str
@@ -117,7 +117,8 @@ def _is_same(one: _Step, other: _Step) -> bool:
 
 
 def starts_in_backend(calls: list[GraphCall], settings: Any, tol: float) -> Start | None:
-    """Compares each graph with what the backend makes of it; the first operator with which they differ."""
+    """Runs each graph and what the backend compiled from it on the same inputs. Returns the first operator after which
+    the results differ."""
     own = dataclasses.replace(settings, shadow=0, on_difference=None, fullgraph=False)
 
     def differs(call: GraphCall) -> bool:

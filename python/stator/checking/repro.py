@@ -85,9 +85,9 @@ class Repro:
 def repro(
     fn: Any, *, tol: float = 1e-4, slower_than: float | None = None, seconds: float = 60.0, **settings: Any
 ) -> Callable[..., Repro]:
-    """`repro(fn)(*args, **kwargs)` searches the smallest part of a program that fails when it is compiled, and returns
-    a `Repro`. A failure is: another result than the plain program's, also of arguments, of a module's state and of
-    gradients; an error that the plain program does not raise; the end of the process; a run that does not end.
+    """`repro(fn)(*args, **kwargs)` finds the smallest part of a program that fails when it is compiled, and returns
+    a `Repro`. A failure is a result, argument, module state or gradient that differs from the plain
+    program's; an error that the plain program does not raise; the end of the process; a run that does not end.
 
     tol: results may differ by `tol + tol * |result|`; those of a graph also by twice the plain ones' rounding error.
     slower_than: milliseconds; a capture that takes longer is a failure as well.
@@ -144,7 +144,7 @@ class _Search:
         return high
 
     def _instructions(self) -> int:
-        """No capture of the program has more instructions."""
+        """An upper bound of the instructions in one capture of the program."""
 
         def count() -> int:
             fn, args, kwargs = self._call

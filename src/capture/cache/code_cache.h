@@ -54,8 +54,8 @@ class CodeCache {
   /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
   /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
-  /// Floats, ints, and sizes of tensors, that changed. Looks at the entries for the same instances of which only guards
-  /// of values, lengths and sizes fail on this input. Sources in `varying` and `fixed` are not returned.
+  /// Floats, ints and tensor sizes that changed, from entries of the same instances that fail only on values, lengths
+  /// and sizes. Sources in `varying` and `fixed` are not returned.
   struct Changed {
     Varying sources;                                  // its floats, ints and sizes
     std::vector<std::shared_ptr<Entry>> specialised;  // the entries that specialised on one of them

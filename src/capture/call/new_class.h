@@ -5,8 +5,7 @@
 namespace stator::capture {
 
 /// The class that `type.__new__(metaclass, name, bases, names)` makes, without calling `__set_name__` of its attributes
-/// or
-/// `__init_subclass__` of its bases: the interpreter has done that. Null with a Python error set. The error messages
+/// or `__init_subclass__` of its bases: the interpreter has done that. Null with a Python error set. The error messages
 /// are CPython's, unless `has_subclass_hook(bases)`.
 Ref new_class(PyTypeObject* metaclass, PyObject* name, PyObject* bases, PyObject* names);
 

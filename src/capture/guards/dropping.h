@@ -20,8 +20,8 @@ Ref attribute_held_by(PyObject* instance, PyObject* name);
 /// need not be one.
 bool is_dropped_quietly(PyObject* object, Dropped what, PyObject* name);
 
-/// Whether an object is kept alive by the root, directly or through others, or too much is to search it all. Classes
-/// and modules are not searched: they stay alive in any case.
+/// Whether an object is kept alive by the root, directly or through others, or there are too many objects to search.
+/// Classes and modules are not searched: they stay alive in any case.
 bool is_reachable(PyObject* root, PyObject* wanted);
 
 }  // namespace stator::capture

@@ -8,12 +8,12 @@
 /// that the check array watches.
 namespace stator::capture {
 
-/// Stands in such a tuple for a key that has a source of its own (SourceKind::DictKey), where it is guarded.
+/// The item of such a tuple for a key that has a source of its own (SourceKind::DictKey): the key is guarded there.
 PyObject* any_element();
 
 class CheckArray;
 
-/// The tuple for these elements. It owns elements that cannot be watched.
+/// Makes such a tuple for these elements. The array watches those that are not literals; the tuple owns the rest.
 Ref watched_elements(CheckArray& array, PyObject* tuple);
 
 /// Whether `seen` matches an item of such a tuple: the same object, or an equal literal. Runs no code of the program.

@@ -126,10 +126,10 @@ int check_leaf(Check& c, CheckRun& run) { return is_leaf_tensor(run.slots[c.slot
 
 int check_view(Check& c, CheckRun& run) { return is_view_tensor(run.slots[c.slot]) == static_cast<bool>(c.number); }
 
-int check_item(Check& c, CheckRun& run) { return whole_item(run.slots[c.slot]) == static_cast<int64_t>(c.number); }
+int check_item(Check& c, CheckRun& run) { return int_item(run.slots[c.slot]) == static_cast<int64_t>(c.number); }
 
 int check_items(Check& c, CheckRun& run) {
-  Ref items = whole_items(run.slots[c.slot]);
+  Ref items = int_items(run.slots[c.slot]);
   return items && literal_equal(items.get(), c.object);
 }
 

@@ -59,12 +59,12 @@ std::string describe_not_same(const Fact& fact) {
 
 std::string describe_leaf(const Fact& fact) { return fact.number ? "is a leaf" : "is not a leaf"; }
 std::string saw_item(const Fact&, PyObject* object) {
-  auto item = object ? whole_item(object) : std::nullopt;
+  auto item = object ? int_item(object) : std::nullopt;
   return item ? "holds " + std::to_string(*item) : saw_type({}, object);
 }
 std::string describe_items(const Fact& fact) { return "holds " + expected_object(fact); }
 std::string saw_items(const Fact&, PyObject* object) {
-  Ref items = object ? whole_items(object) : Ref();
+  Ref items = object ? int_items(object) : Ref();
   return items ? "holds " + short_repr(items.get()) : saw_type({}, object);
 }
 std::string describe_view(const Fact& fact) { return fact.number ? "is a view" : "is not a view"; }

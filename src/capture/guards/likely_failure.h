@@ -8,8 +8,8 @@
 
 namespace stator::capture {
 
-/// The check of an array that failed in the last calls, together with the checks on the path to its object: they tell
-/// most calls for which the guards do not hold, without a pass over all guards. Uses slots of its own. GIL held.
+/// The check that failed last, with the checks on the path to its object. Rejects most calls that the guards would
+/// reject, without a full pass. Uses slots of its own. GIL held.
 ///
 /// Its checks are among those that a full pass runs, in the same order, so where one of them fails the guards do not
 /// hold; and no check reads an object whose class an earlier one did not establish.

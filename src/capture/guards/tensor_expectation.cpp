@@ -229,7 +229,7 @@ bool is_leaf_tensor(PyObject* tensor) {
 
 bool is_view_tensor(PyObject* tensor) { return THPVariable_Unpack(tensor).is_view(); }
 
-std::optional<int64_t> whole_item(PyObject* object) {
+std::optional<int64_t> int_item(PyObject* object) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   if (!tensor.is_cpu() || tensor.layout() != at::kStrided || tensor.numel() != 1 || !tensor.has_storage()) return {};
   switch (tensor.scalar_type()) {
@@ -253,7 +253,7 @@ static Ref items_of(const at::Tensor& tensor) {
   return items;
 }
 
-Ref whole_items(PyObject* object) {
+Ref int_items(PyObject* object) {
   constexpr int64_t kMost = 64;
   const at::Tensor& tensor = THPVariable_Unpack(object);
   if (!tensor.is_cpu() || tensor.layout() != at::kStrided || !tensor.has_storage() || tensor.dim() != 1 ||

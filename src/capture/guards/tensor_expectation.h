@@ -42,10 +42,10 @@ bool is_leaf_tensor(PyObject* tensor);
 /// Whether autograd tracks it as a view of another tensor.
 bool is_view_tensor(PyObject* tensor);
 /// The only element of an int64, int32 or bool tensor in CPU memory; empty for any other tensor.
-std::optional<int64_t> whole_item(PyObject* tensor);
+std::optional<int64_t> int_item(PyObject* tensor);
 /// The elements of a one-dimensional int64 or int32 tensor in CPU memory, as a tuple of ints; null for any other tensor
 /// and for more than 64 elements.
-Ref whole_items(PyObject* tensor);
+Ref int_items(PyObject* tensor);
 /// Its storage offset in elements.
 int64_t storage_offset_of(PyObject* tensor);
 /// Where a tensor, or a NumPy array, keeps its data: the bytes of its storage, and the address of its first element.

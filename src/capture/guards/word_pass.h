@@ -22,12 +22,10 @@
 /// Why every address may be read. A word pass owns none of the objects it looks at. The object that contains a word is
 /// alive when the word is read, for one of these reasons:
 ///  - It is *fixed*: a fact owns it; or the array watches it, and no watched object died; or it is pinned, and the
-///  guards
-///    that imply its identity are earlier words, or the function that is called.
+///    guards that imply its identity are earlier words, or the function that is called.
 ///  - It is an argument of the call, compared with that of the row; or an iterator among the arguments gives it next.
 ///  - Another live object refers to it by a field whose word comes earlier and still has the wanted value. No Python
-///  code
-///    runs during a pass, so that is still true.
+///    code runs during a pass, so that is still true.
 /// Words are in the order of the checks, in which owners come before what they own. A word that two checks need is at
 /// the position of the first.
 ///
@@ -35,9 +33,8 @@
 /// died, and another may have been allocated there. So for an object that is not fixed:
 ///  - Its class is a word, unless CPython allows only one class there, or the object is a value of a dict.
 ///  - A value of a dict is covered by the dict's version tag. No two states of any dicts have the same tag: an
-///  unchanged
-///    tag means that the values were there all the time. If a tag changed and the values are found to be right
-///    (`rearm`), their classes, identities and literals were checked again; all else about them has words.
+///    unchanged tag means that the values were there all the time. If a tag changed and the values are found to be
+///    right (`rearm`), their classes, identities and literals were checked again; all else about them has words.
 ///  - Fields of tuples, functions and methods are words, even if they are immutable.
 ///  - A literal that was compared by value is owned while the words are in use, so no other object gets its address.
 namespace stator::capture {

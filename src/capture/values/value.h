@@ -10,7 +10,7 @@
 #include "capture/values/source.h"
 
 /// Values: what the interpreter knows about objects, one class per kind. A `ValueArena` owns them until the capture
-/// attempt ends; everybody else uses plain pointers. The value of an external object has a source.
+/// attempt ends; all other code holds plain pointers. The value of an external object has a source.
 namespace stator::capture {
 
 enum class Kind : uint8_t {

@@ -10,16 +10,16 @@
 
 /// Composite operators whose implementation looks at data although the metadata of their results does not depend on it:
 /// they check values, or have a fast path over raw memory. Others look at plain sizes, and can't run if those are
-/// symbolic. On fakes they would read data above the `Fake` key, where no
-/// shape function can help. The tracer above autograd looks here first and records such an operator as
-/// one node.
+/// symbolic. On fakes they would read data above the `Fake` key, where no shape function can help. The tracer above
+/// autograd looks here first and records such an operator as one node.
 namespace stator::fake {
 
 /// How a composite operator is answered without data.
 struct CompositeAnswer {
   /// Whether it is answered so for these arguments. Null: always.
   bool (*applies)(const Args& args) = nullptr;
-  /// The shape rule. Null: the composite's own implementation runs on fakes, and `aten::equal` answers `assumed` there.
+  /// The shape function. Null: the composite's own implementation runs on fakes, and `aten::equal` answers `assumed`
+  /// there.
   Rule rule = nullptr;
   bool assumed = true;
   /// Runs in place of the implementation, above autograd, and calls other operators. Unless null, the rest is ignored.

@@ -52,7 +52,7 @@ bool takes(const FallbackCall& call, const torch::jit::Stack& stack, TensorPredi
   return false;
 }
 
-/// Whether the rule for CUDA kernels answers.
+/// Whether the shape function for CUDA kernels answers.
 bool uses_cuda_rule(const FallbackCall& call, const torch::jit::Stack& stack) {
   return call.cuda != nullptr && takes(call, stack, is_on_cuda);
 }
@@ -84,8 +84,8 @@ void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
-/// An operator of torch's C++ shape functions, which take no symbolic sizes. An overload without a rule is answered by
-/// the rule of the overload that returns new tensors.
+/// An operator of torch's C++ shape functions, which take no symbolic sizes. An overload without a shape function of
+/// Stator's is answered by that of the overload that returns new tensors.
 void answer_symbolic(const FallbackCall& call, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (call.symbolic != nullptr) return call.symbolic(op, stack);
   const Rule rule = symbolic_form(op);

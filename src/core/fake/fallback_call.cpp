@@ -70,8 +70,9 @@ FallbackCall make_call(const c10::OperatorHandle& op) {
   } else if (shape.refused != nullptr) {
     call.reason = shape.refused;
   } else if (is_registered_by_user(op) && (brings_meta_kernel(op) || !is_composite(op))) {
-    // The rule looks for the meta kernel at each call, since a library may register it later. It comes before a
-    // composite kernel, which is code of the user's: what that does beside calling operators belongs to the run.
+    // `run_registered_meta` looks for the meta kernel at each call, since a library may register it later. It comes
+    // before a composite kernel, which is code of the user's: what that does beside calling operators belongs to the
+    // run.
     call.tier = Tier::Python;
     call.rule = run_registered_meta;
   } else if (is_composite(op)) {

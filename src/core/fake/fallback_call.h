@@ -27,14 +27,15 @@ struct FallbackCall {
   Rule cuda = nullptr;             ///< every tier: for calls with a CUDA tensor
   Rule symbolic = nullptr;         ///< tiers Composite, CppMeta: for symbolic sizes and numbers
   bool takes_plain_sizes = false;  ///< the trait PlainSizes
-  /// An `out=` overload without a rule of its own: the overload that answers for it.
+  /// An `out=` overload without a shape function of its own: the overload that answers for it.
   std::optional<c10::OperatorHandle> functional = std::nullopt;
   /// Bit i: argument i may hold tensors. Bit 31 stands for argument 31 and all later ones.
   uint32_t tensor_args = 0;
   uint32_t arg_count = 0;
 };
 
-/// The rule of the overload that returns new tensors, of an `out=` or in-place overload; null if there is none.
+/// For an `out=` or in-place overload: the shape function of the overload that returns new tensors; null if there is
+/// none.
 Rule symbolic_form(const c10::OperatorHandle& op);
 
 /// Takes no lock after the first call for an operator.

@@ -12,8 +12,8 @@
 #include "core/base/export.h"
 #include "core/fake/fake_tensor.h"
 
-/// Shape rules: Stator's own shape functions. A rule gets the operator's boxed arguments and returns fakes with the
-/// sizes, strides, dtype, device and aliasing that the real kernel's results would have. It never touches data or a
+/// Stator's own shape functions (`Rule`). A shape function gets the operator's boxed arguments and returns fakes with
+/// the sizes, strides, dtype, device and aliasing that the real kernel's results would have. It never touches data or a
 /// generator. Autograd, conjugation and autocast have run before it.
 namespace stator::fake {
 

@@ -40,8 +40,8 @@ constexpr Shape for_symbols(Rule rule) {
   return shape;
 }
 
-/// The rule answers calls with a CUDA tensor, where the CUDA kernel gives other results than the kernel that the rest
-/// of the row describes.
+/// `rule` answers calls with a CUDA tensor, where the CUDA kernel gives other results than the kernel that the rest of
+/// the row describes.
 constexpr Shape on_cuda(Rule rule, Shape elsewhere) {
   elsewhere.cuda = rule;
   return elsewhere;

@@ -4,8 +4,8 @@
 
 #include "core/fake/rule.h"
 
-/// Rules for operators that return new tensors: one function from the arguments to the specs of the results gives both
-/// the functional rule (`make_results`) and the `out=` rule (`fill_outs`).
+/// Shape functions of operators that return new tensors: one function from the arguments to the specs of the results
+/// gives that of the functional overload (`make_results`) and that of the `out=` overload (`fill_outs`).
 namespace stator::fake {
 
 struct Spec {
@@ -22,7 +22,7 @@ inline at::Tensor make(const Spec& spec) {
                       : make_contiguous(spec.sizes, spec.dtype, spec.device);
 }
 
-/// A rule that makes new results.
+/// A shape function that makes new results.
 template <Specs (*compute)(const Args&)>
 void make_results(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -34,7 +34,7 @@ void make_results(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (auto& result : results) stack->push_back(std::move(result));
 }
 
-/// A rule that resizes the `out` arguments, which come last, and returns them.
+/// A shape function that resizes the `out` arguments, which come last, and returns them.
 template <Specs (*compute)(const Args&)>
 void fill_outs(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
@@ -50,7 +50,7 @@ void fill_outs(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (auto& out : outs) stack->push_back(std::move(out));
 }
 
-/// A rule for in-place operators: returns the first argument, whose metadata stays.
+/// A shape function for in-place operators: returns the first argument, whose metadata stays.
 inline void same_self(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Args args(op, stack);
   args.returns(args.tensor(0));

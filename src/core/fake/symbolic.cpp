@@ -54,7 +54,7 @@ void check_symbols(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   const size_t first = stack.size() - declared.size();
   bool found = false;
   for (size_t i = 0; i < declared.size() && !found; ++i) {
-    // No size follows from a Scalar argument. A rule that reads its value all the same is refused there.
+    // No size follows from a Scalar argument. A shape function that reads its value all the same is refused there.
     found = has_symbol(stack[first + i]) && !is_scalar(*declared[i].type());
   }
   if (found) refuse(op, "its shape function takes no symbolic sizes");

@@ -125,7 +125,7 @@ bool writes_to_overlapping_inputs(const Graph& graph, const Aliasing& aliasing) 
   return std::ranges::any_of(by_memory, [&](const auto& entry) { return any_overlap(graph, entry.second, is_wrong); });
 }
 
-/// Whether a tensor gets other data, and the old or the new one is written to.
+/// Whether the graph replaces a tensor's data (`set_data`) and also writes to the old or the new data.
 bool writes_to_exchanged(const Graph& graph) {
   std::unordered_set<ValueId> exchanged, views;
   std::unordered_set<const void*> memories;

@@ -7,7 +7,8 @@
 
 #include "core/base/export.h"
 
-/// Events of the Chrome trace format, kept in memory until they are taken. Nothing is kept unless someone asks for it.
+/// Events of the Chrome trace format, kept in memory until they are taken. Nothing is kept unless recording was
+/// started.
 namespace stator::observe {
 
 struct Event {
@@ -23,7 +24,7 @@ struct Event {
 
 /// Whether events are kept.
 STATOR_API bool records_events();
-/// Each request to keep them ends with one call with `false`.
+/// Starts recording (`true`) or ends one such request (`false`). Events are kept while any request is open.
 STATOR_API void request_events(bool wanted);
 
 /// Thread-safe. The buffer has a bound, in events and in bytes: beyond it, the oldest events are dropped.

@@ -16,13 +16,13 @@ Ex ShapeEnv::exact_quotient(Ex a, Ex b) {
   if (!terms.fits() || terms.constant() % divisor.coefficient() != 0) return nullptr;
   // A product with a sum as a factor is one term; a sum that is the divisor itself is none.
   if (divisor.factors().size() == 1 && divisor.factors()[0].expr->op == Op::Add) {
-    Product whole(this);
-    whole.multiply(a);
+    Product dividend(this);
+    dividend.multiply(a);
     const auto factor = divisor.factors()[0];
-    if (!whole.fits() || whole.coefficient() % divisor.coefficient() != 0) return nullptr;
-    if (whole.cancel(factor.expr, factor.power)) {
-      whole.set_coefficient(whole.coefficient() / divisor.coefficient());
-      return whole.build();
+    if (!dividend.fits() || dividend.coefficient() % divisor.coefficient() != 0) return nullptr;
+    if (dividend.cancel(factor.expr, factor.power)) {
+      dividend.set_coefficient(dividend.coefficient() / divisor.coefficient());
+      return dividend.build();
     }
   }
   if (!divisor.factors().empty() && terms.constant() != 0) return nullptr;
@@ -50,15 +50,15 @@ Ex ShapeEnv::quotient(Ex a, Ex b) {
 /// For a positive constant: multiples of it come out of the sum, and common divisors are cancelled.
 Ex ShapeEnv::quotient_by(Ex a, int64_t by) {
   if (by == 1) return a;
-  Sum whole(this), rest(this), all(this);
+  Sum result(this), rest(this), all(this);
   all.add(a, 1);
   if (!all.fits()) return nullptr;
-  whole.add(floor_divide(all.constant(), by));
+  result.add(floor_divide(all.constant(), by));
   rest.add(floor_remainder(all.constant(), by));
   WideInt common = by;
   for (const auto& [expr, times] : all.terms()) {
     if (times % by == 0 && times != 0) {
-      whole.add(expr, times / by);
+      result.add(expr, times / by);
     } else {
       rest.add(expr, times);
       common = gcd_wide(common, times);
@@ -88,8 +88,8 @@ Ex ShapeEnv::quotient_by(Ex a, int64_t by) {
     }
   }
   if (numerator == nullptr) return nullptr;
-  whole.add(numerator, 1);
-  return whole.build();
+  result.add(numerator, 1);
+  return result.build();
 }
 
 Ex ShapeEnv::floor_quotient(Ex a, Ex b) {

@@ -240,8 +240,8 @@ int compare_exactly(WideInt a, double b) {
   if (b >= 0x1p126) return -1;
   if (b <= -0x1p126) return 1;
   const double floor = std::floor(b);
-  const auto whole = static_cast<WideInt>(floor);
-  if (a != whole) return a < whole ? -1 : 1;
+  const auto floor_int = static_cast<WideInt>(floor);
+  if (a != floor_int) return a < floor_int ? -1 : 1;
   return floor == b ? 0 : -1;
 }
 

@@ -168,7 +168,7 @@ Ex ExprParser::binary(size_t level) {
 
 Ex ExprParser::factor() {
   if (!accept("-")) return power();
-  // The least integer has no positive counterpart.
+  // The sign is read as part of the number, because the smallest int64 has no positive counterpart.
   if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) {
     --at_;
     return number();

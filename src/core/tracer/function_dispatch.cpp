@@ -26,7 +26,7 @@ using graph::ValueId;
 
 namespace {
 
-/// As many elements may a constant have whose value is followed.
+/// The value of a constant is tracked only if it has at most this many elements.
 constexpr int64_t kConstantElements = 1;
 
 const auto lift_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh", "");
@@ -329,7 +329,7 @@ void FunctionTracer::Impl::run(const c10::OperatorHandle& op, torch::jit::Stack*
 
 void FunctionTracer::Impl::run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (facts_of(op).is_collective) return fake::run_registered_meta(op, stack);
-  // Only then there is another way than the shape function.
+  // Only symbolic sizes or a refused operator need something other than the shape function.
   const bool is_symbolic = options.mode == TraceMode::Symbolic && fake::takes_symbols(fake::Args(op, stack));
   const bool is_refused = !is_symbolic && fake::tier_of(op).tier == fake::Tier::Refused;
   if (!is_symbolic && !is_refused) return fake::run_shape_function(op, stack);
@@ -573,7 +573,8 @@ at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real) {
   attributes.push_back(real);
   recorder.add_input("", fake);
   if (has_fake && real.requires_grad()) {
-    // Autograd's way from the fake leads to the real tensor: `autograd.grad(loss, parameter)` finds it.
+    // Gives the fake the gradient edge of the real tensor, so that `autograd.grad(loss, parameter)` finds the
+    // parameter.
     fake.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
     torch::autograd::impl::set_gradient_edge(fake, torch::autograd::impl::gradient_edge(real));
   }

@@ -17,7 +17,7 @@ inline constexpr auto kAboveKey = c10::DispatchKey::DeferredInit;
 /// What a trace asks of an operator's registration, found once per operator.
 struct OperatorFacts {
   const c10::FunctionSchema* schema = nullptr;
-  bool is_split = false;          // implemented by other operators alone: autograd never passes it on
+  bool is_split = false;          // composite: autograd decomposes it before the `Fake` key
   bool reads_data = false;        // returns a number that depends on data
   bool is_random = false;         // draws from a generator
   bool has_open_shape = false;    // the sizes of its results depend on data
@@ -34,7 +34,7 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   // ---- dispatch
   /// At the key above autograd. `keys` are those below it.
   void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  /// On to autograd and what is below.
+  /// Redispatches to autograd and the keys below.
   void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   /// At the `Fake` key.
   bool intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) override;
@@ -55,7 +55,8 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   /// The subclass computes it.
   void run_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   bool takes_subclass_value(at::ArrayRef<c10::IValue> arguments) const;
-  /// By the shape function; for other sizes than the given ones, if it takes no symbols: these are guarded.
+  /// Runs the shape function. If it takes no symbolic sizes, guards the sizes at capture and uses those. An ATen
+  /// operator without a shape function runs on zeros.
   void run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   /// A composite operator by the operators that it calls; with the given sizes, which are guarded, if it looks at plain
@@ -70,8 +71,8 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   void set_place();
 
   // ---- tensors from outside
-  /// Replaces real tensors among the arguments by the fakes of attributes. `above`: before autograd, which must find
-  /// the way to the real tensor.
+  /// Replaces real tensors among the arguments by the fakes of attributes. `is_above`: before autograd, which must
+  /// still reach the real tensor's gradient edge.
   void bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above);
   at::Tensor bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above);
   /// Replaces fakes of another library among the arguments.

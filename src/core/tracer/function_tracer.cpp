@@ -50,7 +50,8 @@ const FunctionTracerOptions& FunctionTracer::options() const { return impl_->opt
 
 namespace {
 
-/// Strides as products of sizes where that holds for the hints; the innermost dimension first.
+/// Expresses each stride as a product of sizes where the sizes at capture (the hints) allow it, from the innermost
+/// dimension outwards.
 std::vector<c10::SymInt> strides_over(const at::Tensor& real, const std::vector<c10::SymInt>& sizes) {
   std::vector<size_t> order(sizes.size());
   std::iota(order.rbegin(), order.rend(), 0);
@@ -200,7 +201,7 @@ void FunctionTracer::add_gradients() {
   for (auto& [impl, tensor] : impl_->outside)
     if (tensor.real.requires_grad() && tensor.real.is_leaf() && tensor.real.grad().defined())
       with_gradient.push_back(&tensor);
-  // In the order of the inputs: attributes are numbered.
+  // Attributes are numbered as they are added, so they are added in the order of the inputs.
   std::ranges::sort(with_gradient, {}, [&](const Impl::Outside* tensor) { return impl_->recorder.find(tensor->fake); });
   for (Impl::Outside* tensor : with_gradient) {
     tensor->gradient = tensor->real.grad();

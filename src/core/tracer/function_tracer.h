@@ -43,7 +43,7 @@ struct FunctionTracerOptions {
 struct FunctionTracerHost {
   /// Computes an operator by others. True if it did: the results replaced the arguments on top of the stack.
   std::function<bool(const c10::OperatorHandle&, torch::jit::Stack*)> decompose;
-  /// The number in the place of which the language's bindings passed this tensor; null if there is none.
+  /// The Python number for which torch's binding passed this placeholder tensor; null if none.
   std::function<c10::SymNode(const at::Tensor&)> number_of;
   /// The form in which the language's bindings take a symbolic float or truth.
   std::function<c10::SymNode(c10::SymNode)> wrap_number;

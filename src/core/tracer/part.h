@@ -9,10 +9,10 @@
 namespace stator::tracer {
 
 /// Copies the nodes from the `mark`-th on into a new graph. Values that these nodes did not make become its
-/// inputs, in the order of their first use; its outputs are those of `outputs` (values of the full graph, and their
-/// tensors) that these nodes made. `state`: the state, in the full graph, in which the node that represents the part
+/// inputs, in the order of their first use; its outputs are those of `outputs` (values of the outer graph, and their
+/// tensors) that these nodes made. `state`: the state, in the outer graph, in which the node that represents the part
 /// will run.
 using Output = std::pair<graph::ValueId, at::Tensor>;
-Tracer::Part copy_part(const graph::Graph& whole, size_t mark, const std::vector<Output>& outputs, uint32_t state);
+Tracer::Part copy_part(const graph::Graph& outer, size_t mark, const std::vector<Output>& outputs, uint32_t state);
 
 }  // namespace stator::tracer

@@ -34,8 +34,9 @@ at::Tensor number_fake(shapes::Type type);
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& why);
 
-/// Records operator calls into one graph, and maps tensors to values. The two lists of a trace differ in how
-/// they hold tensors, and in how they treat one that no recorded operator made.
+/// Records operator calls into one graph, and maps tensors to values. The two lists of a trace, above and below
+/// autograd, are subclasses: they differ in how they hold tensors, and in how they treat one that no recorded operator
+/// made.
 class Recorder {
  public:
   /// `symbols` is the environment of symbolic numbers, which outlives the recorder.
@@ -81,7 +82,7 @@ class Recorder {
   virtual graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) = 0;
   /// The graph's data for a new value, which will be `id`.
   virtual graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) = 0;
-  /// The value of a tensor, if it is the tensor that the list knows; kNoValue otherwise.
+  /// The value that a tensor stands for now; kNoValue if it is not known, or if the program replaced its data.
   virtual graph::ValueId current(const at::Tensor& tensor) { return find(tensor); }
   /// Called if an operator returned a known tensor.
   virtual void returned(graph::ValueId id, const at::Tensor& fake) = 0;
@@ -90,11 +91,11 @@ class Recorder {
 
   /// Whether a tensor without a fake's key may be a value.
   virtual bool accepts(const at::Tensor& real) const { return false; }
-  /// The operand of a number in the place of a tensor whose value torch's bindings did not pass; refuses by default.
+  /// The symbolic number for which torch's bindings passed this placeholder tensor. Null: the operator is refused.
   virtual shapes::Expr number_in_place_of(const at::Tensor& placeholder) { return {}; }
   /// Called for a symbol that the graph does not have. True if it is an input now.
   virtual bool bring_in(shapes::Ex symbol) { return false; }
-  /// An operand of a kind that graphs for execution do not have.
+  /// Whether to record an operand of this kind, which graphs for execution do not have.
   virtual bool accepts(const c10::IValue& object) const { return false; }
 
   void learn_sizes(graph::ValueId id, const at::Tensor& fake);
@@ -107,9 +108,9 @@ class Recorder {
   graph::Argument argument(const c10::OperatorHandle& op, const c10::IValue& value);
   graph::Argument tensor_argument(const c10::OperatorHandle& op, const at::Tensor& tensor);
   graph::Argument number_argument(const c10::OperatorHandle& op, shapes::Ex expr);
-  /// Whether the expression is a constant or has a value; the value of a size is made here.
+  /// Whether the expression is a constant or has a value. If a tensor has this size, adds the node that reads it.
   bool has_number(shapes::Ex expr);
-  /// The operand of a node that computes a number; the expression has a value.
+  /// The expression as an operand of a node that computes a number. It must be a constant or have a value.
   graph::Argument number_operand(shapes::Ex expr) const;
   /// Adds the nodes of the last step of an expression whose parts have values.
   graph::Argument compute_number(shapes::Ex expr);
@@ -121,8 +122,8 @@ class Recorder {
   /// From now on `value` is the number tensor of `expr`.
   void learn_number(shapes::Ex expr, graph::ValueId value);
   graph::ValueId result_value(const c10::OperatorHandle& op, uint32_t node, const at::Tensor& tensor);
-  /// Sizes are read off tensors where they are needed. Before an operator that changes the sizes of an operand, those
-  /// of the operand get values. Returns these operands.
+  /// Adds nodes that read the sizes of the operands whose sizes the operator changes: after it, the tensors no longer
+  /// have them. Returns these operands.
   std::vector<graph::ValueId> keep_sizes(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args);
   /// Notes the storages that the node writes to, and makes definitions of the values that it does not return.
   void define_written(uint32_t node);

@@ -22,7 +22,7 @@ graph::ValueType number_type(shapes::Type type) {
   return kTypes[static_cast<size_t>(type)];
 }
 
-Argument whole(int64_t number) { return Argument::of_constant(number); }
+Argument constant_int(int64_t number) { return Argument::of_constant(number); }
 
 bool is_int_sum(Ex expr) { return expr->op == Op::Add && expr->type == Type::Int; }
 
@@ -96,14 +96,14 @@ Argument Recorder::number_operand(Ex expr) const {
   if (!expr->is_constant()) return Argument::of_value(symbols_.find_number(expr));
   if (expr->type == Type::Float) return Argument::of_constant(expr->constant.real());
   if (expr->type == Type::Bool) return Argument::of_constant(expr->constant.truth());
-  return whole(*expr->int_constant());
+  return constant_int(*expr->int_constant());
 }
 
 bool Recorder::has_number(Ex expr) {
   if (expr->is_constant() || symbols_.find_number(expr) != kNoValue) return true;
   const auto size = symbols_.find_size(expr);
   if (size.tensor == kNoValue) return false;
-  add_number(shapes::size_op(), {Argument::of_value(size.tensor), whole(size.dim)}, expr);
+  add_number(shapes::size_op(), {Argument::of_value(size.tensor), constant_int(size.dim)}, expr);
   return true;
 }
 
@@ -147,12 +147,12 @@ Argument Recorder::add_term(Argument sum, Ex term, int64_t times) {
   Argument part = number_operand(term);
   const bool is_zero = sum.kind == Argument::Kind::Constant && sum.constant.toInt() == 0;
   if (times == -1 && !is_zero) return add_step(Op::Sub, Type::Int, std::move(sum), std::move(part));
-  if (times != 1) part = add_step(Op::Mul, Type::Int, whole(times), std::move(part));
+  if (times != 1) part = add_step(Op::Mul, Type::Int, constant_int(times), std::move(part));
   return is_zero ? part : add_step(Op::Add, Type::Int, std::move(sum), std::move(part));
 }
 
 Argument Recorder::compute_sum(Ex sum) {
-  Argument result = whole(0);
+  Argument result = constant_int(0);
   std::vector<std::pair<Ex, int64_t>> terms;
   int64_t addend = sum->addend;
   Ex near = sums_.find_near(sum);
@@ -173,7 +173,7 @@ Argument Recorder::compute_sum(Ex sum) {
   auto positive = std::find_if(terms.begin(), terms.end(), [](const auto& term) { return term.second >= 0; });
   if (positive != terms.end()) std::rotate(terms.begin(), positive, positive + 1);
   for (const auto& [term, times] : terms) result = add_term(std::move(result), term, times);
-  if (addend != 0) result = add_step(Op::Add, Type::Int, std::move(result), whole(addend));
+  if (addend != 0) result = add_step(Op::Add, Type::Int, std::move(result), constant_int(addend));
   return result;
 }
 
@@ -185,7 +185,7 @@ Argument Recorder::compute_product(Ex product) {
     if (power == 2) {
       factor = add_step(Op::Mul, Type::Int, factor, factor);
     } else if (power > 2) {
-      factor = add_step(Op::Pow, Type::Int, std::move(factor), whole(power));
+      factor = add_step(Op::Pow, Type::Int, std::move(factor), constant_int(power));
     }
     result = i == 0 ? std::move(factor) : add_step(Op::Mul, Type::Int, std::move(result), std::move(factor));
   }
@@ -197,7 +197,7 @@ Argument Recorder::compute_comparison(Ex comparison) {
   Ex form = comparison->operands[0];
   Op op = comparison->op;
   int64_t bound = *comparison->operands[1]->int_constant();
-  Argument left = whole(0), right = whole(0);
+  Argument left = constant_int(0), right = constant_int(0);
   bool has_negative = false;
   for (uint32_t i = 0; i < form->count; ++i) {
     const int64_t times = form->numbers[i];
@@ -213,9 +213,9 @@ Argument Recorder::compute_comparison(Ex comparison) {
     bound = 0;
   }
   if (!has_negative) {
-    right = whole(bound);
+    right = constant_int(bound);
   } else if (bound != 0) {
-    right = add_step(Op::Add, Type::Int, std::move(right), whole(bound));
+    right = add_step(Op::Add, Type::Int, std::move(right), constant_int(bound));
   }
   return add_step(op, Type::Bool, std::move(left), std::move(right));
 }
@@ -231,7 +231,7 @@ Argument Recorder::compute_number(Ex expr) {
                    {std::move(first), number_operand(expr->operands[1]), number_operand(expr->operands[2])}, expr);
     return Argument::of_value(id);
   }
-  if (expr->count == 1) return add_step(expr->op, expr->type, std::move(first), whole(0));
+  if (expr->count == 1) return add_step(expr->op, expr->type, std::move(first), constant_int(0));
   for (uint32_t i = 1; i < expr->count; ++i)
     first = add_step(expr->op, expr->type, std::move(first), number_operand(expr->operands[i]));
   return first;

@@ -16,12 +16,13 @@
 
 namespace stator::tracer {
 
-/// Registers the boxed fallback on the mode key above autograd; called once at load. Empty string, or the reason.
+/// Registers the boxed fallback on the mode key above autograd; called once at load. Returns an empty string, or the
+/// reason why that is not possible.
 STATOR_API std::string install();
 
 /// Records every operator call on fakes inside a `TraceScope` into one graph, above autograd (a composite operator
 /// is one node) and, if requested, also below autograd (`Graph::below`). One tracer serves one capture on
-/// one thread. Every tensor it has seen stays alive as long as it and its graph have their fakes, so that addresses
+/// one thread. The tracer and its graph own every tensor that was recorded, until `Graph::drop_fakes`: so addresses
 /// identify tensors.
 class STATOR_API Tracer {
  public:
@@ -82,7 +83,8 @@ class STATOR_API Tracer {
   at::Tensor number(const c10::SymNodeImpl* node);
   /// Sets the program's location for the nodes recorded from now on. Cheap.
   void set_location(uint32_t location);
-  /// A block of the program that names itself to the profiler begins, or the innermost one ends.
+  /// Begins a profiler range of the program (`record_function`), or ends the innermost one. Nodes recorded in between
+  /// belong to it.
   void open_range(std::string name);
   void close_range();
 
@@ -97,8 +99,7 @@ class STATOR_API Tracer {
   std::shared_ptr<graph::Graph> finish(c10::ArrayRef<at::Tensor> outputs);
   /// The name of the operator that is being answered, or that threw last; empty if there is none.
   std::string running_operator() const;
-  /// Whether the last operator that threw may raise depending on data; also if no operator threw since
-  /// `forget_failure`.
+  /// Whether the last operator that threw may raise depending on data. True also if none threw since `forget_failure`.
   bool failed_by_data() const;
   void forget_failure();
 
@@ -111,9 +112,9 @@ class STATOR_API Tracer {
   size_t mark() const;
   void rollback(size_t mark);
   /// Moves the nodes from the `mark`-th on to a new graph that takes `inputs`, values of this graph, and returns those
-  /// of `outputs` that these nodes made (`made`). The nodes are removed from this graph. The outputs become values
-  /// again by the `add_call` that represents the part, which writes to the values of the rest that one of the nodes
-  /// wrote to.
+  /// of `outputs` that these nodes made (`made`). The nodes are removed from this graph. The caller must add one node
+  /// that represents the part (`add_call`): it makes the outputs values again, and writes to the values of this graph
+  /// that the removed nodes wrote to.
   struct Part {
     std::shared_ptr<graph::Graph> graph;
     std::vector<at::Tensor> inputs, made;
@@ -131,7 +132,7 @@ class STATOR_API Tracer {
 struct SizeTag {
   uint32_t input, dim;
 };
-/// As the dimension of a tag: the input is an int.
+/// In place of a dimension: the input is an int, not a tensor.
 inline constexpr uint32_t kNumberTag = 255;
 inline uint64_t size_tag(SizeTag size) { return uint64_t{size.input} << 8 | size.dim; }
 inline SizeTag size_of_tag(uint64_t tag) { return {static_cast<uint32_t>(tag >> 8), static_cast<uint32_t>(tag & 255)}; }

@@ -1,7 +1,7 @@
 """Every ATen call under PyTorch's operator database, forward and backward, made again on fakes in random layouts.
 
 test_op_database.py checks Python functions; this test checks the operators below autograd one by one, with
-argument layouts that no Python function passes: each rule must be correct by itself.
+argument layouts that no Python function passes: each shape function must be correct by itself.
 """
 
 import random

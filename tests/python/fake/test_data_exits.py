@@ -78,7 +78,7 @@ def test_storages_of_real_tensors_still_tell_whether_they_are_shared():
     assert tensor.share_memory_().is_shared()
 
 
-def test_operators_recorded_as_one_node_exit_only_without_a_shape_rule():
+def test_operators_recorded_as_one_node_exit_only_without_a_shape_function():
     (fake,) = _fake.from_reals([torch.randn(2, 3, 4)])
     _fake.take_poison()
     before = _fake.scope(True)

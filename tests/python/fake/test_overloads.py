@@ -1,4 +1,4 @@
-"""Calls directly every ATen overload with plain arguments that has an own rule: the database reaches
+"""Calls directly every ATen overload with plain arguments that has a shape function of Stator's: the database reaches
 operators through Python functions and misses overloads. Arguments are made from the schema; what the real
 kernel rejects is skipped."""
 
@@ -62,7 +62,7 @@ def tensor_arguments(op):
     return [a for a in op._schema.arguments if str(a.type) == "Tensor" and not (a.is_write and a.kwarg_only)]
 
 
-def served_by_own_rules():
+def served_by_own_shape_functions():
     names = []
     for full in sorted(torch._C._dispatch_get_all_op_names()):
         if not full.startswith("aten::"):
@@ -86,7 +86,7 @@ def served_by_own_rules():
     return names
 
 
-CASES = served_by_own_rules()
+CASES = served_by_own_shape_functions()
 
 
 def differences(op, arguments, keywords):

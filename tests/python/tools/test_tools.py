@@ -249,5 +249,5 @@ def test_the_tree_passes(tool):
 
 def test_commands_for_clang():
     tidy = load("tidy")
-    command = "/root/tools/cached.sh /usr/bin/c++ -DA -O2 -Winvalid-pch -include /b/cmake_pch.hxx -o a.o -c /s/a.cpp"
+    command = "/tools/cached.sh /usr/bin/c++ -DA -O2 -Winvalid-pch -include /b/cmake_pch.hxx -o a.o -c /s/a.cpp"
     assert tidy.clang_command(command) == "c++ -DA -O2 -o a.o -c /s/a.cpp"

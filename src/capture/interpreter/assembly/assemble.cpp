@@ -52,21 +52,21 @@ void Assembler::emit_modes() {
 }
 
 FrameState Assembler::frame_state_of(Frame& frame) {
-  FrameState image;
-  if (frame.caller) image.function = emit(frame.function);
+  FrameState state;
+  if (frame.caller) state.function = emit(frame.function);
   for (size_t i = 0; i < frame.locals.size(); ++i) {
     if (!frame.kept.empty() && frame.kept[i]) continue;
     Source* unread = frame.unread.empty() ? nullptr : frame.unread[i];
     int32_t step = frame.locals[i] ? emit(frame.locals[i]) : unread ? emit_slot(unread) : -1;
-    image.places.push_back(static_cast<int32_t>(i));
-    image.slots.push_back(step);
+    state.places.push_back(static_cast<int32_t>(i));
+    state.slots.push_back(step);
   }
-  for (Value* value : frame.stack) image.stack.push_back(is_null(value) ? -1 : emit(value));
-  image.offset = frame.instr().offset;
-  image.unit = frame.instr().unit;
-  if (&frame != in_.frames.current()) image.next = frame.code->instrs[frame.pc].offset;
-  image.continuation = frame.continuation;
-  return image;
+  for (Value* value : frame.stack) state.stack.push_back(is_null(value) ? -1 : emit(value));
+  state.offset = frame.instr().offset;
+  state.unit = frame.instr().unit;
+  if (&frame != in_.frames.current()) state.next = frame.code->instrs[frame.pc].offset;
+  state.continuation = frame.continuation;
+  return state;
 }
 
 int32_t Assembler::add(Step step) {

@@ -103,11 +103,11 @@ int32_t Assembler::emit_generator(GeneratorValue* generator) {
   Step step{StepKind::Generator};
   step.items.push_back(emit(frame.function));
   if (generator->started) {
-    FrameState image = frame_state_of(frame);
-    step.a = static_cast<int32_t>(image.slots.size());
-    step.b = image.unit;
-    step.items.insert(step.items.end(), image.slots.begin(), image.slots.end());
-    step.items.insert(step.items.end(), image.stack.begin(), image.stack.end());
+    FrameState state = frame_state_of(frame);
+    step.a = static_cast<int32_t>(state.slots.size());
+    step.b = state.unit;
+    step.items.insert(step.items.end(), state.slots.begin(), state.slots.end());
+    step.items.insert(step.items.end(), state.stack.begin(), state.stack.end());
     return add(std::move(step));
   }
   // The plan calls the generator function again, with the arguments as they were bound.

@@ -154,8 +154,8 @@ void set_class_attr(Interpreter& in, PyTypeObject* type, PyObject* name, Value* 
   auto is_descriptor = [](PyTypeObject* of) { return of->tp_descr_get || of->tp_descr_set; };
   auto* instance = as<ObjectValue>(to);
   auto* made = as<OpaqueValue>(to);
-  const bool is_number = made && made->number;         // that varies from call to call
-  const bool is_kept = !instance || instance->object;  // by others, so that the class need not be the first to hold it
+  const bool is_number = made && made->number;         // a number that varies from call to call
+  const bool is_kept = !instance || instance->object;  // other code also holds it, so the class is not its only owner
   bool data = is_kept && (is_number || !is_descriptor(in.type_of(to))) &&
               !(present && is_descriptor(Py_TYPE(present))) && name_text(name).rfind("__", 0) != 0;
   if (!plain || !data) throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a class"};

@@ -55,9 +55,9 @@ Value* call_scripted(Interpreter& in, ObjectValue* scripted, CallArgs args) {
   Ref names = Ref::steal(PyCode_GetVarnames(code));
   auto check = [&](PyObject* parameter, Value* value) {
     PyObject* declared = annotations ? PyDict_GetItemWithError(annotations, parameter) : nullptr;
-    bool whole = !declared || declared == reinterpret_cast<PyObject*>(&PyLong_Type) ||
-                 declared == reinterpret_cast<PyObject*>(&PyBool_Type);
-    if (!whole && PyLong_Check(in.constant_of(value)))
+    bool takes_int = !declared || declared == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+                     declared == reinterpret_cast<PyObject*>(&PyBool_Type);
+    if (!takes_int && PyLong_Check(in.constant_of(value)))
       throw Break{BreakId::unknown_call, "a scripted function that is given an int for something else"};
   };
   for (size_t i = 0; i < args.positional.size() && i < static_cast<size_t>(code->co_argcount); ++i)

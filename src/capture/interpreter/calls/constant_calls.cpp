@@ -168,12 +168,12 @@ Value* resolve_not_callable(ConstantCall& c) {
   c.in.raise(PyExc_TypeError, std::string("'") + Py_TYPE(c.callable)->tp_name + "' object is not callable");
 }
 
-/// Makes the call, or gives null for a callable that is not its own.
+/// Makes the call, or returns null for a callable that another resolver handles.
 using Resolver = Value* (*)(ConstantCall& call);
 
-/// Who makes the call of a constant: the first row that gives a result. The order matters only where rows overlap:
-/// an override comes before everything that would call torch, a model before the general rule for its class or family,
-/// and the method of a class before the lookup of its descriptor.
+/// Resolvers for a call of a constant, tried in order; the first that returns a value wins. The order matters only
+/// where they overlap: an override comes before everything that would call torch, a model before the general rule for
+/// its class or family, and the method of a class before the lookup of its descriptor.
 constexpr Resolver kResolvers[] = {
     resolve_overridden,       // a binding of torch's with a `__torch_function__` among its arguments or modes
     resolve_tensor_field,     // `__get__` or `__set__` of a field of Tensor

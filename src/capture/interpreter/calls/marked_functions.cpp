@@ -38,7 +38,7 @@ Value* substitute_of(Interpreter& in, Value* callee) {
     in.marks.note_unmarked(object);
     return nullptr;
   }
-  // Inside of the substitute a call of the original is that of the original.
+  // While the substitute runs, its own calls of the original are not replaced.
   for (const Frame* f = in.frames.current(); f; f = f->caller)
     if (f->function && f->function->function.get() == substitute.get()) return nullptr;
   if (source) in.guards.add(source, FactKind::Identity, object);

@@ -140,9 +140,9 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
     in.guards.add(table, FactKind::Absent, full.get());  // once it is imported, a call need not break here
     throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
   }
-  bool whole = in.is_same(from_list, in.none());
+  bool is_plain_import = in.is_same(from_list, in.none());
   Py_ssize_t dot = PyUnicode_FindChar(full.get(), '.', 0, PyUnicode_GET_LENGTH(full.get()), 1);
-  if (whole && dot > 0) {
+  if (is_plain_import && dot > 0) {
     Ref head = Ref::steal(PyUnicode_Substring(full.get(), 0, dot));
     module = Ref::steal(PyImport_GetModule(head.get()));
     PyErr_Clear();
@@ -153,7 +153,7 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
   Value* found =
       in.wrap(module.get(), in.guards.sources().child(table, SourceKind::DictItem, 0, key.get(), module.get()));
   // `from package import name` imports the submodule of that name if the package has no such attribute.
-  if (!whole && PyDict_GetItemString(PyModule_GetDict(module.get()), "__path__"))
+  if (!is_plain_import && PyDict_GetItemString(PyModule_GetDict(module.get()), "__path__"))
     for (Value* part : in.unpack(from_list)) {
       PyObject* text = in.constant_of(part);
       if (!text || !attribute_or_null(in, found, text)) throw Break{BreakId::unknown_call, "import of a submodule"};

@@ -100,7 +100,7 @@ Value* model_radians(Interpreter& in, CallArgs& args) { return scaled(in, args, 
 
 /// `math.floor` and `math.ceil`; of an int they give the int itself.
 template <Name kName>
-Value* to_whole(Interpreter& in, CallArgs& args) {
+Value* floor_or_ceil(Interpreter& in, CallArgs& args) {
   if (!takes_numbers(in, args, 1, 1)) return nullptr;
   const bool is_float = in.type_of(args.positional[0]) == &PyFloat_Type;
   return number_result(in, is_float ? kName.text : "int", args.positional[0]);
@@ -139,10 +139,10 @@ constexpr ModelRow kRows[] = {
     STATOR_OF_TWO("atan2"),
     STATOR_OF_TWO("copysign"),
     STATOR_OF_TWO("fmod"),
-    {"math.ceil", to_whole<"ceil">, 0, ModelRow::kAny, "*"},
+    {"math.ceil", floor_or_ceil<"ceil">, 0, ModelRow::kAny, "*"},
     {"math.degrees", model_degrees, 0, ModelRow::kAny, "*"},
     {"math.fabs", model_fabs, 0, ModelRow::kAny, "*"},
-    {"math.floor", to_whole<"floor">, 0, ModelRow::kAny, "*"},
+    {"math.floor", floor_or_ceil<"floor">, 0, ModelRow::kAny, "*"},
     {"math.log", model_log, 0, ModelRow::kAny, "*"},
     {"math.prod", model_prod, 0, ModelRow::kAny, "*"},
     {"math.pow", model_pow, 0, ModelRow::kAny, "*"},

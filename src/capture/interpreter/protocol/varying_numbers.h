@@ -12,9 +12,9 @@ namespace stator::capture {
 /// The result of an operator (a BinaryOp) of which one operand is such a number: the plan computes it, which can't
 /// raise. Null for other operands.
 Value* varying_result(Interpreter& in, int op, Value* a, Value* b);
-/// For a varying number, or one computed from such: a symbolic number, which is an input of the graph or computed from
-/// inputs. Any other value as it is, and this one as well where a graph takes no number: an int that does not fit 64
-/// bits, say.
+/// The graph number of a varying number, or of one computed from such: a symbolic number that is an input of the graph
+/// or computed from inputs. Returns the value unchanged if it does not vary or cannot be a graph input (an int over 64
+/// bits).
 Value* graph_number(Interpreter& in, Value* value);
 /// Replaces an operand by its graph number, if the other is a tensor or a symbolic number.
 void number_operands(Interpreter& in, Value*& a, Value*& b);

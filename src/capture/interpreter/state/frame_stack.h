@@ -9,13 +9,13 @@
 
 namespace stator::capture {
 
-/// The frames that run, and the numbering of their instructions.
-///
-/// Invariant: following `caller` from `current()` leads to the captured frame, which has no caller. Steps only grow,
-/// and no frame's step is smaller than its caller's. A repeated attempt reaches the same frames at the same step.
 /// Whether the entry is that of a handler. A `with` block does not count: as a rule it passes the exception on.
 bool is_handler(const pycompat::Code& code, const pycompat::ExceptionEntry& entry);
 
+/// The frames that the capture interprets, and the numbering of their instructions.
+///
+/// Invariant: following `caller` from `current()` leads to the captured frame, which has no caller. Steps only grow,
+/// and no frame's step is smaller than its caller's. A repeated attempt reaches the same frames at the same step.
 class FrameStack {
  public:
   static constexpr int kMaxInlineDepth = 180;

@@ -33,7 +33,7 @@ class GuardRecorder {
   void add_type(Source* source, PyTypeObject* type) {
     add(source, FactKind::TypeIs, reinterpret_cast<PyObject*>(type));
   }
-  /// A fact that is of no importance unless the attempt breaks later.
+  /// A fact that becomes a guard only if the attempt breaks later.
   void add_for_break(Source* source, Fact fact);
   /// Guards that all lookups on the class give the same results.
   void add_class(PyTypeObject* type);

@@ -68,7 +68,8 @@ class TorchTracer {
   Varying constant_numbers();
   /// The symbolic sizes and ints that turned out to be one value.
   std::vector<Specialised> specialised();
-  /// Who asks the questions that guards answer. `Mentions`: whether the question is about this symbolic number.
+  /// Sets the function that names the program line and operator behind a symbolic guard. `Mentions`: whether the guard
+  /// is about this number.
   using Mentions = std::function<bool(PyObject* number)>;
   void set_locator(std::function<Question(const Mentions&)> locator);
   /// The name of the operator that is being answered; empty if there is none.

@@ -17,7 +17,7 @@ namespace {
 
 Ref object_of(shapes::Ex expr) {
   if (expr->is_constant()) {
-    if (auto whole = expr->int_constant()) return Ref::steal(PyLong_FromLongLong(*whole));
+    if (auto integer = expr->int_constant()) return Ref::steal(PyLong_FromLongLong(*integer));
     if (expr->type == shapes::Type::Bool) return Ref::steal(PyBool_FromLong(expr->constant.truth()));
     return Ref::steal(PyFloat_FromDouble(expr->constant.real()));
   }
@@ -92,8 +92,8 @@ Ref TorchTracer::number_result(const char* name, PyObject* a, PyObject* b, bool*
     shapes::ShapeEnv& env = impl_->tracer.symbols();
     const auto op = shapes::find_op(name);
     const auto x = expression_of(env, a), y = b != nullptr ? expression_of(env, b) : nullptr;
-    const bool whole = op && x && (b == nullptr || y);
-    shapes::Ex result = whole ? env.apply(*op, x, y) : nullptr;
+    const bool has_operands = op && x && (b == nullptr || y);
+    shapes::Ex result = has_operands ? env.apply(*op, x, y) : nullptr;
     if (result == nullptr) throw std::runtime_error(std::string("no ") + name + " of these numbers");
     const shapes::Derived& derived = env.derived(result);
     // What follows from sizes of tensors is not so large in practice. If it is, a run that uses it fails.

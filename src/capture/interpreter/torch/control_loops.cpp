@@ -136,17 +136,18 @@ Value* map_rows(Interpreter& in, CallArgs& args) {
   std::vector<TensorValue*> mapped;
   collect_tensors(in, rows, "map", mapped);
   Turns turns(in, "map");
-  std::vector<PyObject*> whole, first;
+  std::vector<PyObject*> mapped_fakes, row_fakes;
   for (TensorValue* tensor : mapped) {
     PyObject* fake = in.fake_of(tensor);
-    if (std::find(whole.begin(), whole.end(), fake) != whole.end()) refuse_control("map over a tensor twice");
-    whole.push_back(fake);
+    if (std::find(mapped_fakes.begin(), mapped_fakes.end(), fake) != mapped_fakes.end())
+      refuse_control("map over a tensor twice");
+    mapped_fakes.push_back(fake);
     read_sizes(in, tensor);
-    first.push_back(in.fake_of(static_cast<TensorValue*>(turns.row_of(tensor))));
+    row_fakes.push_back(in.fake_of(static_cast<TensorValue*>(turns.row_of(tensor))));
   }
   if (!turns.has_rows()) throw Break{BreakId::raises, "map over nothing"};
-  Ref row_tuple = tuple_of(first);
-  CallArgs given = arguments({Replacement(in, whole, row_tuple.get()).of(rows)});
+  Ref row_tuple = tuple_of(row_fakes);
+  CallArgs given = arguments({Replacement(in, mapped_fakes, row_tuple.get()).of(rows)});
   for (size_t i = 2; i < args.positional.size(); ++i) {
     require_tensors(in, args.positional[i], "map");
     given.positional.push_back(args.positional[i]);
@@ -155,8 +156,8 @@ Value* map_rows(Interpreter& in, CallArgs& args) {
   turns.arrange(body.part);
   // Torch rejects a mapped tensor that the body also closes over.
   for (PyObject* fake : turns.from_elsewhere())
-    if (std::find(whole.begin(), whole.end(), fake) != whole.end())
-      refuse_control("map over a tensor that its body takes whole");
+    if (std::find(mapped_fakes.begin(), mapped_fakes.end(), fake) != mapped_fakes.end())
+      refuse_control("map over a tensor that its body also closes over");
   if (any_requires_grad(turns.taken())) refuse_control("gradients of map");
   Ref results = turns.stacked(body.outputs);
   add_control(in, "map", graph::ControlOp::Map, {body.part.graph, turns.rows(), turns.from_elsewhere()}, results.get());

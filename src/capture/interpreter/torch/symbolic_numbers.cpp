@@ -69,7 +69,7 @@ static bool reads_items_of(Interpreter& in, TensorValue* tensor) {
 
 /// The only integer in an input tensor, guarded; null as `known_integers` gives it.
 static Value* known_integer(Interpreter& in, TensorValue* tensor) {
-  auto item = reads_items_of(in, tensor) ? whole_item(tensor->real.get()) : std::nullopt;
+  auto item = reads_items_of(in, tensor) ? int_item(tensor->real.get()) : std::nullopt;
   if (!item) return nullptr;
   in.guards.add(tensor->source, FactKind::Item, nullptr, *item);
   return TorchTracer::holds_truth(in.fake_of(tensor)) ? in.boolean(*item != 0) : in.integer(*item);
@@ -85,7 +85,7 @@ static void refuse_several(Interpreter& in, TensorValue* tensor, const std::stri
 
 Value* known_integers(Interpreter& in, TensorValue* tensor) {
   if (Value* known = known_integer(in, tensor)) return known;
-  Ref items = reads_items_of(in, tensor) ? whole_items(tensor->real.get()) : Ref();
+  Ref items = reads_items_of(in, tensor) ? int_items(tensor->real.get()) : Ref();
   if (!items) return nullptr;
   in.guards.add(tensor->source, FactKind::Items, items.get());
   return in.constant(std::move(items));

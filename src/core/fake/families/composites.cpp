@@ -42,7 +42,7 @@ void cdist(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 bool has_known_losses(const Args& args) { return is_on_known_device(args.tensor(0)); }
 /// On CUDA the composite asks `_use_cudnn_ctc_loss`, which reads the lengths. Both kernels return losses of the same
-/// shape, so the rule answers for either.
+/// shape, so the shape function answers for either.
 bool is_on_cuda(const Args& args) { return args.tensor(0).is_cuda(); }
 
 /// `(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)`
@@ -103,7 +103,7 @@ constexpr Shape assumes_false = composite_shape(kAssumption<false>);
 
 template <auto applies, Rule rule>
 constexpr CompositeAnswer kAnswer{applies, rule, true};
-/// The rule answers where `applies` holds for the arguments.
+/// The shape function answers where `applies` holds for the arguments.
 template <auto applies, Rule rule>
 constexpr Shape composite = composite_shape(kAnswer<applies, rule>);
 

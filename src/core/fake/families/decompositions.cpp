@@ -5,11 +5,11 @@
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 
-/// Decompositions of matrices. These rules are for symbolic sizes, but for those that describe a CUDA kernel alone.
+/// Decompositions of matrices. These shape functions are for symbolic sizes, except those that describe a CUDA kernel.
 namespace stator::fake {
 namespace {
 
-/// The first argument: a batch of matrices of a dtype and on a device that the rules know.
+/// The first argument: a batch of matrices of a dtype and on a device that the shape functions know.
 const at::Tensor& checked_matrix(const Args& args, bool square) {
   const at::Tensor& matrix = args.tensor(0);
   require(is_on_known_device(matrix), args, "the kernel of this device is not known");

@@ -5,7 +5,7 @@
 #include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 
-/// Diagonals and triangles of matrices. These rules are for symbolic sizes.
+/// Diagonals and triangles of matrices. These shape functions are for symbolic sizes.
 namespace stator::fake {
 namespace {
 

@@ -1,7 +1,9 @@
 #include <c10/core/DefaultDtype.h>
 
 #include "core/base/fork_safe.h"
+#include "core/fake/families/shape_helpers.h"
 #include "core/fake/iterator.h"
+#include "core/fake/layout.h"
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 #include "core/fake/symbolic.h"
@@ -107,7 +109,7 @@ void into_out(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(out);
 }
 
-/// The rules of one kind of elementwise operator.
+/// The shape functions of one kind of elementwise operator.
 struct Elementwise {
   Rule functional;
   Rule out;

@@ -86,7 +86,8 @@ Specs full(const Args& args) {
   return {{Dims(sizes.begin(), sizes.end()), dtype, device_at(args, 2)}};
 }
 
-/// Needs a rule although it is a composite: its kernel fills a CPU tensor without going through the dispatcher.
+/// Needs a shape function although it is a composite: its kernel fills a CPU tensor without going through the
+/// dispatcher.
 Specs scalar_tensor(const Args& args) { return {{{}, dtype_or_default(args, 1), device_at(args, 1)}}; }
 
 /// The number of elements of arange, computed in the type in which the real kernel computes it.

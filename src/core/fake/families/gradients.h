@@ -3,7 +3,7 @@
 #include "core/fake/families/shape_helpers.h"
 #include "core/fake/layout.h"
 
-/// Rules of backward operators `(grad, input, ...)` that return the gradient of the input.
+/// Shape functions of backward operators `(grad, input, ...)` that return the gradient of the input.
 namespace stator::fake {
 
 /// A row-major gradient.

@@ -1,7 +1,7 @@
 #include "core/fake/rule.h"
 #include "core/fake/shape_table.h"
 
-/// Rows without a shape rule: operators at which a capture breaks, for the reasons below, and operators of autograd
+/// Rows without a shape function: operators at which a capture breaks, for the reasons below, and operators of autograd
 /// itself, which are left to torch.
 namespace stator::fake {
 namespace {

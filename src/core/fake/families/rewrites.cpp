@@ -15,7 +15,7 @@
 #include "core/fake/symbolic.h"
 
 /// Composite operators whose implementations look at plain sizes, for symbolic ones: programs of other operators, and
-/// rules for the whole operator.
+/// shape functions for an operator that stays one node.
 namespace stator::fake {
 namespace {
 
@@ -201,17 +201,17 @@ constexpr Shape with_answer(const CompositeAnswer& answer) {
 template <Rule run>
 constexpr CompositeAnswer kProgram{takes_symbols, nullptr, true, run};
 template <Rule rule>
-constexpr CompositeAnswer kWhole{takes_symbols, rule};
+constexpr CompositeAnswer kOneNode{takes_symbols, rule};
 bool takes_symbols_or_cuda(const Args& args) { return args.tensor(0).is_cuda() || takes_symbols(args); }
 template <Rule rule>
 constexpr CompositeAnswer kRecurrent{takes_symbols_or_cuda, rule};
 /// The program runs for symbolic sizes.
 template <Rule run>
 constexpr Shape program = with_answer(kProgram<run>);
-/// The operator is one node for symbolic sizes, with the results that the rule gives.
+/// The operator is one node for symbolic sizes, with the results of the shape function.
 template <Rule rule>
-constexpr Shape whole = with_answer(kWhole<rule>);
-/// As `whole`, and also one node for every CUDA tensor: cuDNN's workspace sizes are not known to a shape function.
+constexpr Shape one_node = with_answer(kOneNode<rule>);
+/// As `one_node`, and also one node for every CUDA tensor: cuDNN's workspace sizes are not known to a shape function.
 template <Rule rule>
 constexpr Shape recurrent = with_answer(kRecurrent<rule>);
 

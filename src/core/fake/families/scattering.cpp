@@ -9,7 +9,8 @@
 #include "core/fake/shape_table.h"
 #include "core/fake/spec.h"
 
-/// Operators that read or write a tensor at positions that another tensor gives. These rules are for symbolic sizes.
+/// Operators that read or write a tensor at positions that another tensor gives. These shape functions are for symbolic
+/// sizes.
 namespace stator::fake {
 namespace {
 

@@ -39,7 +39,7 @@ inline at::Tensor new_in_format(const at::Tensor& model, c10::IntArrayRef sizes,
   return new_in_format(model, c10::fromIntArrayRefSlow(sizes), format);
 }
 
-/// Whether the tensor is on a device whose kernels the rules describe.
+/// Whether the tensor is on a device whose kernels the shape functions describe.
 inline bool is_on_known_device(const at::Tensor& tensor) { return tensor.is_cpu() || tensor.is_cuda(); }
 
 /// Refuses, naming the operator, unless the condition holds. Used where the real kernel would raise, or where its
