@@ -15,8 +15,7 @@ case " $* " in
   *) exec ccache "$@" ;;
 esac
 
-"$@"
-preprocess=() output=
+command=("$@") preprocess=() output=
 while [ $# -gt 0 ]; do
   case $1 in
     -c) preprocess+=(-E) ;;
@@ -27,4 +26,15 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-"${preprocess[@]}" | grep -v '^# ' | sha256sum > "$output.sum"
+checksum() { "${preprocess[@]}" | grep -v '^# ' | sha256sum; }
+
+# Headers may be edited while the compiler reads them. The checksum must be that of the text that was compiled, since
+# the cache would give objects of another layout to later builds.
+found=$(checksum)
+while :; do
+  "${command[@]}"
+  before=$found
+  found=$(checksum)
+  [ "$found" = "$before" ] && break
+done
+echo "$found" > "$output.sum"
