@@ -2,8 +2,9 @@
 """One operator table: what Stator states about single operators stands in src/core/ops, and nowhere else.
 
 Checks that the rows of each file there are sorted and well-formed, that each file is part of the table and of one
-family of shape functions; that the tables of src/core/passes are sorted; and that no other source has a list of
-operator names, except the table of what schemas leave out about memory. A call that builds a node names its operator.
+family of shape functions; that the tables of src/core/passes are sorted; and that no other source of the extension or
+of the Python package has a list of operator names, except those of EXEMPT. A call that builds a node names its
+operator.
 """
 
 from __future__ import annotations
@@ -11,19 +12,48 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "src/core/ops"
+SOURCES = ("src", "python/stator")
 MOST_NAMES = 3
-# Its place is beside the functions that answer with it.
-EXEMPT = ("src/core/graph/aliasing.cpp",)
+
+
+class Exempt(NamedTuple):
+    path: str
+    begins: str  # the first names of the list; empty: all lists of the file
+    reason: str
+
+
+EXEMPT = (
+    Exempt(
+        "src/core/graph/aliasing.cpp", "", "what schemas leave out about memory, beside the code that answers with it"
+    ),
+    Exempt("src/core/tracer/function_dispatch.cpp", "", "single operators of which a trace makes other nodes"),
+    Exempt(
+        "src/core/tracer/function_runs.cpp", "", "what tensors without fakes hold, beside the code that answers with it"
+    ),
+    Exempt("python/stator/tracing/module.py", "", "single operators that nodes for numbers call"),
+    Exempt("python/stator/tracing/sizes.py", "", "operators that are methods of tensors, beside the methods"),
+    Exempt("src/capture/interpreter/models/math_models.cpp", "acos, asin", "functions of Python's math module"),
+    Exempt("src/capture/interpreter/torch/symbolic_numbers.cpp", "lt, le, eq", "Python's comparisons"),
+    Exempt("python/stator/arrays.py", "", "functions of NumPy"),
+    Exempt("python/stator/fx_constants.py", "", "operations on symbolic numbers, by the names of shapes::op_name"),
+    Exempt("python/stator/fx_export.py", "", "single operators, where their nodes get a form that compilers know"),
+    Exempt("python/stator/fx_numbers.py", "lt, le, eq", "functions of Python's operator module"),
+    Exempt("python/stator/fx_numbers.py", "sqrt, exp, log", "functions of Python's math module"),
+    Exempt("python/stator/fx_targets.py", "lt, le, gt", "functions of Python's operator module"),
+)
 
 PASS_ROW = re.compile(r'^STATOR_(TWIN|VIEW)\("([\w.]+)", (.+)\)$', re.M)
 BUILT = re.compile(r'(?:operator_named\(|\bcall\(builder, )"aten::[\w.]+"')
 ROW = re.compile(r'^STATOR_(OPERATOR|ELEMENTWISE)\("([\w.]+\*?)", ([\w| ]+), (.+)\)$')
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-QUALIFIED = re.compile(r'"aten::(\w+)')
-STRING_LIST = re.compile(r'\{\s*((?:"[^"\n]*"\s*,\s*)*"[^"\n]*"\s*,?\s*)\}')
+QUALIFIED = re.compile(r'"aten::(\w+)|\bops\.aten\.(\w+)')
+STRINGS = r'\s*((?:"[^"\n]*"\s*,\s*)*"[^"\n]*"\s*,?\s*)'
+STRING_LIST = re.compile(rf"\{{{STRINGS}\}}|\[{STRINGS}\]|\({STRINGS}\)")
+SPLIT_TEXT = re.compile(r'"""([^"]+)"""\.split\(\)|"([^"\n]+)"\.split\(\)')
 
 
 def base_name(row: str) -> str:
@@ -71,26 +101,45 @@ def check_table() -> tuple[set[str], list[str]]:
     return names, problems
 
 
-def find_lists(text: str, names: set[str]) -> list[str]:
-    """Lists of operator names in a source, as far as they are longer than MOST_NAMES."""
-    text = BUILT.sub("", COMMENT.sub("", text))
-    found = sorted(set(QUALIFIED.findall(text)))
-    problems = [f"names {len(found)} operators: {', '.join(found)}"] if len(found) > MOST_NAMES else []
-    for match in STRING_LIST.finditer(text):
-        strings = re.findall(r'"([^"]*)"', match[1])
-        if len(strings) > MOST_NAMES and all(base_name(s) in names for s in strings):
-            problems.append(f"a list of operators: {', '.join(strings)}")
-    return problems
+def string_lists(text: str) -> list[list[str]]:
+    """The literal lists of texts in a source: between brackets, or one text that is split."""
+    lists = [re.findall(r'"([^"]*)"', next(filter(None, match.groups()))) for match in STRING_LIST.finditer(text)]
+    return lists + [next(filter(None, match.groups())).split() for match in SPLIT_TEXT.finditer(text)]
+
+
+def find_lists(text: str, names: set[str], is_python: bool = False) -> list[str]:
+    """The lists of operator names in a source that are longer than MOST_NAMES: all names with a namespace, and each
+    literal list of which most are operators of the table."""
+    text = re.sub(r"#[^\n]*", "", text) if is_python else BUILT.sub("", COMMENT.sub("", text))
+    qualified = sorted({name for found in QUALIFIED.findall(text) for name in found if name})
+    lists = [qualified] if len(qualified) > MOST_NAMES else []
+    for strings in string_lists(text):
+        known = sum(base_name(string) in names for string in strings)
+        if known > MOST_NAMES and known >= 0.75 * len(strings):
+            lists.append(strings)
+    return [", ".join(found) for found in lists]
+
+
+def check_sources(names: set[str], exempt: tuple[Exempt, ...] = EXEMPT) -> list[str]:
+    problems, used = [], set()
+    paths = sorted(path for place in SOURCES for path in (ROOT / place).rglob("*"))
+    for path in paths:
+        if path.suffix not in {".cpp", ".h", ".c", ".py"} or path.parent == TABLE:
+            continue
+        place = path.relative_to(ROOT).as_posix()
+        for found in find_lists(path.read_text(), names, path.suffix == ".py"):
+            rows = [row for row in exempt if row.path == place and found.startswith(row.begins)]
+            used.update(rows)
+            if not rows:
+                problems.append(f"{place}: a list of operators: {found}")
+    return problems + [f"{row.path}: has no list '{row.begins}' that is exempt" for row in exempt if row not in used]
 
 
 def main() -> int:
     names, problems = check_table()
     for path in sorted((ROOT / "src/core/passes").rglob("*.def")):
         problems += check_rows(path, PASS_ROW, 2)[1]
-    for path in sorted((ROOT / "src/core").rglob("*")):
-        is_exempt = path.relative_to(ROOT).as_posix().startswith(EXEMPT)
-        if path.suffix in {".cpp", ".h"} and path.parent != TABLE and not is_exempt:
-            problems += [f"{path.relative_to(ROOT)}: {problem}" for problem in find_lists(path.read_text(), names)]
+    problems += check_sources(names)
     for problem in problems:
         print(problem)
     print(f"check_operators: {len(names)} operators, {len(problems)} problems")

@@ -68,6 +68,21 @@ RETIRED = [
     Retired("beforehand", r"beforehand", "before; in advance"),
     Retired("by way of", r"by way of", "through; by"),
     Retired("own rule, shape rule", r"(own|shape) rules?", "shape function"),
+    Retired(
+        "quiet (of finalization)",
+        r"(quiet drops?|(drop(s|ped)?|ends?) quiet(ly)?|quiet(ly)? (drop(s|ped)?|ends?)|(is|require) quiet)",
+        "observable finalization; unobservable",
+        within=("src/", "tests/native/", "docs/"),
+    ),
+    Retired("pin (a dtype)", r"pin(s|ned|ning)? dtypes?", "fix"),
+    Retired(
+        "depth (of nesting, of recursion)",
+        r"((inline|hook|nesting|max|kmax) depth|int depth\)|depth [-+] 1|(\+\+|--)(\w+(->|\.))?depth)",
+        "nesting; level; `depth` is the number of values on a frame's stack",
+        within=("src/capture/", "src/compile/"),
+    ),
+    Retired("element_of", r"element_of", "a name that says which element", within=PROJECT),
+    Retired("Plan (of the fallback)", r"(struct|class) plan", "fallback call", within=("src/core/",)),
 ]
 
 

@@ -49,7 +49,9 @@ def main() -> int:
     failed = []
     for name, command in commands.items():
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        print(f"  {name}: {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
+        # clang-tidy says what it did not check, also where nothing was found.
+        summary = f"  ({done.stdout.splitlines()[-1]})" if name == "clang-tidy" and done.stdout else ""
+        print(f"  {name}: {'ok' if done.returncode == 0 else 'FAILED'}{summary}", flush=True)
         if done.returncode:
             failed.append(name)
             lines = (done.stdout + done.stderr).splitlines()

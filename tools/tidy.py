@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the C++ sources that changed. `--all`: over all of them, which takes an hour on two cores.
 
-Changed means: different from the main branch of the remote, or from the last commit where there is no remote. A build
-must have been configured before: it tells how each source is compiled.
+Changed means: different from the main branch of the remote, or from the last commit where there is no remote. A header
+that changed is checked through its like-named source, or through a source that includes it. `--limit` keeps the sources
+with the largest changes. A build must have been configured before: it tells how each source is compiled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,10 +25,52 @@ def output_of(*command: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
 
 
-def changed_sources() -> set[str]:
+def changed_lines() -> dict[str, int]:
+    """How many lines of each changed file were added or removed."""
     base = output_of("git", "merge-base", "HEAD", "origin/main").strip() or "HEAD"
-    changed = output_of("git", "diff", "--name-only", base) + output_of("git", "ls-files", "-o", "--exclude-standard")
-    return set(changed.split())
+    lines = {}
+    for row in output_of("git", "diff", "--numstat", "--no-renames", base).splitlines():
+        added, removed, file = row.split("\t")
+        lines[file] = int(added) + int(removed) if added.isdigit() else 0
+    for file in output_of("git", "ls-files", "-o", "--exclude-standard").split():
+        lines[file] = (ROOT / file).read_bytes().count(b"\n")
+    return lines
+
+
+def includers(files: list[str], root: Path = ROOT) -> dict[str, list[str]]:
+    """For each header below src/, by its path: the files that include it."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        for header in re.findall(r'^#include "(.*)"', (root / file).read_text(), re.MULTILINE):
+            found.setdefault(f"src/{header}", []).append(file)
+    return found
+
+
+def source_of(header: str, sources: set[str], included_by: dict[str, list[str]]) -> str | None:
+    """The source through which a header is checked: the like-named one, or the nearest that includes it."""
+    if (like_named := str(Path(header).with_suffix(".cpp"))) in sources:
+        return like_named
+    seen, waiting = {header}, [header]
+    for file in waiting:
+        for includer in included_by.get(file, ()):
+            if includer in sources:
+                return includer
+            if includer not in seen:
+                seen.add(includer)
+                waiting.append(includer)
+    return None
+
+
+def select(sources: set[str], lines: dict[str, int], included_by: dict[str, list[str]]) -> list[str]:
+    """The sources to check, those with the largest changes first. Lines of a header count for its source."""
+    sizes: Counter[str] = Counter()
+    for file, count in lines.items():
+        source = file if file in sources else None
+        if file.endswith(".h"):
+            source = source_of(file, sources, included_by)
+        if source is not None:
+            sizes[source] += count
+    return sorted(sizes, key=lambda source: (-sizes[source], source))
 
 
 def clang_command(command: str) -> str:
@@ -72,8 +116,10 @@ def main() -> int:
         return 0
     sources = write_database(build, build / "tidy")
     if not options.all:
-        changed = changed_sources()
-        sources = [source for source in sources if source in changed]
+        files = [
+            str(path.relative_to(ROOT)) for path in sorted((ROOT / "src").rglob("*")) if path.suffix in {".h", ".cpp"}
+        ]
+        sources = select(set(sources), changed_lines(), includers(files))
     left_out = len(sources[options.limit :]) if options.limit is not None else 0
     sources = sources[: options.limit]
     # The package has no headers of its own compiler; those of g++ serve as well.

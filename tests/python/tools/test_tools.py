@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,37 @@ def test_operator_lists(text, problems):
     assert len(check.find_lists(text, {"a", "b", "c", "d"})) == problems
 
 
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ('NAMES = frozenset({"a", "b", "c", "d"})', 1),
+        ('NAMES = ("a", "b", "c", "d", "of the module")', 1),
+        ('NAMES = ("a", "b", "c", "d", "no", "operator")', 0),
+        ('NAMES = ["a", "b", "c"]  # "d"', 0),
+        ('NAMES = "a b c d".split()', 1),
+        ('NAMES = """a b\nc d""".split()', 1),
+        ("f(torch.ops.aten.a, torch.ops.aten.b.out, ops.aten.c, ops.aten.d)", 1),
+    ],
+)
+def test_operator_lists_of_the_package(text, problems):
+    check = load("check_operators")
+    assert len(check.find_lists(text, {"a", "b", "c", "d"}, is_python=True)) == problems
+
+
+def test_operator_lists_that_are_exempt(monkeypatch, tmp_path):
+    """A list is exempt by its first names, and a row without a list is a problem."""
+    check = load("check_operators")
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "SOURCES", ("package",))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/one.py").write_text('A = {"a", "b", "c", "d"}\nB = {"b", "c", "d", "a"}\n')
+    rows = tuple(check.Exempt("package/one.py", begins, "a reason") for begins in ("a, b", "c, d"))
+    assert check.check_sources({"a", "b", "c", "d"}, rows) == [
+        "package/one.py: a list of operators: b, c, d, a",
+        "package/one.py: has no list 'c, d' that is exempt",
+    ]
+
+
 def test_operator_table():
     check = load("check_operators")
     names, problems = check.check_table()
@@ -148,12 +180,28 @@ def test_lookups_on_classes_are_recorded(tmp_path, path, text, problems):
     assert len(check.problems_of(tmp_path, file)) == problems
 
 
+def symbols_of(library, *options):
+    command = ["nm", "--demangle", *options, ROOT / "python" / "stator" / library]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 def test_core_has_no_guarded_statics():
     """The guard of a function-local static is a lock that another thread may hold when the process forks."""
-    library = ROOT / "python" / "stator" / "libstator_core.so"
-    symbols = subprocess.run(["nm", "--demangle", library], capture_output=True, text=True, check=True).stdout
-    assert "stator::" in symbols, "the library has no symbols"
-    assert [line for line in symbols.splitlines() if "guard variable for stator::" in line] == []
+    symbols = symbols_of("libstator_core.so")
+    assert any("stator::" in line for line in symbols), "the library has no symbols"
+    assert [line for line in symbols if "guard variable for stator::" in line] == []
+
+
+def test_extension_has_no_guarded_statics():
+    """There a guard variable is only a flag: the GIL orders the initialisers of statics."""
+    library = "_C" + sysconfig.get_config_var("EXT_SUFFIX")
+    imported = symbols_of(library, "--dynamic", "--undefined-only")
+    assert any("PyObject_Call" in line for line in imported), "the library has no symbols"
+    assert [line for line in imported if "__cxa_guard_" in line] == []
+    # Those of headers that are used without the GIL must be in bindings/library_statics.cpp. The others need the GIL.
+    of_headers = {line.split("guard variable for ")[1] for line in symbols_of(library) if "guard variable for" in line}
+    known = ("stator::", "pybind11::", "c10::Dispatcher::singleton()")
+    assert {name for name in of_headers if not name.startswith(known)} == set()
 
 
 @pytest.mark.parametrize(
@@ -181,6 +229,8 @@ def test_row_table(row, problem):
         ("frames that stand in a loop", []),
         ("bool ends_aloud(PyObject*);", ["aloud"]),
         ("the unwalked path", []),
+        ("void pin_dtypes();", ["pin dtypes"]),
+        ("tensor.pin_memory()", []),
     ],
 )
 def test_retired_words(text, found):
@@ -251,3 +301,26 @@ def test_commands_for_clang():
     tidy = load("tidy")
     command = "/tools/cached.sh /usr/bin/c++ -DA -O2 -Winvalid-pch -include /b/cmake_pch.hxx -o a.o -c /s/a.cpp"
     assert tidy.clang_command(command) == "c++ -DA -O2 -o a.o -c /s/a.cpp"
+
+
+def test_sources_for_clang_tidy(tmp_path):
+    """A header is checked through its like-named source, or through the nearest source that includes it."""
+    tidy = load("tidy")
+    (tmp_path / "src").mkdir()
+    texts = {
+        "a.h": "",
+        "a.cpp": '#include "a.h"',
+        "b.h": "",
+        "c.h": '#include "b.h"',
+        "d.cpp": '#include "c.h"',
+        "e.h": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / "src" / name).write_text(text + "\n")
+    included_by = tidy.includers([f"src/{name}" for name in texts], tmp_path)
+    sources = {"src/a.cpp", "src/d.cpp"}
+    wanted = {"src/a.h": "src/a.cpp", "src/b.h": "src/d.cpp", "src/c.h": "src/d.cpp", "src/e.h": None}
+    assert {header: tidy.source_of(header, sources, included_by) for header in wanted} == wanted
+    # The largest change comes first; the lines of a header count for its source.
+    lines = {"src/a.cpp": 3, "src/a.h": 1, "src/b.h": 5, "src/e.h": 90, "docs/a.md": 9}
+    assert tidy.select(sources, lines, included_by) == ["src/d.cpp", "src/a.cpp"]
