@@ -233,7 +233,7 @@ def _shrunk(call: GraphCall, size: int, keeps: Callable[[GraphCall | None], bool
         removed = set(call.operators[start : start + size])
         try:
             candidate = _without(call, removed, values_of(call))
-        except Exception:  # what is left is no graph
+        except Exception:  # what is left is not a graph
             candidate = None
         if candidate is not None and candidate.operators and keeps(candidate):
             call, has_shrunk = candidate, True

@@ -11,6 +11,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from ..same import rmse
+from .tensor_state import has_memory
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -52,7 +53,8 @@ def leaves_of(value: Any, name: str = "result") -> Iterator[Leaf]:
 def tensor_facts(tensor: torch.Tensor) -> TensorFacts:
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         strides = tensor.stride() if tensor.layout is torch.strided else ()
-        return TensorFacts(tensor.detach().clone(), tuple(strides), tensor.requires_grad)
+        data = tensor.detach().clone() if has_memory(tensor) else tensor.new_empty(0)
+        return TensorFacts(data, tuple(strides), tensor.requires_grad)
 
 
 def outcome_of(run: Callable[[], list[Leaf]]) -> Outcome:

@@ -2,15 +2,19 @@
 Python, before the compiled call, and what both gave is compared.
 
 The plain run uses the objects of the program, whose state is then put back (`checking/state`): contents of containers,
-attributes, globals, data and versions of tensors, gradients, random generators. Tensor arguments with a history are
-copied. So the compiled call finds everything as it was, and its own effects are the only ones that remain. What is
-outside of the process (files, what is printed) happens twice.
+attributes, globals, data and versions of tensors, gradients, hooks, random generators, modes. Tensor arguments with a
+history are copied. So the compiled call finds everything as it was, and its own effects are the only ones that remain.
+A call whose state cannot be put back runs compiled only. What is outside of the process (files, what is printed)
+happens twice.
 """
 
 from __future__ import annotations
 
+import contextvars
 import functools
+import inspect
 import logging
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +26,13 @@ from .. import places
 from ..counts import counters
 from ..modes import disable, remember_original
 from ..user import is_compiling
+from . import surroundings
+from .contents import Unsavable, reason_of
 from .locate import Start, starts_in_backend, starts_in_capture
 from .outcomes import Leaf, Outcome, first_difference, leaves_of, outcome_of
-from .state import State, Unsavable, with_history
+from .state import Saved, State
+from .tensor_state import with_history
+from .watch import Stopped, Watch
 
 _log = logging.getLogger("stator.shadow")
 
@@ -75,6 +83,7 @@ class _Shadow:
         self._settings = settings
         self._calls = 0
         self._is_open = False
+        self._said: set[str] = set()
 
     def is_due(self) -> bool:
         """Whether this call is checked. A call that a checked one makes is not."""
@@ -92,23 +101,31 @@ class _Shadow:
 
     def _check(self, args: Any, kwargs: Any) -> Any:
         try:
-            if _is_watched():
-                raise Unsavable("a mode, a transform or a trace is active")
+            if surroundings.is_watched():
+                raise Unsavable("a mode, a transform, a profiler or a trace is active")
+            if self._function.__code__.co_flags & _RUNS_LATER:
+                raise Unsavable("a generator or coroutine function")
             state = State({"function": self._function, **_named(self._function, args, kwargs)})
             before = state.save()
             copied, second = _without_history(args, kwargs), _without_history(args, kwargs)
         except Exception as problem:  # of any object of the program; nothing was changed yet
-            is_known = isinstance(problem, Unsavable)
-            reason = str(problem) if is_known else f"its state cannot be read: {type(problem).__name__}"
-            counters["shadow"][f"not run: {reason}"] += 1
+            self._say(reason_of(problem))
             return self._compiled(*args, **kwargs)
-        counters["shadow"]["calls"] += 1
+        ref = Outcome()
         try:
-            ref = _run(self._plain, copied, state, state.hidden())
+            hidden = state.hidden()
+            watch = Watch(state.codes, functools.partial(state.grow, (before, hidden)))
+            ref = contextvars.copy_context().run(_run, watch.over(_finished(self._plain)), copied, state, hidden)
+        except Stopped:
+            pass  # `watch.reason` says why
         except (SystemExit, GeneratorExit) as ended:  # the compiled call is to end in the same way
             ref = Outcome(error=type(ended).__name__, message=str(ended))
         finally:
             state.restore(before)
+        if watch.reason is not None:
+            self._say(watch.reason)
+            return self._compiled(*args, **kwargs)
+        counters["shadow"]["calls"] += 1
         results: list[Any] = []
         error: Exception | None = None
 
@@ -128,7 +145,13 @@ class _Shadow:
             raise error
         return results[0]
 
-    def _report(self, what: str, state: State, before: list[Any], inputs: tuple[Any, Any]) -> None:
+    def _say(self, reason: str) -> None:
+        counters["shadow"][f"not run: {reason}"] += 1
+        if reason not in self._said:
+            self._said.add(reason)
+            _log.warning("%s is not checked: %s", self._function.__qualname__, reason)
+
+    def _report(self, what: str, state: State, before: Saved, inputs: tuple[Any, Any]) -> None:
         after = state.save()
         start = None
         try:
@@ -146,13 +169,13 @@ class _Shadow:
             except Exception:
                 _log.exception("the function `on_difference` of shadow mode failed")
 
-    def _start(self, state: State, before: list[Any], inputs: tuple[Any, Any]) -> Start | None:
+    def _start(self, state: State, before: Saved, inputs: tuple[Any, Any]) -> Start | None:
         def again(function: Callable[..., Any]) -> None:
             args, kwargs = _without_history(*inputs)
             state.restore(before)
             state.hidden()
             try:
-                function(*args, **kwargs)
+                contextvars.copy_context().run(_finished(function), *args, **kwargs)
             except Exception:
                 pass  # what ran before is compared
             finally:
@@ -162,25 +185,31 @@ class _Shadow:
         return start or starts_in_backend(graphs, self._settings, TOLERANCE)
 
 
-def _is_watched() -> bool:
-    """Whether something sees the operators that run, and would see those of the plain run as well."""
-    modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
-    level = torch._C._functorch.maybe_current_level()
-    return modes > 0 or level is not None or torch.jit.is_tracing()
+# A call of such a function runs nothing of it.
+_RUNS_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
-def _run(function: Callable[..., Any], inputs: tuple[Any, Any], state: State, before: list[Any]) -> Outcome:
+def _finished(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose results do not run later: generators and coroutines are closed."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        for leaf in pytree.tree_leaves(made):
+            if isinstance(leaf, (types.GeneratorType, types.CoroutineType)):
+                leaf.close()
+        return made
+
+    return run
+
+
+def _run(function: Callable[..., Any], inputs: tuple[Any, Any], state: State, before: Saved) -> Outcome:
     """The outcome of a call, with the state and the arguments that it leaves."""
     args, kwargs = inputs
-    grad = torch.is_grad_enabled()
 
     def run() -> list[Leaf]:
         return list(leaves_of(function(*args, **kwargs)))
 
-    try:
-        made = outcome_of(run)
-    finally:
-        torch.set_grad_enabled(grad)
+    made = outcome_of(run)
     made.leaves += leaves_of((list(args), kwargs), "arguments")
     made.leaves += state.changes(before)
     return made
