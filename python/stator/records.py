@@ -34,7 +34,22 @@ from .files import write_whole
 
 _log = logging.getLogger("stator")
 
-_MAGIC = b"stator record 1\n"
+_MAGIC = b"stator record 2\n"
+# Fields of the header, and their types. Those of a failed call are not in records of other values.
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "python": list,
+    "main": (str, type(None)),
+    "path": list,
+    "bytes": int,
+}
+_CALL_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "function": str,
+    "file": str,
+    "line": int,
+    "error": str,
+    "text": str,
+    "fullgraph": bool,
+}
 
 
 @contextlib.contextmanager
@@ -80,7 +95,7 @@ class _Recorder:
             return  # already recorded, by a compiled function that this one called
         code = function.__code__
         what = "\n".join((code.co_filename, code.co_qualname, str(error)))
-        digest = hashlib.sha1(what.encode(), usedforsecurity=False).hexdigest()[:8]
+        digest = hashlib.sha1(what.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()[:8]
         name = f"{code.co_name.strip('<>')}_{type(error).__name__}_{code.co_firstlineno}_{digest}.rec"
         path = self._directory / name
         try:
@@ -133,10 +148,14 @@ def read_header(path: Path) -> dict[str, Any]:
 
 def _write_file(path: Path, header: dict[str, Any], values: Any) -> None:
     main = getattr(sys.modules["__main__"], "__file__", None)
-    header |= {"python": list(sys.version_info[:2]), "main": main and str(Path(main).resolve()), "path": sys.path}
-    body = io.BytesIO()
-    _Pickler(body, protocol=pickle.HIGHEST_PROTOCOL).dump(values)
-    write_whole(path, _MAGIC + json.dumps(header).encode() + b"\n" + body.getvalue())
+    header |= {"python": list(sys.version_info[:2]), "main": main and str(Path(main).resolve())}
+    header["path"] = [folder for folder in sys.path if isinstance(folder, str)]
+    made = io.BytesIO()
+    _Pickler(made, protocol=pickle.HIGHEST_PROTOCOL).dump(values)
+    body = made.getvalue()
+    header["bytes"] = len(body)
+    content = json.dumps(header).encode() + b"\n" + body
+    write_whole(path, _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
 
 
 def _arguments(code: types.CodeType, values: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
@@ -153,18 +172,25 @@ def _arguments(code: types.CodeType, values: tuple[Any, ...]) -> tuple[list[Any]
 
 
 def _load(path: Path) -> tuple[types.FunctionType, list[Any], dict[str, Any], dict[str, Any]]:
-    (function, args, kwargs), header = _read_file(path)
+    (function, args, kwargs), header = _read_file(path, _CALL_FIELDS)
     return function, args, kwargs, header
 
 
-def _checked_header(path: Path, file: Any) -> dict[str, Any]:
-    """Reads the header of an open record."""
+def _checked_header(path: Path, file: Any, wanted: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Reads the header of an open record, which has all `wanted` fields."""
     try:
         if file.readline() != _MAGIC:
             raise ValueError("another beginning")
+        file.readline()  # the checksum of what follows
         header: dict[str, Any] = json.loads(file.readline())
-    except ValueError as error:
+        fields = header if isinstance(header, dict) else {}
+        for name, kind in _FIELDS.items():
+            if not isinstance(fields.get(name), kind):
+                raise ValueError(f"no {name!r}")
+    except (ValueError, RecursionError) as error:
         raise StatorError(f"{path} is not a record of this version", code="invalid-record") from error
+    if missing := [name for name, kind in (wanted or {}).items() if not isinstance(header.get(name), kind)]:
+        raise StatorError(f"{path} is not the record of a call: it has no {missing[0]!r}", code="invalid-record")
     if header["python"] != list(sys.version_info[:2]):
         raise StatorError(
             f"{path} was recorded with Python {'.'.join(map(str, header['python']))}",
@@ -174,16 +200,22 @@ def _checked_header(path: Path, file: Any) -> dict[str, Any]:
     return header
 
 
-def _read_file(path: Path) -> tuple[Any, dict[str, Any]]:
+def _read_file(path: Path, wanted: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
     with path.open("rb") as file:
-        header = _checked_header(path, file)
+        header = _checked_header(path, file, wanted)
         body = file.read()
-    sys.path += [folder for folder in header.get("path", ()) if folder not in sys.path]
+        file.seek(len(_MAGIC))
+        digest = file.readline()
+        intact = hashlib.sha256(file.read()).hexdigest().encode() + b"\n" == digest
+    if not intact:
+        what = "is incomplete" if len(body) < header["bytes"] else "was changed since it was written"
+        raise StatorError(f"{path} {what}", code="invalid-record")
+    sys.path += [folder for folder in header["path"] if folder not in sys.path]
     namespaces.clear()
     try:
-        return _Unpickler(io.BytesIO(body), header.get("main")).load(), header
+        return _Unpickler(io.BytesIO(body), header["main"]).load(), header
     except (EOFError, pickle.UnpicklingError) as error:
-        raise StatorError(f"{path} is not whole: {error}", code="invalid-record") from error
+        raise StatorError(f"{path} cannot be read: {error}", code="invalid-record") from error
     finally:
         namespaces.clear()
 

@@ -1,11 +1,13 @@
 """Failed captures that are recorded and captured again."""
 
 import logging
+import random
 
 import pytest
 import torch
 
 import stator
+from stator import records
 from tests.python.helpers import captures, run_program
 
 SCALE = 3
@@ -112,3 +114,38 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "x.rec").write_bytes(b"something else")
     with pytest.raises(stator.StatorError, match="not a record"):
         stator.replay(tmp_path / "x.rec", trust=True)
+
+
+def test_a_changed_record_is_refused(tmp_path):
+    _, file = record_of(tmp_path, stator.compile(failing, fullgraph=True), torch.ones(3))
+    whole, dice = file.read_bytes(), random.Random(0)
+    for _ in range(150):
+        at = dice.randrange(len(whole))
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ dice.randrange(1, 256)]) + whole[at + 1 :])
+        with pytest.raises(stator.StatorError) as caught:
+            stator.replay(file, trust=True)
+        assert caught.value.code == "invalid-record"
+    for size in range(0, len(whole), 97):
+        file.write_bytes(whole[:size])
+        with pytest.raises(stator.StatorError) as caught:
+            stator.replay(file, trust=True)
+        assert caught.value.code == "invalid-record"
+
+
+@pytest.mark.parametrize("header", [b"[]", b"{}", b"3", b'{"python": 3}', b"[" * 10000])
+def test_a_record_with_another_header_is_refused(tmp_path, header):
+    file = tmp_path / "a.rec"
+    for checksum in (b"", b"0\n"):
+        file.write_bytes(records._MAGIC + checksum + header + b"\n")
+        for read in (lambda: stator.replay(file, trust=True), lambda: records.read_header(file)):
+            with pytest.raises(stator.StatorError) as caught:
+                read()
+            assert caught.value.code == "invalid-record"
+
+
+def test_a_record_of_other_values_is_not_replayed(tmp_path):
+    file = tmp_path / "values.rec"
+    records.write_values(file, {"a": 1})
+    assert records.read_values(file) == {"a": 1}
+    with pytest.raises(stator.StatorError, match="not the record of a call"):
+        stator.replay(file, trust=True)
