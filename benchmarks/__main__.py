@@ -28,10 +28,11 @@ TOPICS = [
     "make_fx",
     "phases",
     "memory",
+    "observe",
     "inductor",
 ]
 # Run only if named: they take minutes.
-ON_DEMAND = ["graphs", "endurance", "observe", "gpu"]
+ON_DEMAND = ["graphs", "endurance", "gpu"]
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 

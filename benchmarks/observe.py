@@ -1,14 +1,19 @@
 """What observation costs: a phase and a counter while nothing listens; captures while events or a trace are recorded,
-and without; steady calls; the memory of a million events."""
+while nothing listens, and with a library whose store of observations is compiled out; steady calls; the memory of a
+million events."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+import random
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +26,20 @@ from .measure import Row, Table, single_threaded
 
 ROOT = Path(__file__).resolve().parent.parent
 _EVENTS = 1_000_000
+_CASE = next(case.name for case in models.ALL if "GPT" in case.name)
 
 
-def _capture_ms(model: Any, inputs: dict[str, Any]) -> float:
+def _case() -> tuple[Any, dict[str, Any]]:
+    case = next(case for case in models.ALL if case.name == _CASE)
+    return case.build().eval(), case.inputs(0)
+
+
+def _capture_ms(model: Any, inputs: dict[str, Any], clock: Callable[[], float] = time.perf_counter) -> float:
     stator.reset()
     compiled = stator.compile(model)
-    start = time.perf_counter()
+    start = clock()
     compiled(**inputs)
-    return (time.perf_counter() - start) * 1000
+    return (clock() - start) * 1000
 
 
 def _call_ns(function: Callable[..., Any]) -> float:
@@ -69,12 +80,87 @@ def _events_row() -> Row:
 
 
 def _in_turns(repeats: int, sides: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """The sides take turns, so that what else the machine does meets them alike."""
+    """The sides take turns in a random order, so that what else the machine does meets them alike. Each starts without
+    the garbage of the one before."""
     seen: dict[str, list[float]] = {name: [] for name in sides}
+    order, dice = list(sides), random.Random(0)
     for _ in range(repeats):
-        for name, measure in sides.items():
-            seen[name].append(measure())
+        dice.shuffle(order)
+        for name in order:
+            gc.collect()
+            seen[name].append(sides[name]())
     return seen
+
+
+# ---- captures with recording compiled out
+
+_RECORDS, _DOES_NOT = "recording, nothing listens", "recording compiled out"
+
+
+def _library_without_recording() -> Path | None:
+    """Builds the library; None where there is no build folder."""
+    build = Path(os.environ.get("STATOR_BUILD", ROOT / "build"))
+    if not (build / "build.ninja").exists():
+        return None
+    subprocess.run(["ninja", "-C", str(build), "stator_core_unrecorded"], check=True, stdout=subprocess.DEVNULL)
+    return build / "unrecorded"
+
+
+def _serve() -> None:
+    """A process that measures a capture for each line that it reads."""
+    print(stator._C.count("benchmark.probe"), flush=True)  # 0 where recording is compiled out
+    torch.set_num_threads(1)
+    model, inputs = _case()
+    with torch.no_grad():
+        for _ in sys.stdin:
+            gc.collect()
+            # Time of the processor: two processes that take turns are interrupted at different times.
+            print(_capture_ms(model, inputs, time.process_time), flush=True)
+
+
+@contextlib.contextmanager
+def _served(library: Path | None) -> Iterator[Callable[[], float]]:
+    """Measures captures in another process; `library`: the folder of the one that it loads in place of Stator's."""
+    own = {} if library is None else {"LD_LIBRARY_PATH": str(library)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.observe"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT}", **own},
+    )
+    assert process.stdin is not None and process.stdout is not None
+    asks, answers = process.stdin, process.stdout
+
+    def measure() -> float:
+        asks.write("\n")
+        asks.flush()
+        return float(answers.readline())
+
+    try:
+        if int(answers.readline()) != (library is None):
+            raise RuntimeError("the process loaded the wrong library")
+        yield measure
+    finally:
+        asks.close()
+        process.wait()
+
+
+def _recording_rows(repeats: int) -> list[Row]:
+    library = _library_without_recording()
+    if library is None:
+        return []
+    with _served(None) as with_it, _served(library) as without:
+        for measure in (with_it, without):  # the first captures warm up the process
+            measure(), measure()
+        seen = _in_turns(repeats, {_DOES_NOT: without, _RECORDS: with_it})
+    ratio = _ratio(seen[_RECORDS], seen[_DOES_NOT])
+    name = f"first call of {_CASE}"
+    return [
+        Row(f"{name}: {_DOES_NOT}", f"{min(seen[_DOES_NOT]):.2f} ms"),
+        Row(f"{name}: {_RECORDS}", f"{min(seen[_RECORDS]):.2f} ms", "", f"{ratio:.3f}x", "<= 1.03x", ratio <= 1.03),
+    ]
 
 
 def _ratio(side: list[float], other: list[float]) -> float:
@@ -92,9 +178,9 @@ def run(quick: bool = False) -> list[Table]:
         Row("a counter", f"{counter:.1f} ns", target="< 5 ns", ok=counter < 5),
         Row("what a steady call records", f"{call:.0f} ns", target="<= 20 ns", ok=call <= 20),
     ]
-    case = next(case for case in models.ALL if "GPT" in case.name)
+    rows += _recording_rows(8 * repeats)
     with torch.no_grad(), tempfile.TemporaryDirectory() as directory:
-        model, inputs = case.build().eval(), case.inputs(0)
+        model, inputs = _case()
 
         def with_events() -> float:
             with stator.events.recording():
@@ -117,7 +203,7 @@ def run(quick: bool = False) -> list[Table]:
             ratio = _ratio(ms, captures["nothing listens"])
             ok = ratio <= 1.03 if name == "events are recorded" else None
             target = "<= 1.03x" if ok is not None else ""
-            rows.append(Row(f"first call of {case.name}: {name}", f"{min(ms):.2f} ms", "", f"{ratio:.3f}x", target, ok))
+            rows.append(Row(f"first call of {_CASE}: {name}", f"{min(ms):.2f} ms", "", f"{ratio:.3f}x", target, ok))
         stator.events.clear()
         compiled = stator.compile(lambda x: x + 1)
         compiled(torch.ones(3))
@@ -133,3 +219,7 @@ def run(quick: bool = False) -> list[Table]:
         rows.append(_events_row())
     stator.reset()
     return [Table("What observation costs", rows)]
+
+
+if __name__ == "__main__":
+    _serve()

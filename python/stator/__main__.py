@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib
 import os
 import platform
@@ -37,28 +38,38 @@ def _run(options: argparse.Namespace) -> int:
 
     import stator
     from stator import events, trace
+    from stator.once import Once
 
     if not Path(options.script).is_file():
         print(f"there is no script {options.script}", file=sys.stderr)
         return 2
 
+    told = Once()
+
     def served(model: Any = None, **settings: Any) -> Any:
         settings = {key: value for key, value in settings.items() if value is not None}
+        # Without a backend, these are for torch's default one, which is not used here.
+        if "backend" not in settings and (dropped := [key for key in ("mode", "options") if settings.pop(key, None)]):
+            text = f"stator run: {' and '.join(dropped)} of torch.compile: for torch's own backend, ignored"
+            if told.first(text):
+                print(text, file=sys.stderr)
         return stator.compile(model, **settings)
 
-    sys.argv = [options.script, *options.args]
-    path = trace.start(options.trace)
-    events.start()
-    torch.compile = served
-    sys.path.insert(0, str(Path(options.script).resolve().parent))
-    try:
-        runpy.run_path(options.script, run_name="__main__")
-    finally:
+    def finish() -> None:
         trace.stop()
         events.stop()
         if path is not None:
             _export_events(path.with_name(path.stem.replace("trace", "events", 1) + ".json"))
             _progress(f"trace in {options.trace}; python -m stator report {options.trace} -o report.html")
+
+    # Called after the script's threads have ended, and after what the script itself registers.
+    atexit.register(finish)
+    sys.argv = [options.script, *options.args]
+    path = trace.start(options.trace)
+    events.start()
+    torch.compile = served
+    sys.path.insert(0, str(Path(options.script).resolve().parent))
+    runpy.run_path(options.script, run_name="__main__")
     return 0
 
 

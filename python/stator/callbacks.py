@@ -4,7 +4,8 @@
     def pause_watchdog(args): ...           # args.trigger, args.compile_id
 
 Nested and concurrent compilations count as one: start callbacks run before the first, end callbacks after the last, and
-also if a compilation fails. An error that a callback raises is logged, and the program goes on.
+also if a compilation fails. An error that a callback raises is logged, and the program goes on; so are SystemExit and
+KeyboardInterrupt at the compilation of a frame. Ctrl-C does not interrupt a callback: it is raised afterwards.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def remove(callback: Callback) -> None:
     """Removes a callback. ValueError if it was not added."""
     known = [callbacks for callbacks in (_start, _end) if callback in callbacks]
     if not known:
-        raise ValueError(f"{callback!r} is no callback of compilations")
+        raise ValueError(f"{callback!r} is not a callback of compilations")
     for callbacks in known:
         callbacks.remove(callback)
     if not _start and not _end:
@@ -123,11 +124,16 @@ os.register_at_fork(after_in_child=_keep_own_thread)
 
 
 def _call(callbacks: list[Callback], args: CallbackArgs) -> None:
+    raised: BaseException | None = None
     for callback in list(callbacks):
         try:
             callback(args)
         except Exception:
             _log.exception("the compile callback %r failed", callback)
+        except BaseException as error:
+            raised = raised or error
+    if raised is not None:
+        raise raised
 
 
 class _Listener:

@@ -38,6 +38,8 @@ class _Format(logging.Formatter):
 _FORMAT = _Format("%(asctime)s %(name)s: %(message)s")
 # The folder of this process, by the value of `debug_dir` and the process id.
 _runs: dict[tuple[str, int], Path] = {}
+# What the values of `debug_dir` meant in the working directory of their first use; a child of a fork uses it too.
+_meant: dict[str, Path] = {}
 
 # Folders of the running captures, the innermost last. Only one thread captures at a time.
 _open: list[Folder] = []
@@ -102,7 +104,7 @@ def run_folder(directory: str) -> Path:
     key = directory, os.getpid()
     if key not in _runs:
         now = datetime.datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
-        _runs[key] = Path(directory) / f"run_{now}-pid_{os.getpid()}"
+        _runs[key] = _meant.setdefault(directory, Path(directory).absolute()) / f"run_{now}-pid_{os.getpid()}"
     return _runs[key]
 
 

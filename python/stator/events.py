@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from . import _C, metrics
+from . import _C, metrics, strict_json
 
 _log = logging.getLogger("stator")
 T = TypeVar("T")
@@ -429,12 +429,12 @@ def _end_of(event: dict[str, Any], time: float) -> dict[str, Any]:
 
 def export(file: str | Path, *, merge: str | Path | None = None) -> int:
     """Writes all recorded events to a file that Perfetto opens; returns how many. `merge`: a trace that
-    `torch.profiler` exported, whose events are added."""
+    `torch.profiler` exported, whose events are added; ValueError if it is none."""
     events = recorded()
     _, dropped = _C.events()
     trace: dict[str, Any] = {"traceEvents": events, "displayTimeUnit": "ms"}
     if merge is not None:
-        other = json.loads(Path(merge).read_text(encoding="utf-8"))
+        other = _read_trace(Path(merge))
         base = other.get("baseTimeNanoseconds", 0) / 1000
         for event in events:
             event["ts"] -= base
@@ -442,5 +442,21 @@ def export(file: str | Path, *, merge: str | Path | None = None) -> int:
     trace["otherData"] = {"run_id": run_id(), "dropped_events": dropped, "version": 1}
     from .files import write_whole
 
-    write_whole(Path(file), json.dumps(trace))
+    write_whole(Path(file), strict_json.dumps(trace, _plain))
     return len(events)
+
+
+def _read_trace(file: Path) -> dict[str, Any]:
+    """A Chrome trace: an object, or the list of its events. ValueError for any other file."""
+    try:
+        trace = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not a trace of Chrome's format: {error}") from error
+    if isinstance(trace, list):
+        trace = {"traceEvents": trace}
+    fields = trace if isinstance(trace, dict) else {"traceEvents": None}
+    if not isinstance(fields.get("traceEvents", []), list):
+        raise ValueError(f"{file} is not a trace of Chrome's format: it has no list of events")
+    if not isinstance(fields.get("baseTimeNanoseconds", 0), (int, float)):
+        raise ValueError(f"{file} is not a trace of Chrome's format: its base time is not a number")
+    return fields

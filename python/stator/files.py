@@ -19,7 +19,8 @@ def write_whole(file: Path, text: str | bytes) -> None:
     number, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(number, "wb") as made:
-            made.write(text.encode() if isinstance(text, str) else text)
+            # What UTF-8 cannot express, as in some names of files, is written as an escape.
+            made.write(text.encode(errors="backslashreplace") if isinstance(text, str) else text)
         os.chmod(name, 0o644)
         os.replace(name, file)
     except BaseException:
@@ -29,10 +30,10 @@ def write_whole(file: Path, text: str | bytes) -> None:
 
 
 class LogFile(logging.FileHandler):
-    """A log file that raises no error of the disk: the first one gives a warning that the file is incomplete."""
+    """A log file that never raises OSError: the first one becomes a warning that the file is incomplete."""
 
     def __init__(self, path: str | Path):
-        super().__init__(path, encoding="utf-8")
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
 
     def handleError(self, record: logging.LogRecord) -> None:
         self._warn(sys.exc_info()[1])
@@ -44,4 +45,4 @@ class LogFile(logging.FileHandler):
             self._warn(error)
 
     def _warn(self, error: BaseException | None) -> None:
-        warn_once(f"{self.baseFilename} is not whole: {error}", stacklevel=3)
+        warn_once(f"{self.baseFilename} is incomplete: {error}", stacklevel=3)

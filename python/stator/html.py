@@ -3,13 +3,12 @@ shows is text: nothing of a trace is markup or script."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from . import trace
+from . import strict_json, trace
 from .files import write_whole
 
 # So many operators are listed.
@@ -38,7 +37,7 @@ _PARTS = ("code", "nodes", "guards", "plan")
 
 def _json(value: Any) -> str:
     """For a script element: `</` and `<!--` mean something there, whatever text they are in."""
-    return json.dumps(value, default=str).replace("<", "\\u003c")
+    return strict_json.dumps(value).replace("<", "\\u003c")
 
 
 def collect(place: str | Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@
     graph                   each graph as a table
     graph_code              each graph as Python code with sizes and the program's lines
     graphs                  each graph in its text form, which `stator._C.Graph.parse` reads
-    guards                  the guards of each capture as a tree
+    guards                  the guards of each capture as a tree, with the time of each
     bytecode                the bytecode of the function, and the plan that replaces it
     plans                   what a call does, as Python
     dynamic                 sizes that are symbols, and numbers that are inputs
@@ -81,6 +81,10 @@ class _Stderr(logging.StreamHandler[Any]):
     def stream(self) -> Any:
         return sys.stderr
 
+    def format(self, record: logging.LogRecord) -> str:
+        """A program's stream may take only what UTF-8 can express, which some names of files are not."""
+        return super().format(record).encode(errors="backslashreplace").decode()
+
 
 _handler = _Stderr()
 
@@ -134,7 +138,9 @@ def _asked_of_torch() -> set[str]:
 
 
 def _guards_text(record: dict[str, Any]) -> str:
-    return show.guard_tree(record["guards"], record["guard_latency_us"]) if record["guards"] else ""
+    if not record["guards"]:
+        return ""
+    return show.guard_tree(record["guards"], record["guard_latency_us"], record["guard_costs_ns"])
 
 
 def _graph_text(record: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ import torch
 
 from . import _C, places
 from .metrics_context import MetricsContext, RuntimeMetricsContext, decoded
+from .trace_records import RESERVED
 
 _log = logging.getLogger("stator")
 
@@ -134,7 +135,7 @@ def fields() -> list[str]:
 def create(values: dict[str, Any]) -> dict[str, Any]:
     """A record from values by name: fields that are missing are None, and those in other units are derived from the
     ones in microseconds unless they are given. Sets of texts become one sorted text with commas. TypeError for a name
-    that is no field."""
+    that is not a field."""
     known = {*fields(), *_DERIVED}
     if unknown := sorted(set(values) - known):
         raise TypeError(f"a record has no field {', '.join(map(repr, unknown))}")
@@ -231,7 +232,7 @@ def _record_runtime(start: int, end: int, fields: dict[str, Any], kind: Any, err
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        self.context = MetricsContext()
+        self.context = MetricsContext(reserved=RESERVED.union(_FIELDS))
         self.runtime = RuntimeMetricsContext(_record_runtime)
         self.columns = 0  # open blocks that have a column
 
@@ -252,6 +253,8 @@ def runtime() -> RuntimeMetricsContext:
 def column_clock(event: str, column: str, is_backward: bool | None) -> Callable[[], None]:
     """Starts a clock for `stator.timed`. The returned function stops it and adds the time to the column."""
     in_compilation = _C.open_record() is not None
+    if in_compilation:
+        context().check_name(column)
     start = time.perf_counter_ns()
     _thread.columns += 1
 
@@ -353,8 +356,8 @@ class CompileId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> CompileId:
         """Parses the text of an id. ValueError if it is not one."""
-        found = re.fullmatch(r"(?:!(\d+)/)?(\d+)/(\d+)(?:_(\d+))?", text)
+        found = re.fullmatch(r"(?:!(\d+)/)?(\d+)/(\d+)(?:_(\d+))?", text, re.ASCII)
         if found is None:
-            raise ValueError(f"{text!r} is no compile id")
+            raise ValueError(f"{text!r} is not a compile id")
         autograd, frame, number, attempt = found.groups()
         return cls(int(frame), int(number), None if autograd is None else int(autograd), int(attempt or 0))

@@ -63,11 +63,13 @@ class MetricsContext:
     """Fields that are gathered while a scope is open: that of a compilation, or a `with` block of this object.
 
     Blocks nest. The outermost one starts with no fields; when it ends, `on_exit(start_ns, end_ns, fields, error type,
-    error)` is called once, and an error that it raises is logged. One object belongs to one thread.
+    error)` is called once, and an error that it raises is logged. One object belongs to one thread. `reserved`: names
+    that the record of a compilation uses for itself; ValueError for a field of such a name there.
     """
 
-    def __init__(self, on_exit: OnExit | None = None):
+    def __init__(self, on_exit: OnExit | None = None, reserved: frozenset[str] = frozenset()):
         self._on_exit = on_exit
+        self._reserved = reserved
         self._level = 0
         self._start_ns = 0
         self._fields: dict[str, Any] = {}
@@ -102,7 +104,13 @@ class MetricsContext:
             raise RuntimeError(f"cannot write {name!r} outside of a metrics context")
         return decoded(record[1][name]) if name in record[1] else _NONE
 
+    def check_name(self, name: str) -> None:
+        """ValueError if a field that is written now cannot have this name."""
+        if self._level == 0 and name in self._reserved:
+            raise ValueError(f"the name {name!r} is reserved in records of compilations")
+
     def _write(self, name: str, value: Any) -> None:
+        self.check_name(name)
         if self._level:
             self._fields[name] = value
         else:
@@ -114,11 +122,13 @@ class MetricsContext:
         if before is not _NONE and not overwrite:
             where = self._places.get(name, "  unknown")
             raise RuntimeError(f"the metric {name!r} is already set; it was set here:\n{where}")
-        self._places[name] = "".join(traceback.format_stack(limit=6)[:-1])
         self._write(name, value)
+        self._places[name] = "".join(traceback.format_stack(limit=6)[:-1])
 
     def update(self, values: dict[str, Any], overwrite: bool = False) -> None:
-        """Sets several fields, or none if one of them is set already."""
+        """Sets several fields, or none if one of them is set already, or its name is reserved."""
+        for name in values:
+            self.check_name(name)
         if not overwrite and (known := [name for name in values if self._read(name) is not _NONE]):
             raise RuntimeError(f"the metrics {', '.join(map(repr, known))} are already set")
         for name, value in values.items():
@@ -158,7 +168,7 @@ _NONE = object()
 
 
 class RuntimeMetricsContext:
-    """Fields of work that is no compilation. It begins with the first increment; `finish` records and empties it."""
+    """Fields of work that is not a compilation. It begins with the first increment; `finish` records and empties it."""
 
     def __init__(self, on_exit: OnExit | None = None):
         self._on_exit = on_exit

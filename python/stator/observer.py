@@ -46,7 +46,7 @@ class _Observer:
         for listener in listeners:
             try:
                 listener.started(compilation)
-            except Exception:
+            except BaseException:  # SystemExit too: a listener ends neither a compilation nor the program
                 _log.exception("%s failed at the start of a compilation", type(listener).__name__)
 
     def ended(self, record: dict[str, Any], capture: dict[str, Any] | None) -> None:
@@ -59,7 +59,7 @@ class _Observer:
         for listener in reversed(listeners):
             try:
                 listener.ended(compilation, record, capture)
-            except Exception:
+            except BaseException:
                 _log.exception("%s failed at the end of a compilation", type(listener).__name__)
         self.rest()
 

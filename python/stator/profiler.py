@@ -7,19 +7,24 @@
 
 STATOR_PRINT_MISSING=1 also prints each operator that ran outside of graphs, with the program's lines.
 
-Counts only operators that the program called, each together with the operators it calls. Ranges, bookkeeping and what
-runs inside a compilation are left out. It uses torch's profiler, and works inside another one.
+Counts only operators that the program called, on any thread, each together with the operators it calls. Ranges,
+bookkeeping and what runs inside a compilation are left out. It uses torch's profiler. Blocks of one thread can be
+nested: the outer one also counts what runs in the inner one. A second thread cannot open a block while one is open.
+Torch records for one profiler at a time: inside a block of `torch.profiler` this one is right, and the outer one gets
+nothing.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from . import _C, places
+from .fork_safe import ForkSafeLock
 from .once import print_once
 from .times import table
 
@@ -124,30 +129,67 @@ class _Counts:
     missing: list[Any] = field(default_factory=list)
 
 
+# The open blocks, the innermost last, and the thread that opened them.
+_open: list[profile] = []
+_owner = 0
+_lock = ForkSafeLock()
+
+
 class profile:
     """A context manager that measures what its block runs; see the module."""
 
     def __init__(self) -> None:
         self._shows_missing = os.environ.get(_MISSING) == "1"
-        # The profiler adds stacks to its events only if both options are set.
-        verbose = torch._C._profiler._ExperimentalConfig(verbose=True) if self._shows_missing else None
-        self._profiler = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU],
-            with_stack=self._shows_missing,
-            experimental_config=verbose,
-        )
+        self._profiler: Any = None
+        # What was recorded: a list for each stretch of time in which this block was the innermost one, or for a block
+        # inside of it.
+        self._recorded: list[list[Any]] = []
+        self._first = 0  # of the lists, since this block was entered
         self._graphs_before = 0
         self._unique = 0
         self._counts: _Counts | None = None
 
     def __enter__(self) -> profile:
+        global _owner
+        with _lock:
+            if _open and _owner != threading.get_ident():
+                raise RuntimeError("a block of stator.profile() is open on another thread")
+            if self in _open:
+                raise RuntimeError("this block of stator.profile() is open already")
+            around = _open[-1] if _open else None
+            _open.append(self)
+            _owner = threading.get_ident()
+        if around is not None:
+            around._pause()
+        self._counts, self._first = None, len(self._recorded)
         self._graphs_before = _C.count_of("captures.graphs")
-        self._profiler.__enter__()
+        self._resume()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._profiler.__exit__(*error)
+        self._pause()
         self._unique += _C.count_of("captures.graphs") - self._graphs_before
+        with _lock:
+            _open.remove(self)
+            around = _open[-1] if _open else None
+        if around is not None:
+            around._recorded += self._recorded[self._first :]
+            around._resume()
+
+    def _resume(self) -> None:
+        # The profiler adds stacks to its events only if both options are set.
+        config = torch._C._profiler._ExperimentalConfig(verbose=self._shows_missing, profile_all_threads=True)
+        self._profiler = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            with_stack=self._shows_missing,
+            experimental_config=config,
+        )
+        self._profiler.__enter__()
+
+    def _pause(self) -> None:
+        self._profiler.__exit__(None, None, None)
+        self._recorded.append(list(self._profiler.events() or ()))
+        self._profiler = None
 
     def results(self) -> ProfileResult:
         """What was measured. The number of unique graphs starts at 0 again."""
@@ -178,7 +220,7 @@ class profile:
 
     def _counted(self) -> _Counts:
         if self._counts is None:
-            self._counts = _count(list(self._profiler.events() or ()))
+            self._counts = _count(self._recorded)
         return self._counts
 
 
@@ -191,13 +233,14 @@ def _is_region(event: Any) -> bool:
     return event.name.startswith(_REGION) and event.name[len(_REGION) :].partition("/")[0].lstrip("!").isdigit()
 
 
-def _count(events: list[Any]) -> _Counts:
+def _count(recorded: list[list[Any]]) -> _Counts:
     counts = _Counts()
-    by_thread: dict[int, list[Any]] = {}
-    for event in events:
-        by_thread.setdefault(event.thread, []).append(event)
-    for own in by_thread.values():
-        _count_thread(sorted(own, key=lambda event: (event.time_range.start, -event.time_range.end)), counts)
+    for events in recorded:
+        by_thread: dict[int, list[Any]] = {}
+        for event in events:
+            by_thread.setdefault(event.thread, []).append(event)
+        for own in by_thread.values():
+            _count_thread(sorted(own, key=lambda event: (event.time_range.start, -event.time_range.end)), counts)
     counts.captured.fusions = max(0, counts.captured.operators - counts.captured.graphs)
     counts.total.fusions = max(0, counts.total.operators - 1)
     counts.total.graphs = counts.captured.graphs

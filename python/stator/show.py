@@ -125,19 +125,22 @@ def symbolic_inputs(graph: _C.Graph) -> dict[str, str]:
 # ---- guards
 
 
-def guard_tree(guards: list[str], latency_us: float | None = None) -> str:
+def guard_tree(guards: list[str], latency_us: float | None = None, costs_ns: list[float] | None = None) -> str:
     """Guards below the sources that they are about: `self`, below it `self.weight`. Each line ends with the line of the
-    program that needed the guard."""
+    program that needed the guard. `costs_ns`: the time of each guard alone, and last that of reading the objects."""
     cost = "" if latency_us is None else f", one check took {latency_us:.1f} us"
+    if costs_ns:
+        cost += f"\nrepeated, it takes {sum(costs_ns):.0f} ns; {costs_ns[-1]:.0f} ns of that for reading the objects"
     root: dict[Any, Any] = {}
-    for guard in guards:
+    for number, guard in enumerate(guards):
         needed = _NEEDED.match(guard)
         text = needed[1] if needed else guard
         source, fact = _split_guard(text)
         node = root
         for part in _path(source):
             node = node.setdefault(part, {})
-        node.setdefault(None, []).append(fact + (f"  ({places.short_path(needed[2])})" if needed else ""))
+        own = f"  [{costs_ns[number]:.0f} ns]" if costs_ns else ""
+        node.setdefault(None, []).append(fact + own + (f"  ({places.short_path(needed[2])})" if needed else ""))
     return "\n".join([f"{len(guards)} guards{cost}", *_branches(root, "")])
 
 

@@ -21,7 +21,6 @@ import atexit
 import contextlib
 import hashlib
 import itertools
-import json
 import os
 import re
 import resource
@@ -35,15 +34,14 @@ from typing import Any
 
 import torch
 
-from . import _C, metrics, observer, places, show
-from .trace_records import VERSION, files_of, read, schema
+from . import _C, metrics, observer, places, show, strict_json
+from .trace_records import RESERVED, VERSION, files_of, read, schema
 from .trace_torch import to_torch
 
 __all__ = ["artifact", "files_of", "read", "schema", "start", "stop", "to_torch"]
 
 # The last line that a reason names: a guard of several facts names several.
 _NEEDED = re.compile(r".*\(needed at (.*):(\d+)\)$", re.DOTALL)
-_RESERVED = {"v", "kind", "id", "text", "compile_id", "time_us", "payload", "md5"}
 
 _writer: Writer | None = None
 
@@ -52,7 +50,7 @@ class Writer:
     """Writes one file. If writing fails it warns once, and writes no more."""
 
     def __init__(self, directory: Path):
-        self._directory = directory
+        self._directory = directory.absolute()  # the child of a fork may open it from another working directory
         self._open()
 
     def _open(self) -> None:
@@ -80,7 +78,7 @@ class Writer:
                 return path, path.open("xb", buffering=0)
         raise AssertionError("never reached")
 
-    def write(self, kind: str, compile_id: str | None = None, payload: str | None = None, **data: Any) -> None:
+    def write(self, kind: str, compile_id: str | None = None, /, payload: str | None = None, **data: Any) -> None:
         if self._is_forked:
             self._is_forked = False
             try:
@@ -110,7 +108,7 @@ class Writer:
     def _put(self, record: dict[str, Any]) -> None:
         # Made without the lock: the text of an object of the program may compile something, and wait for a thread that
         # compiles and waits for the lock.
-        line = (json.dumps(record, default=_plain) + "\n").encode()
+        line = (strict_json.dumps(record, _plain) + "\n").encode()
         with self._lock:
             # One write for one line: a reader sees all of it, or a last line without its end.
             while line and self._file is not None:
@@ -329,7 +327,7 @@ def stop() -> None:
 def artifact(name: str, payload: str | Callable[[], str | list[str]], **data: Any) -> None:
     """Adds a record of the program's own. `payload`, if it is callable, is called only while a trace is written; a list
     has one item a line."""
-    if clash := sorted(_RESERVED & data.keys()):
+    if clash := sorted(RESERVED & data.keys()):
         raise ValueError(f"the names {', '.join(map(repr, clash))} are reserved in records of a trace")
     writer = _writer
     if writer is None:

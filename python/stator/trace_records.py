@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 VERSION = 1
+# Names that every record uses for itself.
+RESERVED = frozenset({"v", "kind", "id", "text", "compile_id", "time_us", "payload", "md5"})
 
 # The fields of each kind of record, by type; `?`: may be null; `compile_id`: the compilation that it belongs to.
 # Records may have more fields than these. A `path` is a text, which stands in the file by its number.
@@ -118,14 +120,14 @@ def _problem(record: dict[str, Any], fields: dict[str, str]) -> str:
         if name not in record:
             return f"it has no {name!r}"
         if not _is_of_type(record[name], wanted):
-            return f"{name!r} is no {wanted}"
+            return f"{name!r} is not of type {wanted}"
     return ""
 
 
 def problem_of(record: Any) -> str:
-    """Why this is no record of this version, with the texts of its paths; empty if it is one."""
+    """Why this is not a record of this version, with the texts of its paths; empty if it is one."""
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
-        return "it is no record"
+        return "it is not a record"
     fields = KINDS.get(record["kind"])
     if fields is None:
         return f"there is no kind {record['kind']!r}"
@@ -189,7 +191,7 @@ def files_of(place: str | Path) -> list[Path]:
 
 def read(place: str | Path) -> Iterator[dict[str, Any]]:
     """The records of a trace file, or of all trace files of a directory, in their order, with the texts of paths. A
-    line that is no record of the schema is left out, with a warning. ValueError for a file of another version."""
+    line that is not a record of the schema is left out, with a warning. ValueError for a file of another version."""
     for path in files_of(place):
         strings: dict[int, str] = {}
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -202,7 +204,7 @@ def read(place: str | Path) -> Iterator[dict[str, Any]]:
                 if isinstance(record, dict) and record.get("v", VERSION) != VERSION:
                     raise ValueError(f"{path}:{number} has version {record['v']!r}; this reads version {VERSION}")
                 if problem:
-                    text = f"{path}:{number} is no whole record, and is left out: {problem}"
+                    text = f"{path}:{number} is not a complete record, and is left out: {problem}"
                     warnings.warn(text, RuntimeWarning, stacklevel=2)
                 elif record["kind"] == "string":
                     strings[record["id"]] = record["text"]

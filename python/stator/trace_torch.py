@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import strict_json
 from .files import write_whole
 from .trace_records import read
 
@@ -35,7 +36,9 @@ class _TorchForm:
         if numbers := re.search(r"(\d+)/(\d+)$", record.get("compile_id", "")):
             head |= {"frame_id": int(numbers[1]), "frame_compile_id": int(numbers[2]), "attempt": 0}
         if payload is not None:
-            head["has_payload"] = hashlib.md5(payload.encode(errors="replace"), usedforsecurity=False).hexdigest()
+            head["has_payload"] = hashlib.md5(
+                payload.encode(errors="backslashreplace"), usedforsecurity=False
+            ).hexdigest()
         self._put(record, head)
         if payload is not None:
             self.lines += [f"\t{line}" for line in payload.split("\n")]
@@ -52,7 +55,9 @@ class _TorchForm:
 
     def _put(self, record: dict[str, Any], head: dict[str, Any]) -> None:
         stamp = time.strftime("%m%d %H:%M:%S", time.localtime(record["time_us"] / 1e6))
-        self.lines.append(f"V{stamp}.{record['time_us'] % 1_000_000:06d} 0 stator/trace.py:1] {json.dumps(head)}")
+        self.lines.append(
+            f"V{stamp}.{record['time_us'] % 1_000_000:06d} 0 stator/trace.py:1] {strict_json.dumps(head)}"
+        )
         self.count += 1
 
 
@@ -77,7 +82,7 @@ def _counterparts(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any],
         yield "artifact", {"name": record["name"], "encoding": "string"}, payload
     elif kind == "metrics":
         for event in _events(record):
-            yield "chromium_event", {}, json.dumps(event)
+            yield "chromium_event", {}, strict_json.dumps(event)
         hidden = {"v", "kind", "time_us", "spans"}
         yield "compilation_metrics", {key: value for key, value in record.items() if key not in hidden}, None
 

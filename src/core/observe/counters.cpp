@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/base/fork_safe.h"
+#include "core/observe/recording.h"
 
 namespace stator::observe {
 
@@ -47,6 +48,7 @@ bool is_of_group(const std::string& name, const std::string& group) {
 }  // namespace
 
 int64_t count(const std::string& name, int64_t by) {
+  if constexpr (!kIsRecording) return 0;
   if (Counter* fixed = FixedCounters::find(name)) {
     fixed->add(by);
     return fixed->value();

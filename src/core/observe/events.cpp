@@ -9,6 +9,7 @@
 
 #include "core/base/fork_safe.h"
 #include "core/observe/record.h"
+#include "core/observe/recording.h"
 
 namespace stator::observe {
 namespace {
@@ -37,10 +38,11 @@ std::atomic<int> requests{0};
 
 }  // namespace
 
-bool records_events() { return requests.load(std::memory_order_relaxed) > 0; }
+bool records_events() { return kIsRecording && requests.load(std::memory_order_relaxed) > 0; }
 void request_events(bool wanted) { requests.fetch_add(wanted ? 1 : -1, std::memory_order_relaxed); }
 
 void add_event(Event event) {
+  if constexpr (!kIsRecording) return;
   if (const CompilationRecord* record = open_record(); record && event.compile_id.empty())
     event.compile_id = record->compile_id;
   event.thread = static_cast<uint64_t>(syscall(SYS_gettid));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/observe/counters.h"
+#include "core/observe/recording.h"
 
 namespace stator::observe {
 namespace {
@@ -51,7 +52,10 @@ thread_local uint32_t open_scopes = 0;
 
 }  // namespace
 
-std::optional<int64_t> retired_instructions() { return counter_of_thread.read_count(); }
+std::optional<int64_t> retired_instructions() {
+  if constexpr (!kIsRecording) return {};
+  return counter_of_thread.read_count();
+}
 
 InstructionScope::InstructionScope(Source source) : source_(source), start_(source()) { ++open_scopes; }
 

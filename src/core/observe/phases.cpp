@@ -6,6 +6,7 @@
 #include "core/observe/clock.h"
 #include "core/observe/events.h"
 #include "core/observe/record.h"
+#include "core/observe/recording.h"
 
 namespace stator::observe {
 namespace {
@@ -82,6 +83,8 @@ PhaseKind& phase_kind(const std::string& name) {
 
 Phase::Phase(PhaseKind& kind, uint32_t number)
     : kind_(kind), number_(number), has_event_(records_events()), range_([&] { return "Stator: " + kind.name(); }) {
+  start_ns_ = 0;
+  if constexpr (!kIsRecording) return;
   kind_.active_.fetch_add(1, std::memory_order_relaxed);
   ++phases_of_thread.depth;
   start_ns_ = now_ns();
@@ -90,6 +93,7 @@ Phase::Phase(PhaseKind& kind, uint32_t number)
 }
 
 Phase::~Phase() {
+  if constexpr (!kIsRecording) return;
   const int64_t end = now_ns();
   kind_.active_.fetch_sub(1, std::memory_order_relaxed);
   ThreadPhases& thread = phases_of_thread;

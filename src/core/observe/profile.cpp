@@ -2,6 +2,8 @@
 
 #include <ATen/record_function.h>
 
+#include "core/observe/recording.h"
+
 namespace stator::observe {
 
 struct ProfiledRange::Range {
@@ -10,7 +12,9 @@ struct ProfiledRange::Range {
 };
 
 // As cheap as the check that every operator call makes: reads a list of the thread.
-bool ProfiledRange::is_recorded() { return at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE).has_value(); }
+bool ProfiledRange::is_recorded() {
+  return kIsRecording && at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE).has_value();
+}
 
 void ProfiledRange::open(std::string name) {
   range_ = new Range{std::move(name)};

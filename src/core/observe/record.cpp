@@ -7,6 +7,7 @@
 
 #include "core/base/fork_safe.h"
 #include "core/observe/clock.h"
+#include "core/observe/recording.h"
 
 namespace stator::observe {
 namespace {
@@ -25,6 +26,7 @@ thread_local CompilationRecord* record_of_thread = nullptr;
 }  // namespace
 
 void CompilationRecord::add_span(const Span& span) {
+  if constexpr (!kIsRecording) return;
   if (spans.size() < kMaxSpans)
     spans.push_back(span);
   else
@@ -50,6 +52,7 @@ std::shared_ptr<const CompilationRecord> RecordScope::end() {
   if (std::exchange(ended_, true)) return record_;
   record_->end_ns = now_ns();
   record_of_thread = outer_;
+  if constexpr (!kIsRecording) return record_;
   std::shared_ptr<const CompilationRecord> oldest;  // destroyed without the lock
   std::lock_guard lock(record_mutex);
   if (kept_records.limit == 0) return record_;
@@ -100,6 +103,7 @@ void reset_frame_count() {
 }
 
 void note_frame(const std::string& frame) {
+  if constexpr (!kIsRecording) return;
   std::lock_guard lock(record_mutex);
   if (kept_records.frames.size() < kMaxFrames && kept_records.known_frames.insert(frame).second)
     kept_records.frames.push_back(frame);

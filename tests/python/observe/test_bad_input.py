@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 import torch
 
 import stator
-from stator import html, progress, records, trace
+from stator import html, progress, records, strict_json, trace
 
 FULL_DISK = """
 import resource, sys, warnings
@@ -76,7 +78,7 @@ def test_a_report_of_a_broken_trace(tmp_path):
     trace.stop()
     text = path.read_text()
     path.write_text(text[: len(text) // 2] + "\n\x00\n" + text[len(text) // 2 :])
-    with pytest.warns(RuntimeWarning, match="no whole record"):
+    with pytest.warns(RuntimeWarning, match="not a complete record"):
         html.write_report(path.parent, tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text().rstrip().endswith("</html>")
     assert html.collect(path.parent)["unfinished"] == 0
@@ -145,3 +147,85 @@ class TestProgress:
 
         stator.compile(lambda x: x + 1, backend=slow)(torch.ones(1))
         assert "stator: the backend 'slow' compiles" in stream.getvalue()
+
+
+class TestNumbersThatAreNotFinite:
+    def test_strict_json(self):
+        value = {"a": [float("nan"), (float("inf"),)], float("-inf"): {1.5}, "b": object, "c": 2.5}
+        text = strict_json.dumps(value, lambda other: list(other) if isinstance(other, set) else other.__name__)
+        assert json.loads(text, parse_constant=pytest.fail) == {
+            "a": ["nan", ["inf"]],
+            "-inf": [1.5],
+            "b": "object",
+            "c": 2.5,
+        }
+        value["a"] = value
+        with pytest.raises(ValueError, match="Circular"):
+            strict_json.dumps(value)
+
+    def test_files_are_strict(self, tmp_path):
+        odd = {"a": float("nan"), "b": [float("inf")], "c": {float("-inf")}}
+
+        def backend(gm, example_inputs):
+            stator.metrics.context().set("mine", odd)
+            return gm
+
+        path = trace.start(tmp_path / "trace")
+        with stator.events.recording():
+            stator.compile(lambda x: x + 1, backend=backend)(torch.ones(1))
+            stator.events.instant("odd", odd)
+            trace.artifact("odd", "text", **odd)
+        trace.stop()
+        stator.events.export(tmp_path / "events.json")
+        stator.events.clear()
+        html.write_report(path, tmp_path / "report.html")
+        trace.to_torch(path, tmp_path / "torch.log")
+        texts = path.read_text().splitlines()
+        texts.append((tmp_path / "events.json").read_text())
+        texts += re.findall(
+            r'<script type="application/json"[^>]*>(.*?)</script>', (tmp_path / "report.html").read_text()
+        )
+        heads = [line.partition("] ")[2] for line in (tmp_path / "torch.log").read_text().splitlines()]
+        texts += [head for head in heads if head.startswith("{")]
+        assert len(texts) > 10
+        for text in texts:
+            json.loads(text, parse_constant=pytest.fail)
+        assert [record["a"] for record in trace.read(path) if record["kind"] == "artifact"] == ["nan"]
+
+
+@pytest.mark.parametrize("text", ['"x"', "3", '{"traceEvents": 3}', '{"baseTimeNanoseconds": "a"}', "no JSON", ""])
+def test_what_is_merged_is_no_trace(tmp_path, text):
+    (tmp_path / "other.json").write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json is not a trace"):
+        stator.events.export(tmp_path / "events.json", merge=tmp_path / "other.json")
+    assert not (tmp_path / "events.json").exists()
+
+
+def test_a_list_of_events_is_a_trace(tmp_path):
+    event = {"name": "a", "ph": "i", "ts": 1, "pid": 1, "tid": 1}
+    (tmp_path / "other.json").write_text(json.dumps([event]))
+    stator.events.clear()
+    stator.events.export(tmp_path / "events.json", merge=tmp_path / "other.json")
+    assert json.loads((tmp_path / "events.json").read_text())["traceEvents"] == [event]
+
+
+def test_another_working_directory(tmp_path, monkeypatch):
+    """Relative paths are those of the start: also for later captures, and for the child of a fork."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    monkeypatch.chdir(first)
+    stator.config.debug_dir = "debug"
+    trace.start("trace")
+    for folder in (first, second):
+        monkeypatch.chdir(folder)
+        stator.reset()
+        stator.compile(lambda x: x + 1)(torch.ones(1))
+    child = os.fork()
+    if child == 0:
+        stator.compile(lambda x: x + 2)(torch.ones(1))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    trace.stop()
+    assert not list(second.iterdir())
+    assert len(list((first / "trace").iterdir())) == 2 and len(list((first / "debug").rglob("graph.txt"))) == 2 + 1

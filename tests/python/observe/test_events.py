@@ -363,7 +363,7 @@ class TestCallbacks:
         callbacks.remove(told.append)
         stator.compile(lambda x: x + 1)(torch.ones(3))
         assert told == []
-        with pytest.raises(ValueError, match="no callback"):
+        with pytest.raises(ValueError, match="is not a callback"):
             callbacks.remove(told.append)
 
     def test_clearing_while_one_runs(self):

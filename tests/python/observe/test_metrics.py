@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import stator
-from stator import metrics
+from stator import events, metrics, trace
 
 
 @pytest.fixture(autouse=True)
@@ -290,6 +290,34 @@ class TestContext:
         record = in_backend(action)
         assert record["scale"] == 10 and "other" not in record
 
+    @pytest.mark.parametrize("name", ["kind", "payload", "compile_id", "v", "duration_us", "spans"])
+    def test_reserved_names(self, tmp_path, name):
+        """They would spoil the record, or its line of the trace."""
+        context = metrics.context()
+
+        def action():
+            for write in (
+                lambda: context.set(name, 1, overwrite=True),
+                lambda: context.update({"other": 1, name: 1}),
+                lambda: context.increment(name),
+                lambda: context.add_to_set(name, "a"),
+                lambda: context.set_key_value(name, "a", 1),
+                lambda: events.compilation_metric(**{name: 1}),
+            ):
+                with pytest.raises(ValueError, match=f"'{name}' is reserved"):
+                    write()
+            with pytest.raises(ValueError, match="reserved"), stator.timed("mine", column="duration_us"):
+                pass
+
+        trace.start(tmp_path)
+        record = in_backend(action)
+        trace.stop()
+        assert "other" not in record and record["duration_us"] > 1
+        (line,) = [line for line in trace.read(tmp_path) if line["kind"] == "metrics"]
+        assert line["compile_id"] == record["compile_id"] and line["duration_us"] == record["duration_us"]
+        with context:  # not of a compilation
+            context.set(name, 1)
+
     def test_outside(self):
         context = metrics.context()
         assert not context.in_progress()
@@ -387,13 +415,34 @@ class TestUserContexts:
             assert in_backend(lambda: None)["recompile_user_contexts"] == {"epoch 3"}
         assert "no epoch" in caplog.text
 
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+    def test_a_hook_that_ends_the_program(self, caplog, tmp_path, kind):
+        """It does not: it is logged, and the other listeners are told."""
+
+        def fails(*_):
+            raise kind("no epoch")
+
+        metrics.register_user_context(fails)
+        stator.callbacks.on_start(fails)
+        told = []
+        stator.callbacks.on_start(told.append)
+        trace.start(tmp_path)
+        try:
+            with caplog.at_level(logging.ERROR, "stator"):
+                in_backend(lambda: None)
+        finally:
+            trace.stop()
+            stator.callbacks.clear()
+        assert caplog.text.count("no epoch") >= 2 and len(told) == 1
+        assert [line["kind"] for line in trace.read(tmp_path)].count("metrics") == 1
+
 
 class TestCompileId:
     @pytest.mark.parametrize("text", ["2/3", "0/0", "!4/2/3", "2/3_1"])
     def test_round_trip(self, text):
         assert str(metrics.CompileId.parse(text)) == text
 
-    @pytest.mark.parametrize("text", ["x", "", "1", "1/2/3", "1/-2"])
+    @pytest.mark.parametrize("text", ["x", "", "1", "1/2/3", "1/-2", "٣/٢"])
     def test_other_texts(self, text):
         with pytest.raises(ValueError, match=repr(text)):
             metrics.CompileId.parse(text)

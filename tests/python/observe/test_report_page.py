@@ -79,6 +79,44 @@ class TestCommands:
         (file,) = (tmp_path / "t").glob("stator_events_*.json")
         assert {event["name"] for event in json.loads(file.read_text())["traceEvents"]} >= {"frame", "interpret"}
 
+    def test_run_sees_late_captures(self, tmp_path):
+        """Those of threads that outlive the script's main part, and of what it registers by atexit."""
+        script = tmp_path / "script.py"
+        script.write_text(
+            "import atexit, threading, time, torch\n"
+            "def late():\n"
+            "    time.sleep(0.5)\n"
+            "    print(torch.compile(lambda x: x + 1)(torch.ones(1)).item())\n"
+            "threading.Thread(target=late).start()\n"
+            "atexit.register(lambda: print(torch.compile(lambda x: x * 3)(torch.ones(1)).item()))\n"
+            "raise SystemExit(4)\n"
+        )
+        done = command("run", "--trace", tmp_path / "t", script, check=False)
+        assert done.returncode == 4 and done.stdout == "2.0\n3.0\n", done.stderr
+        kinds = [record["kind"] for record in trace.read(tmp_path / "t")]
+        assert kinds.count("graph") == 2 and kinds[-1] == "end_of_process"
+        (file,) = (tmp_path / "t").glob("stator_events_*.json")
+        assert (
+            sum(row["name"] == "frame" and row["ph"] == "B" for row in json.loads(file.read_text())["traceEvents"]) == 2
+        )
+
+    def test_run_takes_settings_of_torch(self, tmp_path):
+        script = tmp_path / "script.py"
+        script.write_text(
+            "import torch\n"
+            "x = torch.ones(1)\n"
+            "print(torch.compile(lambda x: x + 1, mode='max-autotune')(x).item())\n"
+            "print(torch.compile(lambda x: x + 2, options={'triton.cudagraphs': True}, dynamic=False)(x).item())\n"
+            "@torch.compile(mode='reduce-overhead', fullgraph=True)\n"
+            "def f(x): return x + 3\n"
+            "print(f(x).item())\n"
+            "print(torch.compile(lambda x: x + 4, mode='max-autotune')(x).item())\n"
+        )
+        done = command("run", "--trace", tmp_path / "t", script)
+        assert done.stdout == "2.0\n3.0\n4.0\n5.0\n"
+        assert done.stderr.count("stator run: mode of torch.compile") == 1
+        assert done.stderr.count("stator run: options of torch.compile") == 1
+
     def test_run_goes_on_without_a_trace(self, tmp_path):
         (tmp_path / "file").write_text("")
         script = tmp_path / "script.py"

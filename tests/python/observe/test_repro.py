@@ -287,7 +287,7 @@ class TestReadingFiles:
         whole = (tmp_path / "x.rec").read_bytes()
         for size in (0, 5, 40, len(whole) - 10):
             (tmp_path / "x.rec").write_bytes(whole[:size])
-            with pytest.raises(stator.StatorError, match="not a record|not whole"):
+            with pytest.raises(stator.StatorError, match="not a record|incomplete"):
                 records.read_values(tmp_path / "x.rec")
 
     def test_classes_of_a_script(self, tmp_path):

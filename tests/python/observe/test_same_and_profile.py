@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -182,6 +183,65 @@ class TestProfile:
         with torch.profiler.profile() as outer:
             compiled(torch.ones(3))
         assert "mine" in {event.name for event in outer.events()}
+
+    def test_threads(self):
+        f, x = stator.compile(lambda x: x + 1), torch.ones(3)
+        f(x)
+
+        def work():
+            for _ in range(5):
+                f(x)
+                x.sin()
+
+        with stator.profile() as profile:
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        result = profile.results()
+        assert (result.captured.graphs, result.captured.operators, result.total.operators) == (20, 20, 40)
+        assert profile.missing() == {"aten::sin": 20}
+
+    def test_blocks_in_blocks(self):
+        f, x = stator.compile(lambda x: x + 1), torch.ones(3)
+        f(x)
+        with stator.profile() as outer:
+            f(x)
+            with stator.profile() as middle:
+                f(x)
+                with stator.profile() as inner:
+                    f(x)
+                    stator.compile(lambda x: x * 2)(x)
+                assert inner.results().captured.graphs == 2
+                f(x)
+            f(x)
+        for profile, calls in ((outer, 6), (middle, 4), (inner, 2)):
+            result = profile.results()
+            assert (result.captured.graphs, result.total.operators) == (calls, calls)
+        with inner:  # again
+            f(x)
+        assert inner.results().captured.graphs == 3
+
+    def test_blocks_of_two_threads(self):
+        caught = []
+
+        def other():
+            try:
+                with stator.profile():
+                    pass
+            except RuntimeError as error:
+                caught.append(str(error))
+
+        with stator.profile() as profile:
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            with pytest.raises(RuntimeError, match="open already"), profile:
+                pass
+            torch.sin(torch.ones(1))
+        assert caught == ["a block of stator.profile() is open on another thread"]
+        assert "aten::sin" in profile.missing()
 
     @pytest.mark.parametrize(("value", "lines"), [("1", 1), ("0", 0), ("true", 0)])
     def test_missing_operators_are_printed(self, tmp_path, value, lines):

@@ -209,7 +209,7 @@ class TestTrace:
         path, records = traced(tmp_path, lambda: stator.compile(lambda x: x + 1)(torch.ones(3)))
         text = path.read_text()
         path.write_text("{broken\n" + text[: len(text) - 20])
-        with pytest.warns(RuntimeWarning, match="no whole record"):
+        with pytest.warns(RuntimeWarning, match="not a complete record"):
             assert len(list(trace.read(path))) == len(records) - 1
         path.write_text('{"v": 99, "kind": "header"}\n')
         with pytest.raises(ValueError, match="99"):
@@ -298,7 +298,7 @@ class TestTrace:
                 if name == "v":
                     continue
                 path.write_text(json.dumps(damaged) + "\n")
-                with pytest.warns(RuntimeWarning, match=f"left out.*{name}|left out: it is no record"):
+                with pytest.warns(RuntimeWarning, match=f"left out.*{name}|left out: it is not a record"):
                     assert list(trace.read(path)) == []
                 if name in ("compile_id", "kind", "spans", "nodes", "counters", "calls", "line"):
                     path.write_text(json.dumps({**record, name: [1.5]}) + "\n")
@@ -310,7 +310,7 @@ class TestTrace:
         end = json.loads(path.read_text().splitlines()[-1])
         for name, value in (("counters", {"a": 3}), ("calls", [{"hits": 1}]), ("peak_memory_bytes", {"process": "1"})):
             path.write_text(json.dumps({**end, name: value}) + "\n")
-            with pytest.warns(RuntimeWarning, match=f"left out: '{name}' is no"):
+            with pytest.warns(RuntimeWarning, match=f"left out: '{name}' is not"):
                 html.write_report(path.parent, tmp_path / "r.html")
 
     def test_peak_memory_of_several_processes(self, tmp_path):
@@ -427,7 +427,27 @@ class TestLogs:
     def test_guards_as_tree(self, capsys):
         text = self.told(capsys, "guards", torch.nn.Linear(3, 3))
         assert "+- self" in text and "|  +- .weight" in text
-        assert re.search(r"^\d+ guards, one check took \d+\.\d us$", text, re.MULTILINE)
+        head = re.search(
+            r"^(\d+) guards, one check took \d+\.\d us\nrepeated, it takes (\d+) ns; (\d+) ns", text, re.MULTILINE
+        )
+        assert head is not None
+        guards, whole, reading = map(int, head.groups())
+        costs = [int(cost) for cost in re.findall(r"\[(\d+) ns\]", text)]
+        assert len(costs) == guards and any(costs) and 0 < reading < whole
+        assert abs(sum(costs) + reading - whole) <= guards + 2, "the parts make up the whole"
+
+    def test_costs_of_guards_change_nothing(self, capsys):
+        """They are measured by running each guard alone; later calls see every change all the same."""
+        table = {"scale": 2}
+        f, x = stator.compile(lambda x: x * table["scale"]), torch.ones(1)
+        stator.set_logs("guards")
+        try:
+            assert [f(x).item(), table.update(scale=3), f(x).item(), f(x).item()] == [2, None, 3, 3]
+            table["more"] = 1
+            assert f(x).item() == 3
+        finally:
+            stator.set_logs("")
+        assert "ns]" in capsys.readouterr().err
 
     def test_the_page_lists_all_names(self):
         page = (Path(__file__).parents[3] / "docs" / "observability.md").read_text()
