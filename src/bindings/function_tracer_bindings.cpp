@@ -16,6 +16,8 @@
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
 #include "core/passes/decompositions/table.h"
+#include "core/shapes/sym_node.h"
+#include "core/tracer/below.h"
 #include "core/tracer/function_tracer.h"
 
 namespace stator::bindings {
@@ -269,6 +271,15 @@ std::vector<c10::SymInt> numbers_from(PyObject* objects) {
   return numbers;
 }
 
+/// A symbolic or plain integer, float or truth.
+c10::IValue value_from(py::handle object) {
+  const c10::SymNode node = node_of(object);
+  if (!node) return number_from(object.ptr());
+  if (node->is_int()) return c10::SymInt(node);
+  if (node->is_bool()) return c10::SymBool(node);
+  return c10::SymFloat(node);
+}
+
 std::vector<at::Tensor> tensors_from(PyObject* objects) {
   std::vector<at::Tensor> tensors;
   for (const py::handle object : py::reinterpret_borrow<py::sequence>(objects)) {
@@ -342,7 +353,30 @@ PyObject* traced_record_call(PyObject* self, PyObject* args) {
     long long function = 0;
     PyObject *tensors = nullptr, *numbers = nullptr, *results = nullptr;
     if (!PyArg_ParseTuple(args, "LOOO:record_call", &function, &tensors, &numbers, &results)) return nullptr;
-    function_tracer_of(self).record_call(function, tensors_from(tensors), numbers_from(numbers), tensors_from(results));
+    std::vector<c10::IValue> given;
+    for (const py::handle number : py::reinterpret_borrow<py::sequence>(numbers)) given.push_back(value_from(number));
+    function_tracer_of(self).record_call(function, tensors_from(tensors), given, tensors_from(results));
+    Py_RETURN_NONE;
+  });
+}
+
+/// (numbers of storages by value, offsets by value, bytes by storage): bytes are an integer, or the text of a number.
+PyObject* traced_memories(PyObject* self, PyObject*) {
+  return handle_errors([&]() -> PyObject* {
+    const tracer::Memories found = function_tracer_of(self).memories();
+    const auto integer = [](int64_t number) { return Ref::steal(PyLong_FromLongLong(number)); };
+    const Ref storages = list_of(found.storages, integer), offsets = list_of(found.offsets, integer);
+    const Ref bytes = list_of(found.bytes, [&](const c10::SymInt& number) {
+      const auto expr = shapes::expression_of(number);
+      return expr ? text_object(shapes::to_python(expr.get())) : integer(number.expect_int());
+    });
+    return Py_BuildValue("(OOO)", storages.get(), offsets.get(), bytes.get());
+  });
+}
+
+PyObject* traced_release(PyObject* self, PyObject*) {
+  return handle_errors([&]() -> PyObject* {
+    function_tracer_of(self).release();
     Py_RETURN_NONE;
   });
 }
@@ -470,12 +504,16 @@ PyMethodDef traced_methods[] = {
     {"set_foreign", traced_set_foreign, METH_O, "set_foreign(function): gives the fake for one of torch's, or None."},
     {"subclass_input", traced_subclass_input, METH_VARARGS,
      "subclass_input(tensor, made, name): the function gets `made`; operators on it are nodes."},
-    {"fake_of", traced_fake_of, METH_O, "fake_of(tensor): a fake of a tensor that is no input."},
+    {"fake_of", traced_fake_of, METH_O, "fake_of(tensor): a fake of a tensor that is not an input."},
     {"forbid", traced_forbid, METH_VARARGS, "forbid(tensor, message): a use of the tensor is an error."},
     {"position", traced_position, METH_NOARGS, "The number of nodes so far."},
     {"symbol", traced_symbol, METH_VARARGS, "symbol(hint, source): a symbolic size."},
     {"record_call", traced_record_call, METH_VARARGS,
      "record_call(function, tensors, numbers, results): adds a node that Python makes sense of."},
+    {"memories", traced_memories, METH_NOARGS,
+     "Where values lie: (number of the storage, by value; offset, by value; bytes, by storage)."},
+    {"release", traced_release, METH_NOARGS,
+     "After the graph was made: tensors of a real trace that the program has kept become real."},
     {"has", traced_has, METH_O, "has(tensor): whether the trace, or one around it, has a value for it."},
     {"set_table", traced_set_table, METH_VARARGS,
      "set_table(dict, running=None): other decompositions; returns the earlier ones. `running`: a list that gets the "

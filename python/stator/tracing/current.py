@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .casts import Running
+
 
 @dataclass(eq=False)
 class Recording:
@@ -19,6 +21,12 @@ class Recording:
     calls: list[Any] = field(default_factory=list)  # nodes that only Python can make: `stator::traced_call` by number
     kept: list[range] = field(default_factory=list)  # nodes whose results do not replace the tensors they return
     decomposed: list[Any] = field(default_factory=list)  # operators whose decompositions run, outermost first
+    marks_casts: bool = False  # nodes of low precision are marked for compilers (casts.py)
+    states: Any = None  # what the program does to the state of the random numbers (random_states.py)
+
+    def __post_init__(self) -> None:
+        if self.marks_casts:
+            self.decomposed = Running(self.tracer)
 
 
 class _Thread(threading.local):

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,15 +17,18 @@ import torch.utils._pytree as pytree
 
 from .. import _C
 from ..places import show, user_index
-from . import higher_order
+from . import higher_order, linearize, lists, sizes  # noqa: F401 (what torch does otherwise in traces)
+from .casts import emulates_casts
 from .current import Recording, running, use_table
 from .foreign import ForeignInputs
 from .metadata import ModuleCalls, Notes
 from .module import TracedGraphModule, build_module, tensors_of
 from .module_inputs import ModuleInputs
 from .partial import log_partial_graph
+from .random_states import RandomStates
+from .replaced import replaced
 from .signature import Signature, signature_of
-from .subclasses import add_subclass, is_subclass
+from .subclasses import add_subclass, is_subclass, with_class_of
 
 _NO_FAKE_KERNEL = re.compile(r"(\w+::\w+)(?:\.\w+)?: no shape function")
 # Constructors of torch read the tensors among their arguments where no trace sees it; fakes refuse.
@@ -149,7 +153,7 @@ def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Tr
         {},
         notes,
     )
-    recording = Recording(tracer, options)
+    recording = Recording(tracer, options, marks_casts=emulates_casts(), states=RandomStates(tracer))
     use_table(recording, options.decomposition_table)
     names = placeholder_names(signature.names, in_spec)
     modules = ModuleInputs(tracer) if options.proxy_module_inputs else None
@@ -159,6 +163,7 @@ def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Tr
         notes.recording = recording
     try:
         with contextlib.ExitStack() as scopes:
+            scopes.enter_context(replaced())
             scopes.enter_context(foreign.paused())
             scopes.enter_context(foreign.watching(tracer))
             if notes is not None and notes.modules is not None:
@@ -166,8 +171,10 @@ def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Tr
             if modules is not None:
                 scopes.enter_context(modules.replaced())
             trace.result = call(recording, f, pytree.tree_unflatten(given, in_spec))
-    except Exception as error:
-        log_partial_graph(trace, error)
+    except BaseException as error:
+        if isinstance(error, Exception):
+            log_partial_graph(trace, error)
+        tracer.release()
         raise
     return trace
 
@@ -191,14 +198,21 @@ def notes_for(f: Callable[..., Any], options: Options) -> Notes | None:
 
 
 def trace(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> TracedGraphModule:
-    return build_module(record(f, args, options))
+    found = record(f, args, options)
+    try:
+        return build_module(found)
+    finally:
+        found.tracer.release()
 
 
 def trace_native(f: Callable[..., Any], args: tuple[Any, ...], tracing_mode: str = "real") -> _C.Graph:
     """The graph of one call as Stator's own IR; no `torch.fx` nodes are made. Its inputs are the tensors among the
     arguments, then the tensors from outside. Its outputs are the tensors of the result."""
     found = record(f, args, Options(tracing_mode))
-    return found.tracer.finish([found.tracer.output(leaf) for leaf in tensors_of(found.result)])
+    try:
+        return found.tracer.finish([found.tracer.output(leaf) for leaf in tensors_of(found.result)])
+    finally:
+        found.tracer.release()
 
 
 def placeholder_names(parameters: list[str], in_spec: pytree.TreeSpec) -> list[str]:
@@ -225,10 +239,17 @@ def add_input(
     if isinstance(leaf, torch.Tensor):
         if leaf.is_nested and leaf.layout is torch.strided:
             raise RuntimeError(f"the input {name} is a nested tensor, which cannot be traced")
-        return tracer.input(leaf, name)
+        return with_class_of(leaf, tracer.input(leaf, name), name)
+    if options.tracing_mode != "real" and is_fake_script_object(leaf):
+        raise AssertionError(f"the input {name} is a fake script object already: pass the script object itself")
     if type(leaf) is int and options.tracing_mode == "symbolic":
         return tracer.integer_input(leaf, name)
     return leaf
+
+
+def is_fake_script_object(leaf: Any) -> bool:
+    fakes = sys.modules.get("torch._library.fake_class_registry")
+    return fakes is not None and isinstance(leaf, fakes.FakeScriptObject)
 
 
 def call(recording: Recording, f: Callable[..., Any], args: Any) -> Any:

@@ -194,19 +194,28 @@ class Operand:
 
 
 @dataclass(eq=False)
+class NumberOperand:
+    """Stands for a symbolic number in the arguments of a node."""
+
+    index: int
+
+
+@dataclass(eq=False)
 class Lifted:
     """Stands for the values that the parts of a node use, in a tuple of its arguments."""
 
 
 @dataclass(eq=False)
 class CallNode:
-    """A `stator::traced_call` for `module.py`. Its tensors are those of the operator, then the lifted ones."""
+    """A `stator::traced_call` for `module.py`. Its tensors are those of the operator, then the lifted ones; so are its
+    numbers."""
 
     op: Any
-    args: Any  # with Operand, Part and Lifted
+    args: Any  # with Operand, NumberOperand, Part and Lifted
     kwargs: dict[str, Any]
     parts: list[Part]
     lifted: list[Any]
+    numbers: list[Any]
 
 
 class Row(abc.ABC):
@@ -216,6 +225,7 @@ class Row(abc.ABC):
         self.op = op
         self.recording = recording
         self.operands: _Tensors = []  # flat
+        self.numbers: list[Any] = []  # symbolic numbers among the operator's arguments
         self.parts: list[Part] = []
 
     @abc.abstractmethod
@@ -269,10 +279,11 @@ class Row(abc.ABC):
                 {},
                 self.parts,
                 lifted,
+                self.numbers,
             )
             calls = self.recording.calls
             calls.append(node)
-            numbers = [value for value in lifted if not isinstance(value, torch.Tensor)]
+            numbers = self.numbers + [value for value in lifted if not isinstance(value, torch.Tensor)]
             self.recording.tracer.record_call(len(calls) - 1, self.operands + self.lifted_tensors, numbers, results)
         return results
 
@@ -360,6 +371,7 @@ class Cond(Structured):
         self.pred, self.functions = pred, (true_fn, false_fn)
         flat, spec = pytree.tree_flatten(tuple(operands))
         self.operands = ([pred] if isinstance(pred, torch.Tensor) else []) + flat
+        self.numbers = [pred] if isinstance(pred, torch.SymBool) else []
 
         def flattened(function: Any) -> Any:
             return lambda *args: function(*pytree.tree_unflatten(args, spec))
@@ -377,6 +389,8 @@ class Cond(Structured):
         pred, inputs = self.pred, operands
         if isinstance(self.pred, torch.Tensor):
             pred, *inputs = operands
+        elif self.numbers:
+            pred = NumberOperand(0)
         return pred, *self.parts, (*inputs, lifted)
 
     def results(self) -> _Tensors:

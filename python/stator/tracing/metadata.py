@@ -180,6 +180,8 @@ class TraceMeta(GraphMeta):
 
     def __init__(self, native: _C.Graph, trace: Any = None, guards: Any = None) -> None:
         super().__init__(native)
+        self.memories = trace.tracer.memories() if trace is not None else ([], [], [])
+        self.buffers: dict[int, torch.Tensor] = {}  # by number of the storage
         self.guards: list[str] | None = None  # of the symbolic mode
         self.notes: list[Note] = trace.notes.notes if trace is not None and trace.notes is not None else []
         self.is_guarded = False
@@ -195,6 +197,36 @@ class TraceMeta(GraphMeta):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TraceMeta:
         return self  # copies of a module share the values of nodes, as those of their nodes do
+
+    def fake(self, meta: tuple[Any, ...], definition: tuple[int, ...]) -> torch.Tensor:
+        """Values of nodes that share memory in the trace do so too."""
+        storages, offsets, _ = self.memories
+        value = int(definition[0])
+        dtype, sizes, strides, device, requires_grad = self.evaluated(meta)
+        storage = storages[value] if value < len(storages) and len(strides) == len(sizes) else -1
+        if storage < 0:
+            return super().fake(meta, definition)
+        fake_mode = self.fake_mode if self.symbols is None else self.symbols.fake_mode
+        env = fake_mode.shape_env
+        is_silent = contextlib.nullcontext() if env is None else env.suppress_guards()
+        with torch.inference_mode(False), torch.no_grad(), fake_mode, is_silent:
+            buffer = self.buffer(storage, device)
+            made = torch.empty(0, dtype=dtype, device=device)
+            try:
+                made.set_(buffer.untyped_storage(), offsets[value], sizes, strides)
+            except RuntimeError:  # the operator after this one changed the tensor's place
+                return super().fake(meta, definition)
+        return made.requires_grad_(requires_grad)
+
+    def buffer(self, storage: int, device: torch.device) -> torch.Tensor:
+        found = self.buffers.get(storage)
+        if found is None:
+            count = self.memories[2][storage]
+            if isinstance(count, str):
+                assert self.symbols is not None
+                count = self.symbols.number(count)
+            found = self.buffers[storage] = torch.empty(count, dtype=torch.uint8, device=device)
+        return found
 
     @property
     def shape_env(self) -> Any:

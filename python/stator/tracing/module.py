@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch._library.opaque_object import get_reconstruct_fn, is_opaque_type, is_opaque_value_type, should_hoist
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from .. import _C
@@ -14,14 +15,21 @@ from ..fx_meta import NodeMeta
 from ..fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from ..fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen
 from ..fx_states import StateNodes
+from .casts import inner_nodes, mark_cast
 from .current import Recording
-from .higher_order import Lifted, Operand, Part, is_lifted, lifted_key
+from .higher_order import Lifted, NumberOperand, Operand, Part, is_lifted, lifted_key
 from .metadata import TraceMeta
 from .signature import EMPTY, Signature
+from .subclasses import Wrapper, holds_fakes, is_subclass, wrapped
 
 CALL = "stator::traced_call"
 
 _PLAIN = (tuple, list, dict, type(None), int, float, complex, bool, str, torch.dtype, torch.device, torch.Tensor)
+_LITERALS = frozenset((int, float, complex, bool, str, type(None), torch.dtype, torch.device, torch.Tensor))
+_GEOMETRY = {
+    "stator::stride": torch.ops.aten.sym_stride.int,
+    "stator::storage_offset": torch.ops.aten.sym_storage_offset.default,
+}
 _META = "_stator_trace_meta"
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 TRACED = (torch.Tensor, *_NUMBERS)  # leaves of a result that may be values of the graph
@@ -43,6 +51,22 @@ class TracedGraphModule(ExportedGraphModule):
     def __reduce__(self) -> Any:
         make, (packed, state, name) = super().__reduce__()
         return make, (packed, {key: value for key, value in state.items() if key != _META}, name)
+
+
+class _Wrapped:
+    """A leaf of the result that is a tensor subclass which the function made."""
+
+    def __init__(self, wrapper: Wrapper, parts: Any) -> None:
+        self.wrapper = wrapper
+        self.parts = parts
+
+
+def _values(marked: Any) -> list[int]:
+    found = []
+    for leaf in pytree.tree_leaves(marked):
+        found += _values(leaf.parts) if isinstance(leaf, _Wrapped) else []
+        found += [leaf.value] if isinstance(leaf, _Output) else []
+    return found
 
 
 class _Output:
@@ -78,18 +102,21 @@ def _build_module(trace: Any, is_partial: bool) -> TracedGraphModule:
     tracer, signature, in_spec = trace.tracer, trace.signature, trace.in_spec
 
     def mark(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) and is_subclass(leaf) and not tracer.has(leaf) and holds_fakes(leaf):
+            wrapper = Wrapper(leaf)
+            return _Wrapped(wrapper, pytree.tree_map(mark, wrapper.parts(leaf)))
         return _Output(tracer.output(leaf)) if isinstance(leaf, TRACED) else leaf
 
     marked = None if is_partial else pytree.tree_map(mark, trace.result)
     leaves, out_spec = pytree.tree_flatten(marked)
-    native = tracer.finish([leaf.value for leaf in leaves if isinstance(leaf, _Output)])
+    native = tracer.finish(_values(leaves))
+    if trace.recording.states is not None and not is_partial:
+        trace.recording.states.check(native)
     is_symbolic = trace.recording.options.tracing_mode == "symbolic"
     shared = TraceMeta(native, trace, tracer.guards() if is_symbolic else None)
     builder = _Builder(native, trace.recording, shared)
     builder.given = {
-        object_key(leaf): name
-        for leaf, name in zip(trace.given, trace.names, strict=True)
-        if isinstance(leaf, (torch.Generator, torch.ScriptObject))
+        object_key(leaf): name for leaf, name in zip(trace.given, trace.names, strict=True) if is_object(leaf)
     }
     paths = trace.modules.paths if trace.modules is not None else {}
     builder.add_placeholders(trace.names, trace.given, placeholder_defaults(signature, in_spec), paths)
@@ -115,7 +142,7 @@ def note_decompositions(module: torch.fx.GraphModule, recording: Recording) -> N
 
 
 def build_part(part: Part) -> TracedGraphModule:
-    """The module of a sub-graph: a function of the operands, then of what its node lifts."""
+    """The module of a sub-graph. Its parameters: the operands, then the outer values that its node passes in."""
     if part.module is not None:
         return part.module
     tracer = part.recording.tracer
@@ -153,16 +180,25 @@ def placeholder_defaults(signature: Signature, in_spec: Any) -> list[Any]:
 
 def object_key(value: Any) -> Any:
     """A key that is equal for all Python objects of one C++ object."""
-    return ("generator", value._cdata) if isinstance(value, torch.Generator) else ("object", hash(value))
+    if isinstance(value, torch.Generator):
+        return "generator", value._cdata
+    return ("object", hash(value)) if isinstance(value, torch.ScriptObject) else ("opaque", id(value))
+
+
+def is_object(value: Any) -> bool:
+    """Whether operators take it as an object that nodes refer to."""
+    if isinstance(value, (torch.Generator, torch.ScriptObject)):
+        return True
+    return is_opaque_type(type(value)) and (not is_opaque_value_type(type(value)) or should_hoist(type(value)))
 
 
 def _is_plain(result: Any) -> bool:
-    """Whether the code of a graph can write it."""
+    """Whether the source text that torch.fx makes of a graph can contain it."""
     if isinstance(result, dict):
         return type(result) is dict and all(isinstance(k, str) and _is_plain(v) for k, v in result.items())
     if isinstance(result, (tuple, list)):
         return type(result) in (tuple, list) and all(_is_plain(item) for item in result)
-    return isinstance(result, (_Output, *_PLAIN))
+    return isinstance(result, (_Output, _Wrapped, *_PLAIN))
 
 
 class _Builder:
@@ -172,18 +208,22 @@ class _Builder:
         self.calls = recording.calls
         self.kept = recording.kept
         self.is_real = recording.options.tracing_mode == "real"
+        self.marks_casts = recording.marks_casts
+        self.unmarked = inner_nodes(recording.decomposed)
         self.graph = torch.fx.Graph()
         self.shared = shared
         self.unbound = {name for name, _, hint, *_ in native.symbol_table() if hint is None}
-        self.given: dict[Any, str] = {}  # placeholders of arguments that are objects
+        self.given: dict[Any, str] = {}  # by `object_key`: the placeholder of an argument that is an object
         self.lifted: dict[Any, int] = {}
-        self.read_off: dict[int, tuple[torch.fx.Node, str]] = {}  # tensors of modules that are arguments
+        # For a tensor of a module argument, by value: the placeholder, and the path of the attribute.
+        self.read_off: dict[int, tuple[torch.fx.Node, str]] = {}
         self.env: dict[int, torch.fx.Node] = {}
         self.attributes: dict[str, Any] = {}
         inputs = native.inputs
         self.inputs = inputs[: len(inputs) - len(attributes)]
         self.attribute_names: dict[int, str] = {}
         self.objects: dict[Any, str] = {}
+        self.derived: dict[Any, torch.fx.Node] = {}  # objects that registered functions made of others
         self.index: int | None = None
         self.location = 0
         for value, tensor in zip(inputs[len(self.inputs) :], attributes, strict=True):
@@ -202,7 +242,7 @@ class _Builder:
     def add_placeholders(
         self, names: list[str], given: list[Any], defaults: list[Any], paths: dict[str, list[str]] | None = None
     ) -> None:
-        """`paths`: the tensors that are read off a placeholder, by its name."""
+        """`paths`: for each name of a placeholder, the attribute paths of the tensors that are read from it."""
         values = iter(self.inputs)
         for name, leaf, default in zip(names, given, defaults, strict=True):
             node = self.graph.placeholder(name, default_value=default)
@@ -223,7 +263,7 @@ class _Builder:
         for index, (name, overload, args, kwargs, results, state, location) in enumerate(nodes):
             switch.before(index, state)
             self.index, self.location = index, location
-            if name in (ITEM, SIZE, NUMBER, CHOOSE):
+            if name in (ITEM, SIZE, NUMBER, CHOOSE, *_GEOMETRY):
                 self.env[results[0]] = self.add_number(name, args, results[0])
                 continue
             if name == CALL:
@@ -234,6 +274,8 @@ class _Builder:
             keywords = {key: self.operand(value) for key, value in kwargs.items()}
             node = create("call_function", target, operands, keywords, name=name.partition("::")[2])
             self.add_results(node, results)
+            if self.marks_casts and index not in self.unmarked:
+                mark_cast(node, self.native)
             if torch.Tag.needs_exact_strides in target.tags:
                 keep_operand_values(node)
         switch.finish()
@@ -244,7 +286,8 @@ class _Builder:
         call = self.calls[function]
         operands = [self.operand(tensor) for tensor in tensors]
         count = len(operands) - sum(1 for value in call.lifted if isinstance(value, torch.Tensor))
-        lifted_tensors, lifted_numbers = iter(operands[count:]), iter([self.operand(number) for number in numbers])
+        given_numbers = [self.operand(number) for number in numbers]
+        lifted_tensors, lifted_numbers = iter(operands[count:]), iter(given_numbers[len(call.numbers) :])
         lifted = [next(lifted_tensors if isinstance(value, torch.Tensor) else lifted_numbers) for value in call.lifted]
         position = self.number_of_parts(call.parts[0].name)
         parts = {id(part): self.add_part(part, position) for part in call.parts}
@@ -255,6 +298,8 @@ class _Builder:
                 return type(arg)(items)
             if isinstance(arg, Operand):
                 return operands[arg.index]
+            if isinstance(arg, NumberOperand):
+                return given_numbers[arg.index]
             return parts.get(id(arg), arg)
 
         node = self.graph.create_node("call_function", call.op, replaced(call.args), {}, name=call.op.name())
@@ -277,6 +322,8 @@ class _Builder:
             target, operands = torch.ops.aten._local_scalar_dense.default, args
         elif name == SIZE:
             target, operands = torch.ops.aten.sym_size.int, args
+        elif name in _GEOMETRY:
+            target, operands = _GEOMETRY[name], args
         elif name == CHOOSE:
             target, operands = chosen, args
         else:
@@ -365,7 +412,7 @@ class _Builder:
             return self.get_attribute(arg) if node is None else node
         if isinstance(arg, list):
             return [self.operand(item) for item in arg]
-        if isinstance(arg, (torch.Generator, torch.ScriptObject)):
+        if type(arg) not in _LITERALS and is_object(arg):
             return self.object(arg)
         return arg
 
@@ -381,12 +428,36 @@ class _Builder:
     def object(self, value: Any) -> torch.fx.Node:
         """An object that an operator takes: an argument of the function, or an attribute."""
         key = object_key(value)
-        if (placeholder := self.given.get(key)) is not None:
-            return next(node for node in self.graph.nodes if node.name == placeholder)
+        if (node := self.known_object(key) or self.derived_object(key, value)) is not None:
+            return node
         if key not in self.objects:
             prefix = "_torchbind_obj" if isinstance(value, torch.ScriptObject) else "_opaque_obj"
             self.objects[key] = self.add_attribute(prefix, value)
         return self.graph.get_attr(self.objects[key])
+
+    def known_object(self, key: Any) -> torch.fx.Node | None:
+        if key in self.derived:
+            return self.derived[key]
+        placeholder = self.given.get(key)
+        return next((node for node in self.graph.nodes if node.name == placeholder), None) if placeholder else None
+
+    def derived_object(self, key: Any, value: Any) -> torch.fx.Node | None:
+        """By the function that was registered with the object's type: nodes that make it of an argument."""
+        make = None if isinstance(value, (torch.Generator, torch.ScriptObject)) else get_reconstruct_fn(type(value))
+        if make is None:
+            return None
+        tracer = torch.fx.proxy.GraphAppendingTracer(self.graph)
+
+        def proxy_of(other: Any) -> Any:
+            node = self.known_object(object_key(other))
+            return None if node is None else torch.fx.Proxy(node, tracer)
+
+        made = make(value, proxy_of, tracer)
+        if not isinstance(made, torch.fx.Proxy):
+            return None
+        made.node.meta["val"] = value
+        self.derived[key] = made.node
+        return self.derived[key]
 
     def get_attribute(self, value: int) -> torch.fx.Node:
         """A new `get_attr` node: each use of a tensor from outside has one of its own."""
@@ -396,6 +467,11 @@ class _Builder:
 
     def add_output(self, result: Any, annotation: Any) -> None:
         def replaced(leaf: Any) -> Any:
+            if isinstance(leaf, _Wrapped):
+                attribute = self.graph.get_attr(self.add_attribute("_subclass", leaf.wrapper))
+                parts = pytree.tree_map(replaced, leaf.parts)
+                parts[-2:] = map(tuple, parts[-2:])
+                return self.graph.call_function(wrapped, (attribute, *parts))
             return self.operand(_C.Value(leaf.value)) if isinstance(leaf, _Output) else leaf
 
         self.graph.output(pytree.tree_map(replaced, result), type_expr=annotation)

@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
+
+from .. import _C
+
+_VALUES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def is_subclass(leaf: Any) -> bool:
@@ -27,6 +32,51 @@ def add_subclass(tracer: Any, leaf: torch.Tensor, name: str, mode: str) -> torch
         made = _over_fakes(tracer, leaf, name)
     tracer.subclass_input(leaf, made, name)
     return made
+
+
+def with_class_of(leaf: torch.Tensor, made: torch.Tensor, name: str) -> torch.Tensor:
+    """The fake of an input, as a tensor of the input's class, which may have a `__torch_function__`."""
+    if type(made) is not type(leaf):
+        try:
+            made.__class__ = type(leaf)
+        except TypeError as error:
+            raise RuntimeError(
+                f"cannot be traced: the input {name} is a {type(leaf).__name__}, which no tensor of a trace can become"
+            ) from error
+        vars(made).update(vars(leaf))
+    return made
+
+
+class Wrapper:
+    """How to make a tensor subclass that the function made of the tensors inside of it. In a graph: an attribute."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        flatten = getattr(tensor, "__tensor_flatten__", None)
+        self.made: type = type(tensor)
+        if flatten is None or getattr(self.made, "__tensor_unflatten__", None) is None:
+            raise RuntimeError(
+                f"cannot be traced: a result is a {self.made.__name__} that the function made; a graph makes it again "
+                "if its class has __tensor_flatten__ and __tensor_unflatten__"
+            )
+        self.names, self.context = flatten()
+        if any(isinstance(leaf, _VALUES) for leaf in pytree.tree_leaves(self.context)):
+            raise RuntimeError(
+                f"cannot be traced: a result is a {self.made.__name__} whose context has values of the trace"
+            )
+
+    def parts(self, tensor: torch.Tensor) -> list[Any]:
+        return [*(getattr(tensor, name) for name in self.names), tensor.size(), tensor.stride()]
+
+
+def wrapped(wrapper: Wrapper, *parts: Any) -> torch.Tensor:
+    """The tensor subclass over what `Wrapper.parts` gave. A node calls it."""
+    *inner, size, stride = parts
+    given = dict(zip(wrapper.names, inner, strict=True))
+    return wrapper.made.__tensor_unflatten__(given, wrapper.context, torch.Size(size), tuple(stride))  # type: ignore[attr-defined]
+
+
+def holds_fakes(tensor: torch.Tensor) -> bool:
+    return _C._fake.is_fake(tensor) or any(_C._fake.is_fake(inner) for inner in _inner(tensor, set()))
 
 
 def _inner(tensor: torch.Tensor, seen: set[int]) -> Iterator[torch.Tensor]:

@@ -107,7 +107,7 @@ namespace {
 
 /// Adds an index to a device without one ("cuda"). Fakes have a full device, as real tensors do.
 c10::Device full_device(c10::Device device) {
-  if (device.has_index() || device.is_cpu()) return device;
+  if (device.has_index() || device.is_cpu() || device.is_meta()) return device;
   return c10::Device(device.type(), 0);
 }
 

@@ -132,11 +132,7 @@ void refuse_stray(const c10::OperatorHandle& op) {
               " runs on a traced tensor in a thread that does not trace");
 }
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (traces.load(std::memory_order_relaxed) > 0 && traces_here == 0 &&
-      !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) && takes(fallback_call(op), *stack, is_traced))
-      [[unlikely]]
-    refuse_stray(op);
+void run_on_fakes(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (observer != nullptr && observer->intercept(op, keys, stack)) [[unlikely]]
     return;
   const FallbackCall& call = fallback_call(op);
@@ -157,6 +153,20 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     return outer->after(op, *stack);
   }
   answer(call, op, stack);
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const bool is_outside = traces_here == 0 && !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
+  if (!is_outside || !takes(fallback_call(op), *stack, is_traced)) [[likely]]
+    return run_on_fakes(op, keys, stack);
+  if (traces.load(std::memory_order_relaxed) > 0) refuse_stray(op);
+  const bool was_poisoned = is_poisoned();
+  try {
+    run_on_fakes(op, keys, stack);
+  } catch (const Unsupported& error) {
+    if (!was_poisoned) take_poison();  // no trace and no capture is there to do so
+    throw Unsupported(std::string(error.what()) + ": the tensor belongs to a trace that has ended, and has no data");
+  }
 }
 
 }  // namespace

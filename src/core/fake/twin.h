@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <unordered_map>
 
 #include "core/base/export.h"
@@ -10,13 +11,21 @@
 /// and its shallow copies own their twins; when the program drops a fake, the data goes.
 namespace stator::fake {
 
+class LivingTwins;
+
 /// Makes twinned fakes. Real tensors that share a storage give fakes that share a storage. Not thread-safe.
 class STATOR_API Twins {
  public:
+  Twins();
+  ~Twins();
+  Twins(const Twins&) = delete;
+
   /// A fake with the metadata of `real`, which must be a plain strided tensor (see `can_have_fake`).
   at::Tensor make(const at::Tensor& real);
   /// The fake storage that stands for the storage of `real`: real tensors that share memory get fakes that share it.
   c10::Storage storage_of(const at::Tensor& real);
+  /// Makes each fake that lives the tensor that its twin is: it has the twin's data, and no twin any more.
+  void release();
 
  private:
   template <class T>
@@ -27,6 +36,7 @@ class STATOR_API Twins {
 
   std::unordered_map<const c10::StorageImpl*, Pair> storages_;
   size_t sweep_at_ = 1024;
+  std::unique_ptr<LivingTwins> living_;
 };
 
 /// Whether a tensor has a fake: strided, not quantized, not on the meta device, without a Python dispatch.

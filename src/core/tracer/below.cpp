@@ -118,6 +118,25 @@ void BelowRecorder::remember(ValueId id, const at::Tensor& fake) {
   by_storage_[fake.storage().unsafeGetStorageImpl()].push_back(id);
 }
 
+Memories BelowRecorder::memories() const {
+  Memories found;
+  std::unordered_map<const c10::StorageImpl*, int64_t> numbers;
+  for (const Known& known : known_) {
+    const c10::SymInt offset = known.symbolic ? known.symbolic->offset : c10::SymInt(known.offset);
+    const bool is_known = known.storage && !offset.is_heap_allocated();
+    found.offsets.push_back(is_known ? offset.as_int_unchecked() : -1);
+    if (!is_known) {
+      found.storages.push_back(-1);
+      continue;
+    }
+    const auto [entry, is_new] =
+        numbers.try_emplace(known.storage.unsafeGetStorageImpl(), static_cast<int64_t>(found.bytes.size()));
+    if (is_new) found.bytes.push_back(known.storage.sym_nbytes());
+    found.storages.push_back(entry->second);
+  }
+  return found;
+}
+
 void BelowRecorder::leave_storage(ValueId id) {
   if (!known_[id].storage) return;
   auto found = by_storage_.find(known_[id].storage.unsafeGetStorageImpl());

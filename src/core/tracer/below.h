@@ -12,6 +12,13 @@
 
 namespace stator::tracer {
 
+/// Where the values of a graph lie. By value: the number of its storage and its offset there; -1 where they are not
+/// known. By storage: its bytes.
+struct Memories {
+  std::vector<int64_t> storages, offsets;
+  std::vector<c10::SymInt> bytes;
+};
+
 /// Records the list below autograd: the operators that reach the `Fake` key while an operator of the list above runs.
 ///
 /// Autograd decides by reference counts whether it may reuse a new view's TensorImpl or must make a shallow copy of
@@ -26,6 +33,7 @@ class BelowRecorder : public Recorder, public fake::Observer {
   void adopt(const at::Tensor& fake, graph::ValueId id) override;
   /// The value of an output tensor; kNoValue if this list did not make it.
   graph::ValueId output(const at::Tensor& fake);
+  Memories memories() const;
 
   void before(const c10::OperatorHandle& op, const torch::jit::Stack& stack) override;
   void after(const c10::OperatorHandle& op, const torch::jit::Stack& stack) override;

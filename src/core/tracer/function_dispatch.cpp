@@ -1,11 +1,11 @@
 // The part of FunctionTracer that the dispatcher calls.
 #include <ATen/ops/clone.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zero.h>
+#include <ATen/ops/item.h>
+#include <ATen/ops/select.h>
+#include <ATen/ops/tensor_split.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@
 #include "core/ops/operator_cache.h"
 #include "core/shapes/number_ops.h"
 #include "core/shapes/sym_node.h"
-#include "core/tracer/function_impl.h"
+#include "core/tracer/function_values.h"
 
 namespace stator::tracer {
 
@@ -32,6 +32,10 @@ constexpr int64_t kConstantElements = 1;
 const auto lift_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh", "");
 const auto lift_copy_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
 const auto read_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_local_scalar_dense", "");
+const auto dual_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_make_dual", "");
+const auto split_op =
+    c10::Dispatcher::singleton().findSchemaOrThrow("aten::tensor_split", "tensor_indices_or_sections");
+const auto item_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::item", "");  // the composite around it
 
 OperatorFacts find_facts(const c10::OperatorHandle& op) {
   using K = c10::DispatchKey;
@@ -47,19 +51,17 @@ OperatorFacts find_facts(const c10::OperatorHandle& op) {
   facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.has_open_shape = op.hasTag(at::Tag::dynamic_output_shape);
   facts.is_lift = op == lift_op;
-  facts.is_collective = name.starts_with("_c10d_functional::") && fake::brings_meta_kernel(op);
+  const bool is_in_place = name.starts_with("c10d::");
+  facts.is_collective = is_in_place || (name.starts_with("_c10d_functional::") && fake::brings_meta_kernel(op));
+  if (is_in_place) facts.is_free = false;  // its result may be a Work object alone
   const auto& arguments = op.schema().arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()) facts.written.push_back(i);
+    if (is_in_place || (arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite()))
+      facts.written.push_back(i);  // the schemas of c10d name no writes
   return facts;
 }
 
 auto& facts_cache = *new ops::OperatorCache<OperatorFacts>;
-
-bool is_outside(const at::Tensor& tensor) {
-  if (!tensor.defined() || fake::is_fake(tensor)) return false;
-  return !tensor.unsafeGetTensorImpl()->is_wrapped_number();
-}
 
 /// A Python number in a tensor's place.
 bool is_number(const at::Tensor& tensor) {
@@ -72,84 +74,27 @@ bool is_wrapper(const at::Tensor& tensor) {
                                   c10::DispatchKey::Functionalize, c10::DispatchKey::Python}));
 }
 
-/// A tensor that another library may have made as a fake.
-bool may_be_foreign(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.unsafeGetTensorImpl()->is_python_dispatch() && !fake::is_fake(tensor);
-}
-
-template <class F>
-bool any_tensor(at::ArrayRef<c10::IValue> values, const F& is) {
-  for (const c10::IValue& value : values) {
-    if (value.isTensor()) {
-      if (is(value.toTensor())) return true;
-    } else if (value.isList()) {
-      for (const c10::IValue& item : value.toListRef())
-        if (item.isTensor() && is(item.toTensor())) return true;
-    }
-  }
-  return false;
-}
-
-/// The value with each tensor replaced by `map(tensor)`.
-template <class F>
-c10::IValue mapped(const c10::IValue& value, const F& map) {
-  if (value.isTensor()) return map(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> items;
-    for (const at::Tensor& item : value.toTensorVector()) items.push_back(map(item));
-    return items;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> items;
-    for (const c10::IValue& item : value.toListRef())
-      items.push_back(item.isNone() ? std::nullopt : std::optional(map(item.toTensor())));
-    return items;
-  }
-  return value;
-}
-
-/// Whether the call takes no fake, and gives tensors on the meta device.
-bool is_on_meta(at::ArrayRef<c10::IValue> arguments) {
-  bool has_meta = any_tensor(arguments, [](const at::Tensor& tensor) { return tensor.defined() && tensor.is_meta(); });
-  for (const c10::IValue& value : arguments) has_meta = has_meta || (value.isDevice() && value.toDevice().is_meta());
-  return has_meta && !any_tensor(arguments, [](const at::Tensor& tensor) { return fake::is_fake(tensor); });
-}
-
-/// RAII: operators run as plain kernels: no autograd, no modes, no fakes.
-class PlainScope {
- public:
-  PlainScope()
-      : guard_(c10::default_included_set - c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView),
-               c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-                   c10::DispatchKeySet({c10::DispatchKey::Fake, kAboveKey})),
-        unseen_(nullptr) {}
-
- private:
-  c10::impl::ForceDispatchKeyGuard guard_;
-  fake::ObserverScope unseen_;
-};
-
-void call_plain(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const PlainScope plain;
-  op.callBoxed(stack);
-}
-
 at::Scalar scalar_for(c10::SymNode number) {
   if (number->is_int()) return c10::SymInt(std::move(number));
   if (number->is_float()) return c10::SymFloat(std::move(number));
   return c10::SymBool(std::move(number));
 }
 
-class Flag {
- public:
-  explicit Flag(bool& flag) : flag_(flag), previous_(flag) { flag = true; }
-  ~Flag() { flag_ = previous_; }
-  Flag(const Flag&) = delete;
-
- private:
-  bool& flag_;
-  const bool previous_;
-};
+/// The composite reads the positions from the memory of a tensor. Here they are items, which may be nodes.
+void split_at_items(torch::jit::Stack* stack) {
+  const int64_t dim = torch::jit::pop(*stack).toInt();
+  const at::Tensor positions = torch::jit::pop(*stack).toTensor(), self = torch::jit::pop(*stack).toTensor();
+  TORCH_CHECK(positions.scalar_type() == at::kLong && positions.device().is_cpu() && positions.dim() <= 1,
+              "tensor_split takes positions as a tensor of int64 on the CPU with one dimension at most");
+  if (positions.dim() == 0) {
+    stack->emplace_back(at::tensor_split_symint(self, positions.item().toSymInt(), dim));
+    return;
+  }
+  std::vector<c10::SymInt> items;
+  const int64_t count = positions.sym_size(0).guard_int(__FILE__, __LINE__);
+  for (int64_t i = 0; i < count; ++i) items.push_back(positions.select(0, i).item().toSymInt());
+  stack->emplace_back(at::tensor_split_symint(self, items, dim));
+}
 
 }  // namespace
 
@@ -179,6 +124,7 @@ void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKey
     const PlainScope plain;
     return op.callBoxed(stack);
   }
+  if (op == split_op && !is_inside) return split_at_items(stack);
   auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   if (!is_inside && any_tensor(arguments, may_be_foreign)) [[unlikely]] {
     if (host.foreign) bring_in_foreign(op, stack);
@@ -190,6 +136,10 @@ void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKey
   if (is_ordinary && any_tensor(arguments, is_outside)) bring_in(op, stack, true);
   if (!options.above || is_inside || facts.is_free || (!is_ordinary && !facts.is_lift))
     return is_inside ? op.redispatchBoxed(keys, stack) : pass_on(op, keys, stack);
+  if (op == dual_op)
+    refuse(
+        TraceFailure::Kind::Unsupported,
+        "aten::_make_dual: above autograd, a graph has no levels of forward-mode differentiation; use torch.func.jvp");
   if (host.decompose && host.decompose(op, stack)) return;
   if (facts.is_lift) return lift(op, stack);
   if (facts.reads_data) return read(op, stack);
@@ -204,11 +154,11 @@ void FunctionTracer::Impl::pass_on(const c10::OperatorHandle& op, c10::DispatchK
   const auto* composite = options.mode == TraceMode::Symbolic ? fake::find_composite_answer(op, *stack) : nullptr;
   if (composite == nullptr)
     return facts_of(op).is_split ? run_composite(op, keys, stack) : op.redispatchBoxed(keys, stack);
-  if (composite->program != nullptr || options.above || is_inside)
-    return fake::answer_composite(*composite, op, keys, stack);
+  auto answer = [&] { run_or_specialise(op, stack, [&] { fake::answer_composite(*composite, op, keys, stack); }); };
+  if (composite->program != nullptr || options.above || is_inside) return answer();
   record(op, stack, [&] {
     const Flag inside(is_inside);
-    fake::answer_composite(*composite, op, keys, stack);
+    answer();
   });
 }
 
@@ -285,192 +235,40 @@ bool FunctionTracer::Impl::intercept(const c10::OperatorHandle& op, c10::Dispatc
 template <class Run>
 void FunctionTracer::Impl::record(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Run& run_it) {
   set_place();
+  keep_offsets(op);
   auto args = recorder.arguments(op, *stack);
-  const OperatorFacts& facts = facts_of(op);
-  const size_t first = stack->size() - op.schema().arguments().size();
-  const bool may_know = !known.empty();
-  const bool is_constant = may_know && !facts.is_random && all_known(*stack, stack->size() - first);
-  if (may_know && !is_constant)
-    for (const uint32_t i : facts.written)
-      any_tensor(at::ArrayRef<c10::IValue>((*stack)[first + i]), [&](const at::Tensor& tensor) {
-        if (tensor.defined() && tensor.has_storage()) known.erase(tensor.storage().unsafeGetStorageImpl());
-        return false;
-      });
+  // Above autograd, the operators below run on the twins of constants (`run`).
+  const bool is_constant = learn_writes(op, *stack);
   if (is_constant && options.mode != TraceMode::Real && !options.above) {
     run_on_twins(op, stack);
   } else {
     run_it();
   }
-  const auto results = torch::jit::last(*stack, op.schema().returns().size());
-  if (is_constant) {
-    const bool is_small = !any_tensor(
-        results, [](const at::Tensor& tensor) { return tensor.defined() && tensor.numel() > kConstantElements; });
-    any_tensor(results, [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !fake::twin_of(tensor).defined()) return false;
-      auto* storage = tensor.storage().unsafeGetStorageImpl();
-      if (is_small) known.insert(storage);
-      return false;
-    });
-  }
+  if (is_constant) learn_constants(torch::jit::last(*stack, op.schema().returns().size()));
   recorder.record(op, std::move(args), *stack);
 }
 
-void FunctionTracer::Impl::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
-  // Fakes of an outer trace in another mode have no twins.
-  const bool has_twins = options.mode == TraceMode::Real && !any_tensor(arguments, [](const at::Tensor& tensor) {
-                           return fake::is_fake(tensor) && !fake::twin_of(tensor).defined();
-                         });
-  if (has_twins) return run_on_twins(op, stack);
-  if (!is_on_meta(torch::jit::last(*stack, op.schema().arguments().size()))) return run_on_fakes(op, stack);
-  const PlainScope plain;
-  op.callBoxed(stack);
-}
-
-void FunctionTracer::Impl::run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  if (facts_of(op).is_collective) return fake::run_registered_meta(op, stack);
-  // Only symbolic sizes or a refused operator need something other than the shape function.
-  const bool is_symbolic = options.mode == TraceMode::Symbolic && fake::takes_symbols(fake::Args(op, stack));
-  const bool is_refused = !is_symbolic && fake::tier_of(op).tier == fake::Tier::Refused;
-  if (!is_symbolic && !is_refused) return fake::run_shape_function(op, stack);
-  const bool was_poisoned = fake::is_poisoned();
-  const size_t first = stack->size() - op.schema().arguments().size();
-  const torch::jit::Stack given(stack->begin() + static_cast<ptrdiff_t>(first), stack->end());
-  auto again = [&](auto method) {
-    if (!was_poisoned) fake::take_poison();
-    stack->resize(first);
-    stack->insert(stack->end(), given.begin(), given.end());
-    (this->*method)(op, stack);
-  };
-  try {
-    return fake::run_shape_function(op, stack);
-  } catch (const fake::Unsupported&) {
-    const bool has_kernel = std::string_view(op.schema().name()).starts_with("aten::") && !facts_of(op).has_open_shape;
-    if (!is_symbolic && !has_kernel) throw;
-    if (is_symbolic) return again(&Impl::run_specialised);
-    return again(&Impl::run_on_zeros);
-  } catch (const std::exception& error) {  // c10::Error, or what Python's bindings made of it
-    if (!is_symbolic || !fake::note_error(error.what())) throw;
-    return again(&Impl::run_specialised);
-  }
-}
-
-/// A plain integer for a symbolic one, which is guarded; none if it depends on data.
-static std::optional<int64_t> specialised(shapes::ShapeEnv& env, const c10::SymInt& number) {
-  if (!number.is_heap_allocated()) return number.as_int_unchecked();
-  const auto expr = shapes::expression_of(number);
-  if (!expr || expr->env != &env) return std::nullopt;
-  return env.specialize(expr.get()).int64();
-}
-
-void FunctionTracer::Impl::specialise(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  auto plain = [&](c10::SymIntArrayRef numbers) {
-    std::vector<int64_t> result;
-    for (const c10::SymInt& number : numbers) {
-      const auto value = specialised(*env, number);
-      if (!value)
-        refuse(TraceFailure::Kind::Unsupported,
-               c10::toString(op.operator_name()) +
-                   ": a size depends on data, and no shape function of this operator takes symbols");
-      result.push_back(*value);
-    }
-    return result;
-  };
-  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i) {
-    c10::IValue& value = (*stack)[i];
-    if (value.isSymInt()) value = plain({value.toSymInt()})[0];
-    if (value.isList() && !value.isIntList() && !value.toListRef().empty() && value.toListRef()[0].isSymInt())
-      value = plain(value.toSymIntVector());
-    any_tensor(at::ArrayRef<c10::IValue>(value), [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !fake::is_symbolic(tensor)) return false;
-      const auto sizes = plain(tensor.sym_sizes()), strides = plain(tensor.sym_strides());
-      const auto offset = plain({tensor.sym_storage_offset()});
-      const at::Tensor made = fake::make_over(tensor.storage(), tensor.key_set(), tensor.scalar_type());
-      made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset[0]);
-      // The tensor stays what the program and autograd know.
-      tensor.unsafeGetTensorImpl()->shallow_copy_from(made.getIntrusivePtr());
-      recorder.refresh(tensor);
+bool FunctionTracer::Impl::learn_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (known.empty()) return false;
+  const OperatorFacts& facts = facts_of(op);
+  const size_t count = op.schema().arguments().size();
+  // What a collective gives depends on the other processes.
+  if (!facts.is_random && !facts.is_collective && all_known(stack, count)) return true;
+  for (const uint32_t i : facts.written)
+    any_tensor(at::ArrayRef<c10::IValue>(stack[stack.size() - count + i]), [&](const at::Tensor& tensor) {
+      if (tensor.defined() && tensor.has_storage()) known.erase(tensor.storage().unsafeGetStorageImpl());
       return false;
     });
-  }
+  return false;
 }
 
-void FunctionTracer::Impl::run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  specialise(op, stack);
-  fake::run_shape_function(op, stack);
-}
-
-void FunctionTracer::Impl::run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                                         torch::jit::Stack* stack) {
-  if (options.mode != TraceMode::Symbolic || !facts_of(op).written.empty() || fake::is_poisoned())
-    return fake::run_composite(op, keys, stack);
-  const size_t first = stack->size() - op.schema().arguments().size();
-  const torch::jit::Stack given(stack->begin() + static_cast<ptrdiff_t>(first), stack->end());
-  const size_t mark = recorder.mark();
-  try {
-    op.redispatchBoxed(keys, stack);
-  } catch (const std::exception& error) {
-    if (!fake::note_error(error.what())) throw;
-    fake::take_poison();
-    recorder.rollback(mark);
-    stack->resize(first);
-    stack->insert(stack->end(), given.begin(), given.end());
-    specialise(op, stack);
-    op.redispatchBoxed(keys, stack);
-  }
-}
-
-void FunctionTracer::Impl::run_on_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  if (op.schema().is_mutable()) fake::refuse(op, "no shape function");
-  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i) {
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) {
-      if (!fake::is_fake(tensor)) return tensor;
-      const PlainScope plain;
-      return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_();
-    });
-  }
-  {
-    const PlainScope plain;
-    op.callBoxed(stack);
-  }
-  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& result) {
-      return result.defined() && fake::can_have_fake(result) ? fakes.from_real(result) : result;
-    });
-  }
-}
-
-void FunctionTracer::Impl::run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const size_t count = op.schema().arguments().size();
-  const bool has_subclass = takes_subclass_value(torch::jit::last(*stack, count));
-  std::vector<std::pair<at::Tensor, at::Tensor>> given;  // (real, fake)
-  for (size_t i = stack->size() - count; i < stack->size(); ++i) {
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) {
-      at::Tensor real = fake::twin_of(tensor);
-      if (!real.defined()) return tensor;
-      given.emplace_back(real, tensor);
-      return real;
-    });
-  }
-  if (has_subclass) {
-    const Flag as_is(is_plain);  // Python's handler gets the thread's keys back
-    call_plain(op, stack);
-  } else {
-    call_plain(op, stack);
-  }
-  if (op.schema().is_mutable())
-    for (const auto& [real, fake] : given) fake::follow_twin(fake, twins);
-  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& result) {
-      if (!result.defined()) return result;
-      for (const auto& [real, fake] : given)
-        if (real.is_same(result)) return fake;
-      if (result.unsafeGetTensorImpl()->is_python_dispatch() && !given.empty() && !has_subclass)
-        refuse(TraceFailure::Kind::Unsupported,
-               c10::toString(op.operator_name()) + ": its result is a tensor subclass that the operator itself made");
-      return fake::can_have_fake(result) && !fake::is_fake(result) ? twins.make(result) : result;
-    });
-  }
+void FunctionTracer::Impl::learn_constants(at::ArrayRef<c10::IValue> results) {
+  const auto is_large = [](const at::Tensor& tensor) { return tensor.defined() && tensor.numel() > kConstantElements; };
+  if (any_tensor(results, is_large)) return;
+  any_tensor(results, [&](const at::Tensor& tensor) {
+    if (tensor.defined() && fake::twin_of(tensor).defined()) known.insert(tensor.storage().unsafeGetStorageImpl());
+    return false;
+  });
 }
 
 void FunctionTracer::Impl::lift(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -498,7 +296,7 @@ void FunctionTracer::Impl::lift(const c10::OperatorHandle& op, torch::jit::Stack
 void FunctionTracer::Impl::read(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   if (all_known(*stack, count)) return run_on_twins(op, stack);
-  const bool is_item = op == read_op;
+  const bool is_item = op == read_op || op == item_op;
   if (options.mode == TraceMode::Real ? options.refuse_reads : !is_item) {
     refuse(TraceFailure::Kind::DataRead,
            c10::toString(op.operator_name()) +
@@ -512,7 +310,7 @@ void FunctionTracer::Impl::read(const c10::OperatorHandle& op, torch::jit::Stack
   const auto dtype = shapes::number_dtype(tensor.scalar_type());
   if (!dtype)
     refuse(TraceFailure::Kind::Unsupported,
-           c10::toString(op.operator_name()) + ": a dtype whose elements are no plain numbers");
+           c10::toString(op.operator_name()) + ": a dtype whose elements are not plain numbers");
   const auto type = *dtype == at::kLong     ? shapes::Type::Int
                     : *dtype == at::kDouble ? shapes::Type::Float
                                             : shapes::Type::Bool;
@@ -522,63 +320,6 @@ void FunctionTracer::Impl::read(const c10::OperatorHandle& op, torch::jit::Stack
   if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
   c10::SymNode node = shapes::to_node(expr);
   stack->back() = scalar_for(type != shapes::Type::Int && host.wrap_number ? host.wrap_number(node) : node);
-}
-
-void FunctionTracer::Impl::bring_in_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i)
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) {
-      if (!may_be_foreign(tensor)) return tensor;
-      const at::Tensor made = host.foreign(tensor);
-      return made.defined() ? made : tensor;
-    });
-}
-
-void FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool is_above) {
-  const size_t count = op.schema().arguments().size();
-  if (!any_tensor(torch::jit::last(*stack, count), is_outside)) return;
-  for (size_t i = stack->size() - count; i < stack->size(); ++i)
-    (*stack)[i] = mapped((*stack)[i], [&](const at::Tensor& tensor) { return bring_in(op, tensor, is_above); });
-}
-
-at::Tensor FunctionTracer::Impl::bring_in(const c10::OperatorHandle& op, const at::Tensor& tensor, bool is_above) {
-  if (!is_outside(tensor)) return tensor;
-  if (options.mode == TraceMode::Real || options.allow_real) {
-    if (recorder.current(tensor) != kNoValue) return tensor;
-    return is_above && !fake::can_have_fake(tensor) ? tensor : attribute(tensor);
-  }
-  if (recorder.current(tensor) != kNoValue) return tensor;
-  if (is_above && !options.above) return tensor;
-  refuse(TraceFailure::Kind::RealTensor,
-         c10::toString(op.operator_name()) +
-             ": a real tensor from outside the traced function. In this mode every tensor must be an input: convert it "
-             "to a fake one, pass it as an argument, or set _allow_non_fake_inputs=True to make it a constant.");
-}
-
-at::Tensor FunctionTracer::Impl::attribute(const at::Tensor& real) {
-  if (const auto found = forbidden.find(real.unsafeGetTensorImpl()); found != forbidden.end())
-    refuse(TraceFailure::Kind::Unsupported, found->second.message);
-  Outside& tensor = outside[real.unsafeGetTensorImpl()];
-  if (tensor.fake.defined()) return tensor.fake;
-  if (outer != nullptr) {
-    // A tensor from outside of both traces: the outer one has it as an attribute, which autograd finds.
-    const at::Tensor fake = outer->attribute(real);
-    outside[real.unsafeGetTensorImpl()] = {real, fake, {}, false};
-    attributes.push_back(fake);
-    recorder.add_input("", fake);
-    return fake;
-  }
-  const bool has_fake = fake::can_have_fake(real);
-  at::Tensor fake = !has_fake ? real : options.mode == TraceMode::Real ? twins.make(real) : fakes.from_real(real);
-  tensor = {real, fake, real.requires_grad() && real.is_leaf() ? real.grad() : at::Tensor(), false};
-  attributes.push_back(real);
-  recorder.add_input("", fake);
-  if (has_fake && real.requires_grad()) {
-    // Gives the fake the gradient edge of the real tensor, so that `autograd.grad(loss, parameter)` finds the
-    // parameter.
-    fake.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
-    torch::autograd::impl::set_gradient_edge(fake, torch::autograd::impl::gradient_edge(real));
-  }
-  return fake;
 }
 
 bool FunctionTracer::Impl::is_known(const at::Tensor& tensor) const {

@@ -22,7 +22,7 @@ struct OperatorFacts {
   bool is_random = false;         // draws from a generator
   bool has_open_shape = false;    // the sizes of its results depend on data
   bool is_lift = false;           // brings a tensor that a constructor made into the program
-  bool is_collective = false;     // a functional collective whose meta kernel says the results
+  bool is_collective = false;     // of c10d: gives tensors that follow from its arguments, and a Work object
   bool is_free = false;           // recorded nowhere: profiler ranges, questions about metadata
   std::vector<uint32_t> written;  // arguments that it writes to
 };
@@ -56,16 +56,26 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   void run_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   bool takes_subclass_value(at::ArrayRef<c10::IValue> arguments) const;
   /// Runs the shape function. If it takes no symbolic sizes, guards the sizes at capture and uses those. An ATen
-  /// operator without a shape function runs on zeros.
+  /// operator without a shape function runs on sample arguments.
   void run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// On tensors of the meta device that are no fakes: torch's kernels use them to compute metadata.
+  void run_on_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void run_specialised(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   /// A composite operator by the operators that it calls; with the given sizes, which are guarded, if it looks at plain
   /// ones.
   void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  /// Runs it with the given sizes, which are guarded, if it looks at plain ones.
+  void run_or_specialise(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::function<void()>& run);
   /// Symbolic sizes of the arguments become plain ones. Throws if one depends on data.
   void specialise(const c10::OperatorHandle& op, torch::jit::Stack* stack);
-  /// An operator of torch without a shape function: its kernel runs on zeros.
-  void run_on_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// A collective (c10d) gives its arguments back, or new tensors of sizes that follow from its arguments.
+  void run_collective(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// An operator of torch without a shape function, or on tensors that have no fakes: its kernel runs on ones, and on
+  /// zeros for integers.
+  void run_on_samples(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// Refuses a question about what a tensor without a fake holds, unless the program has stated the answer: it was
+  /// computed from sample arguments.
+  void check_own_data(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   void lift(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void read(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void set_place();
@@ -83,11 +93,20 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   bool bring_in_fake(const at::Tensor& fake);
   /// Makes a symbol of the outer trace an attribute.
   bool bring_in_symbol(shapes::Ex symbol);
+  /// The offset of an input may be a symbol: the node that reads it is made when an operator needs it, or changes it.
+  void learn_offset(const at::Tensor& fake, graph::ValueId input);
+  void keep_offsets(const c10::OperatorHandle& op);
+  void add_offset(shapes::Ex symbol, graph::ValueId input);
   bool has(const at::Tensor& tensor) const;
 
   // ---- constants
   bool is_known(const at::Tensor& tensor) const;
   bool all_known(const torch::jit::Stack& stack, size_t count) const;
+  /// Before an operator runs: whether it computes with constants alone. If not, what it writes to is unknown from now
+  /// on.
+  bool learn_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  /// The results of an operator on constants are constants, if they are small.
+  void learn_constants(at::ArrayRef<c10::IValue> results);
 
   [[noreturn]] void refuse(TraceFailure::Kind kind, std::string message);
 
@@ -99,7 +118,8 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   fake::FakeMode fakes;
   fake::Twins twins;
   std::vector<at::Tensor> attributes;
-  std::unordered_map<size_t, shapes::Ex> attribute_numbers;  // by attribute: of the outer trace
+  std::vector<std::pair<shapes::Ex, graph::ValueId>> offsets;  // of inputs
+  std::unordered_map<size_t, shapes::Ex> attribute_numbers;    // by attribute: of the outer trace
   struct Outside {
     at::Tensor real, fake;
     at::Tensor gradient;  // the real one's before the trace

@@ -50,16 +50,30 @@ const FunctionTracerOptions& FunctionTracer::options() const { return impl_->opt
 
 namespace {
 
+c10::SymInt symbol_for(shapes::ShapeEnv& env, int64_t hint, std::string source, bool is_size) {
+  shapes::BackedSpec spec;
+  spec.hint = hint;
+  spec.source = std::move(source);
+  spec.is_size = is_size;
+  spec.shared = is_size;
+  return shapes::to_sym_int(env.add_backed(spec).expr);
+}
+
 /// Expresses each stride as a product of sizes where the sizes at capture (the hints) allow it, from the innermost
-/// dimension outwards.
-std::vector<c10::SymInt> strides_over(const at::Tensor& real, const std::vector<c10::SymInt>& sizes) {
+/// dimension outwards. The others are symbols of their own, but for 0 and 1.
+std::vector<c10::SymInt> strides_over(shapes::ShapeEnv& env, const at::Tensor& real,
+                                      const std::vector<c10::SymInt>& sizes, const std::string& name) {
   std::vector<size_t> order(sizes.size());
   std::iota(order.rbegin(), order.rend(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return real.stride(a) < real.stride(b); });
   std::vector<c10::SymInt> strides(real.sym_strides().vec());
   std::map<int64_t, c10::SymInt> products;
   for (const size_t dim : order) {
-    if (const auto found = products.find(real.stride(dim)); found != products.end()) strides[dim] = found->second;
+    if (const auto found = products.find(real.stride(dim)); found != products.end()) {
+      strides[dim] = found->second;
+    } else if (real.stride(dim) > 1) {
+      strides[dim] = symbol_for(env, real.stride(dim), name + ".stride(" + std::to_string(dim) + ")", false);
+    }
     if (real.size(dim) > 1) products[real.stride(dim) * real.size(dim)] = strides[dim] * sizes[dim];
   }
   return strides;
@@ -67,19 +81,23 @@ std::vector<c10::SymInt> strides_over(const at::Tensor& real, const std::vector<
 
 std::vector<c10::SymInt> symbols_for(shapes::ShapeEnv& env, c10::IntArrayRef sizes, const std::string& name) {
   std::vector<c10::SymInt> symbols;
-  for (const int64_t size : sizes) {
-    shapes::BackedSpec spec;
-    spec.hint = size;
-    spec.source = name + ".size(" + std::to_string(symbols.size()) + ")";
-    symbols.push_back(shapes::to_sym_int(env.add_backed(spec).expr));
-  }
+  for (const int64_t size : sizes)
+    symbols.push_back(symbol_for(env, size, name + ".size(" + std::to_string(symbols.size()) + ")", true));
   return symbols;
+}
+
+c10::SymInt offset_for(shapes::ShapeEnv& env, const at::Tensor& real, const std::string& name) {
+  const int64_t offset = real.storage_offset();
+  return offset == 0 ? c10::SymInt(0) : symbol_for(env, offset, name + ".storage_offset()", false);
 }
 
 at::Tensor symbolic_input(shapes::ShapeEnv& env, fake::FakeMode& fakes, const at::Tensor& real,
                           const std::string& name) {
   const auto sizes = symbols_for(env, real.sizes(), name);
-  return fakes.from_real(real, sizes, strides_over(real, sizes));
+  const auto strides = strides_over(env, real, sizes, name);
+  const at::Tensor fake = fakes.from_real(real, sizes, strides);
+  fake::set_geometry(fake, sizes, strides, offset_for(env, real, name));
+  return fake;
 }
 
 int64_t hint_of(const c10::SymInt& number) {
@@ -101,10 +119,30 @@ at::Tensor of_other_trace(shapes::ShapeEnv& env, bool is_symbolic, const at::Ten
                                                     hint_of(fake.sym_storage_offset()));
   if (is_symbolic) {
     const auto sizes = symbols_for(env, made.sizes(), name);
-    const auto strides = strides_over(made, sizes);
-    fake::set_geometry(made, sizes, strides, made.sym_storage_offset());
+    const auto strides = strides_over(env, made, sizes, name);
+    fake::set_geometry(made, sizes, strides, offset_for(env, made, name));
   }
   if (fake.requires_grad()) made.requires_grad_(true);
+  return made;
+}
+
+/// A fake of a tensor on the meta device, which has no storage that others could share.
+at::Tensor of_meta(shapes::ShapeEnv& env, bool is_symbolic, const at::Tensor& meta, const std::string& name) {
+  const c10::InferenceMode as_born(meta.is_inference());
+  at::Tensor made = fake::make_over(fake::make_storage(meta.storage().sym_nbytes(), meta.device()),
+                                    fake::keys_for(meta.device()), meta.scalar_type());
+  const std::vector<c10::SymInt> sizes = is_symbolic ? symbols_for(env, meta.sizes(), name) : meta.sym_sizes().vec();
+  fake::set_geometry(made, sizes, is_symbolic ? strides_over(env, meta, sizes, name) : meta.sym_strides().vec(),
+                     is_symbolic ? offset_for(env, meta, name) : meta.sym_storage_offset());
+  if (meta.requires_grad()) made.requires_grad_(true);
+  return made;
+}
+
+/// A tensor of a layout that fakes do not have. What operators compute of it is used for metadata only.
+at::Tensor surrogate_of(const at::Tensor& real) {
+  const c10::InferenceMode as_born(real.is_inference());
+  at::Tensor made = real.detach().clone();
+  if (real.requires_grad()) made.requires_grad_(true);
   return made;
 }
 
@@ -127,11 +165,15 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& real, std::string name) {
     if (real.requires_grad()) fake.requires_grad_(true);
   } else if (has_fake && impl_->options.mode == TraceMode::Symbolic) {
     fake = symbolic_input(*impl_->env, impl_->fakes, real, name);
-  } else {
-    fake = has_fake || impl_->options.mode != TraceMode::Real ? impl_->fakes.from_real(real) : real;
+  } else if (has_fake) {
+    fake = impl_->fakes.from_real(real);
+  } else if (real.is_meta() && impl_->options.mode != TraceMode::Real) {
+    fake = of_meta(*impl_->env, impl_->options.mode == TraceMode::Symbolic, real, name);
+  } else if (real.layout() != at::kStrided && impl_->options.mode != TraceMode::Real) {
+    fake = surrogate_of(real);
   }
   outside.try_emplace(real.unsafeGetTensorImpl(), Impl::Outside{real, fake, {}, true});
-  impl_->recorder.add_input(std::move(name), fake);
+  impl_->learn_offset(fake, impl_->recorder.add_input(std::move(name), fake));
   return fake;
 }
 
@@ -156,7 +198,7 @@ at::Tensor FunctionTracer::add_input(const at::Tensor& foreign, const FakeGeomet
   } else if (is_attribute) {
     return entry->second.fake;
   }
-  impl_->recorder.add_input(std::move(name), entry->second.fake);
+  impl_->learn_offset(entry->second.fake, impl_->recorder.add_input(std::move(name), entry->second.fake));
   return entry->second.fake;
 }
 
@@ -371,6 +413,10 @@ bool FunctionTracer::attempt(const std::function<bool()>& calls) {
   if (!was_poisoned) fake::take_poison();
   return false;
 }
+
+Memories FunctionTracer::memories() const { return impl_->recorder.memories(); }
+
+void FunctionTracer::release() { impl_->twins.release(); }
 
 bool FunctionTracer::pause(bool on) { return std::exchange(impl_->is_paused, on); }
 

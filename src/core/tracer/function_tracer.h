@@ -25,6 +25,7 @@ STATOR_API std::string install_function_tracer();
 enum class TraceMode : uint8_t { Real, Fake, Symbolic };
 
 class FunctionTracer;
+struct Memories;
 
 struct FunctionTracerOptions {
   TraceMode mode = TraceMode::Real;
@@ -93,7 +94,7 @@ class STATOR_API FunctionTracer {
   /// A tensor subclass that dispatches its operators itself. Operators on it are nodes. `made` is what the function
   /// gets: the tensor itself in the real mode, otherwise one over fakes of this trace.
   void add_subclass_input(const at::Tensor& real, const at::Tensor& made, std::string name);
-  /// A fake of a tensor that is no input.
+  /// A fake of a tensor that is not an input.
   at::Tensor fake_of(const at::Tensor& real);
   /// From now on a use of this tensor is an error: a graph cannot depend on it.
   void forbid(const at::Tensor& tensor, std::string message);
@@ -112,8 +113,8 @@ class STATOR_API FunctionTracer {
   graph::ValueId output(const c10::SymNodeImpl* number);
 
   /// Adds a node that the language computes: `stator::traced_call(int function, ...)`. `results` are fakes that were
-  /// made while the trace was paused.
-  void record_call(int64_t function, std::vector<at::Tensor> tensors, std::vector<c10::SymInt> numbers,
+  /// made while the trace was paused. A number is a symbolic or plain integer, float or truth.
+  void record_call(int64_t function, std::vector<at::Tensor> tensors, const std::vector<c10::IValue>& numbers,
                    const std::vector<at::Tensor>& results);
   /// Whether this trace, or an enclosing one, has recorded the tensor as a graph value.
   bool has(const at::Tensor& tensor) const;
@@ -137,6 +138,11 @@ class STATOR_API FunctionTracer {
   /// To be called after the function. A backward pass gave gradients to tensors from outside: in the real mode these
   /// become real tensors, in other modes the tensors get what they had.
   void settle_gradients();
+
+  Memories memories() const;
+  /// To be called when the graph has been made. In the real mode, tensors of the trace that the program has kept become
+  /// real tensors, with the data that operators computed.
+  void release();
 
   const std::optional<TraceFailure>& failure() const;
   void fail(TraceFailure failure);

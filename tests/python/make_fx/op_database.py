@@ -81,7 +81,7 @@ def operators(module):
 
 
 def judge_sample(make_fx, call, mode, skip_values):
-    """(problem, operators): how the graph differs from a plain call, what it calls. None if the sample is no call."""
+    """(problem, operators): how the graph differs from a plain call, what it calls. None if the call raises."""
     try:
         run(call, call.copies())
     except Exception:

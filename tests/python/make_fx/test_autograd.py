@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 import stator
 from tests.python.make_fx.helpers import calls
@@ -136,11 +137,6 @@ TRANSFORMS = {
 @pytest.mark.parametrize("name", TRANSFORMS)
 @pytest.mark.parametrize("mode", MODES)
 def test_transforms(x, name, mode):
-    if (mode, name) == ("symbolic", "hessian"):
-        # Forward mode asks for the plain sizes of a symbolic tensor: an error, and no graph.
-        with pytest.raises(RuntimeError, match="cannot be traced"):
-            stator.make_fx(TRANSFORMS[name], tracing_mode=mode)(x)
-        return
     program = TRANSFORMS[name]
     module = stator.make_fx(program, tracing_mode=mode)(x)
     torch.testing.assert_close(module(x + 1), program(x + 1))
@@ -255,3 +251,89 @@ def test_autocast_becomes_casts(x):
 
 def test_a_device_query_leaves_no_node(x):
     assert calls(stator.make_fx(lambda a: a.to(a.device) + 1)(x)) == ["add.Tensor"]
+
+
+@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_linearize(x, mode, above):
+    def program(a, b):
+        result, derivative = torch.func.linearize(lambda u: (u.sin() * u, u.sum()), a)
+        return result, derivative(b)
+
+    module = stator.make_fx(program, tracing_mode=mode, pre_dispatch=above)(x, x + 1)
+    torch.testing.assert_close(module(x + 1, x), program(x + 1, x))
+
+
+def test_levels_of_forward_mode_above_autograd_are_refused(x):
+    def program(a, b):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(a, b)
+            return torch.autograd.forward_ad.unpack_dual(dual.sin()).tangent
+
+    module = stator.make_fx(program)(x, x + 1)
+    torch.testing.assert_close(module(x + 1, x), program(x + 1, x))
+    with pytest.raises(RuntimeError, match="use torch.func.jvp"):
+        stator.make_fx(program, pre_dispatch=True)(x, x + 1)
+
+
+def test_the_hessian_with_symbolic_sizes():
+    """Torch asks for the plain sizes of tensors of zeros: they are guarded."""
+
+    def program(a):
+        return torch.func.hessian(lambda u: (u * u * u).sum())(a)
+
+    module = stator.make_fx(program, tracing_mode="symbolic")(torch.randn(3))
+    given = torch.randn(3)
+    torch.testing.assert_close(module(given), program(given))
+    assert [str(guard.expr) for guard in module.shape_env.guards]
+
+
+# ---- the state of random numbers
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_earlier_state_put_back_before_a_draw_is_refused(x, mode):
+    def program(a):
+        state = torch.get_rng_state()
+        b = torch.rand(3)
+        torch.set_rng_state(state)
+        return b - torch.rand(3)
+
+    with pytest.raises(RuntimeError, match="state of the random numbers"):
+        stator.make_fx(program, tracing_mode=mode)(x)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_checkpoint(x, mode, rate):
+    def program(a, w):
+        def part(u):
+            u = (u @ w).relu()
+            return torch.nn.functional.dropout(u, rate) if rate else u
+
+        y = torch.utils.checkpoint.checkpoint(part, a, use_reentrant=False)
+        return torch.autograd.grad(y.sum(), w)[0]
+
+    w = torch.randn(4, 4, requires_grad=True)
+    make = stator.make_fx(program, tracing_mode=mode)
+    if rate:
+        with pytest.raises(RuntimeError, match="checkpoint with dropout"):
+            make(x.requires_grad_(), w)
+    else:
+        module = make(x.requires_grad_(), w)
+        torch.testing.assert_close(module(x, w), program(x, w))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_state_put_back_without_a_draw(x, mode):
+    def program(a):
+        b = torch.rand(3, 4)
+        with torch.random.fork_rng(devices=[]):
+            a = a.sin()
+        return a + b - torch.rand(3, 4)
+
+    module = stator.make_fx(program, tracing_mode=mode)(x)
+    torch.manual_seed(3)
+    found = module(x)
+    torch.manual_seed(3)
+    assert torch.equal(found, program(x))

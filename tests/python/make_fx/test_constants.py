@@ -110,6 +110,8 @@ def test_a_read_of_traced_data_names_operator_and_line(x):
 @pytest.mark.parametrize("leave", [lambda a: a.tolist(), lambda a: a.numpy(), lambda a: a.data_ptr()])
 @pytest.mark.parametrize("mode", ["real", "fake"])
 def test_every_exit_of_data_is_an_error(x, leave, mode):
+    if mode == "fake" and "tolist" in leave.__code__.co_names:
+        pytest.skip("its items are nodes (test_layouts.py)")
     with pytest.raises(RuntimeError, match="cannot be traced"):
         stator.make_fx(lambda a: a.sin() + len(str(leave(a))), tracing_mode=mode)(x)
 
@@ -136,3 +138,56 @@ def test_reads_are_nodes_in_fake_modes(x, mode):
     module = stator.make_fx(lambda a: a * a.sum().item(), tracing_mode=mode)(x)
     assert calls(module) == ["sum.default", "_local_scalar_dense.default", "mul.Tensor"]
     assert torch.equal(module(x + 1), (x + 1) * (x + 1).sum().item())
+
+
+# ---- above autograd
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+@pytest.mark.parametrize("write", ["itself", "view", "out", "no grad", "composite"])
+def test_writes_to_constants_are_followed_above_autograd(x, write, mode):
+    def program(a):
+        t = torch.tensor(2.0)
+        if write == "itself":
+            t.add_(3)
+        elif write == "view":
+            t.view(1).mul_(4)
+        elif write == "out":
+            torch.add(t, 5, out=t)
+        elif write == "no grad":
+            with torch.no_grad():
+                t.fill_(7.0)
+        else:
+            t.square_().reshape(1, 1).clamp_(max=3)
+        return a * t.item()
+
+    module = stator.make_fx(program, tracing_mode=mode, pre_dispatch=True)(x)
+    assert torch.equal(module(x), program(x))
+
+
+def test_random_numbers_are_no_constants_above_autograd(x):
+    program = lambda a: a * torch.nn.functional.dropout(torch.tensor(1.0)).item()  # noqa: E731
+    with pytest.raises(RuntimeError, match="item"):
+        stator.make_fx(program, pre_dispatch=True)(x)
+    module = stator.make_fx(program, tracing_mode="fake", pre_dispatch=True)(x)
+    assert "_local_scalar_dense.default" in calls(module)
+
+
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_an_item_above_autograd_is_a_node(x, mode):
+    module = stator.make_fx(lambda a: a * a.sum().item(), tracing_mode=mode, pre_dispatch=True)(x)
+    assert torch.equal(module(x + 1), (x + 1) * (x + 1).sum().item())
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_an_optimizer_above_autograd(x, mode):
+    def program(a):
+        p = torch.nn.Parameter(a.detach().clone())
+        optimizer = torch.optim.Adam([p], lr=0.1)
+        for _ in range(2):
+            p.grad = a * 2
+            optimizer.step()
+        return p.detach()
+
+    module = stator.make_fx(program, tracing_mode=mode, pre_dispatch=True)(x)
+    torch.testing.assert_close(module(x + 1), program(x + 1))

@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import stator
+from stator.tracing import current_tracer
 from tests.python.make_fx.helpers import calls
 
 
@@ -138,3 +139,94 @@ def test_intermediate_tensors_are_freed(x):
 
     stator.make_fx(program)(x)
     assert seen[1]
+
+
+# ---- what the function keeps
+
+
+class Keeps(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+        self.linear = torch.nn.Linear(4, 4)
+        self.last = self.part = None
+
+    def forward(self, a):
+        self.total = self.total + a.sum(0)
+        self.last = self.linear(a) * 2
+        self.part = self.last[0]
+        return a + self.total
+
+
+def test_what_a_module_keeps_is_real_after_the_trace(x):
+    module = Keeps()
+    stator.make_fx(module)(x)
+    assert torch.equal(module.total, x.sum(0)) and "tensor" in str(module.last)
+    torch.testing.assert_close(module.last, module.linear(x) * 2)
+    assert module.part.data_ptr() == module.last.data_ptr()
+    module.last.sum().backward()
+    torch.testing.assert_close(module.linear.weight.grad, (2 * x.sum(0)).expand(4, 4))
+    with torch.no_grad():
+        module(x)
+    torch.testing.assert_close(module.total, 2 * x.sum(0))
+
+
+def test_what_a_closure_keeps_is_real_after_the_trace(x):
+    kept = []
+
+    def program(a):
+        kept.append(a)
+        kept.append(a * 2)
+        kept.append(kept[1].view(-1))
+        kept[2].add_(1)
+        return a
+
+    module = stator.make_fx(program)(x)
+    assert torch.equal(kept[0], x) and torch.equal(kept[1], x * 2 + 1) and torch.equal(kept[2], kept[1].view(-1))
+    kept[2].zero_()
+    assert not kept[1].any() and torch.equal(module(x), x)
+
+
+def test_what_a_failed_trace_keeps_is_real(x):
+    kept = []
+
+    def program(a):
+        kept.append(a * 2)
+        raise Fails
+
+    with pytest.raises(Fails):
+        stator.make_fx(program)(x)
+    assert torch.equal(kept[0], x * 2)
+
+
+def test_intermediate_tensors_end_in_the_trace(x):
+    seen = []
+
+    def program(a):
+        b = a * 2
+        seen.append(torch._C._storage_Use_Count(current_tracer().tracer.real_of(b).untyped_storage()._cdata))
+        real = current_tracer().tracer.real_of(b)
+        del b
+        seen.append(torch._C._storage_Use_Count(real.untyped_storage()._cdata))
+        return a
+
+    stator.make_fx(program)(x)
+    assert seen[1] <= seen[0]
+
+
+def test_a_fake_tensor_after_its_trace_says_so(x):
+    kept = []
+    stator.make_fx(lambda a: kept.append(a * 2) or a, tracing_mode="fake")(x)
+    with pytest.raises(RuntimeError, match="trace that has ended"):
+        kept[0] + torch.ones(3, 4)
+    with pytest.raises(RuntimeError, match="trace that has ended"):
+        str(kept[0])
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_a_function_of_another_compiler_is_refused(x, mode):
+    compiled = torch.compile(lambda a: a.sin(), backend="eager")
+    before = state()
+    with pytest.raises(RuntimeError, match="torch.compile compiles"):
+        stator.make_fx(lambda a: compiled(a * 2), tracing_mode=mode)(x)
+    assert state() == before and torch.equal(compiled(x), x.sin())

@@ -312,3 +312,22 @@ def test_checkpoint_is_traced_through(x):
         module = stator.make_fx(gradient, tracing_mode=mode)(x)
         assert calls(module).count("sin.default") == 2  # once more in the backward pass
         same(module(x), gradient(x))
+
+
+def test_a_condition_on_a_size(x):
+    def program(a):
+        return torch.cond(a.shape[0] > 2, torch.sin, torch.cos, (a,))
+
+    module = stator.make_fx(program, tracing_mode="symbolic")(x)
+    for given in (x, x[:2]):
+        assert torch.equal(module(given), given.sin() if given.shape[0] > 2 else given.cos())
+
+
+def test_the_gradient_of_a_condition_on_a_size(x):
+    def program(a):
+        a = a.detach().requires_grad_()
+        return torch.autograd.grad(torch.cond(a.shape[0] > 2, torch.sin, torch.cos, (a,)).sum(), a)[0]
+
+    module = stator.make_fx(program, tracing_mode="symbolic")(x)
+    same(module(x), x.cos())
+    same(module(x[:2]), -x[:2].sin())

@@ -1,4 +1,4 @@
-"""Arguments that are no plain tensors: modules, subclasses, sizes, FakeTensors from outside."""
+"""Arguments that are not plain tensors: modules, subclasses, sizes, FakeTensors from outside."""
 
 import pytest
 import torch
@@ -190,3 +190,69 @@ def test_a_fake_tensor_from_outside_is_a_constant(x, allowed):
     assert calls(module) == ["mul.Tensor", "add.Tensor"]
     assert module._tensor_constant0 is fake
     assert node(module, "add").meta["val"].shape == (3, 4)
+
+
+class Swaps(torch.Tensor):
+    """`sin` is `cos`, by `__torch_function__` alone."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.sin:
+            func = torch.Tensor.cos
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_class_and_the_attributes_of_an_input(x, mode):
+    given = x.as_subclass(Swaps)
+    given.factor = 3
+    module = stator.make_fx(lambda t: (t, t.sin() * t.factor), tracing_mode=mode)(given)
+    assert calls(module)[0] == "cos.default" and "sin.default" not in calls(module)
+    assert module(x)[0] is x and torch.equal(module(x)[1], x.cos() * 3)
+
+
+# ---- subclasses that the function makes
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_subclass_that_the_function_makes_is_made_again(x, mode):
+    module = stator.make_fx(lambda a: {"made": Two(a, a + 1) * 2, "plain": a}, tracing_mode=mode)(x)
+    other = torch.randn(3, 4) if mode != "symbolic" else torch.randn(5, 2)
+    found = module(other)
+    assert type(found["made"]) is Two and torch.equal(found["plain"], other)
+    assert torch.equal(found["made"].a, other * 2) and torch.equal(found["made"].b, (other + 1) * 2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_subclass_of_subclasses_is_made_again(x, mode):
+    module = stator.make_fx(lambda a: Two(Two(a, a + 1), Two(a + 2, a)), tracing_mode=mode)(x)
+    found = module(x * 2)
+    assert torch.equal(found.a.b, x * 2 + 1) and torch.equal(found.b.a, x * 2 + 2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_subclass_that_cannot_be_made_again_is_refused(x, mode):
+    class Closed(torch.Tensor):
+        @staticmethod
+        def __new__(cls, a):
+            return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+        def __init__(self, a):
+            self.a = a
+
+        __torch_dispatch__ = Two.__torch_dispatch__
+
+    with pytest.raises(RuntimeError, match="__tensor_flatten__"):
+        stator.make_fx(lambda a: Closed(a + 1), tracing_mode=mode)(x)
+
+
+# ---- script objects
+
+
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_a_fake_script_object_is_refused(x, mode):
+    from torch._library.fake_class_registry import FakeScriptObject
+
+    fake = FakeScriptObject(object(), "a.b.C", None)
+    with pytest.raises(AssertionError, match="fake script object already"):
+        stator.make_fx(lambda a, s: a * 2, tracing_mode=mode)(x, fake)

@@ -278,3 +278,35 @@ def test_nothing_is_kept_after_an_error(x):
     gc.collect()
     assert [ref() for ref in seen] == [None, None, None]
     assert stator.tracing.current_tracer() is None
+
+
+# ---- casts, storages
+
+
+def marked(module):
+    return [n.name for n in module.graph.nodes if n.meta.get("low_precision_pointwise_barrier")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_casts_that_a_compiler_emulates_are_marked(x, mode):
+    import torch._inductor.config as config
+
+    def program(a):
+        return (a.to(torch.bfloat16) + 1).float() * 2
+
+    table = {torch.ops.aten.silu.default: lambda t: t * t.sigmoid()}
+    with config.patch(emulate_precision_casts=True):
+        module = stator.make_fx(program, tracing_mode=mode)(x)
+        decomposed = stator.make_fx(lambda a: torch.nn.functional.silu(a), table, tracing_mode=mode)(x.half())
+    assert marked(module) == ["_to_copy", "add", "_to_copy_1"]
+    assert marked(decomposed) == ["mul"]
+    assert marked(stator.make_fx(program, tracing_mode=mode)(x)) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_values_of_nodes_share_storages(x, mode):
+    module = stator.make_fx(lambda a: (a.t(), a.view(-1)[2:], a + 1), tracing_mode=mode)(x)
+    given, transposed, view, part, added = (n.meta["val"] for n in module.graph.nodes if n.op != "output")
+    storages = [v.untyped_storage()._cdata for v in (transposed, view, part, added)]
+    assert [s == given.untyped_storage()._cdata for s in storages] == [True, True, True, False]
+    assert part.storage_offset() == 2

@@ -92,6 +92,9 @@ def test_questions_about_sizes(x):
     module = stator.make_fx(lambda a: tuple(a.size()), tracing_mode="symbolic")(x)
     assert calls(module) == ["sym_size.int", "sym_size.int"]
     assert module(torch.ones(5, 6)) == (5, 6)
+    module = stator.make_fx(aten.size.default, tracing_mode="symbolic")(x)
+    assert calls(module) == ["sym_size.int", "sym_size.int"]
+    assert list(module(torch.ones(5, 6))) == [5, 6]
     module = stator.make_fx(lambda a: a.numel(), tracing_mode="symbolic")(x)
     assert module(torch.ones(5, 6)) == 30
 

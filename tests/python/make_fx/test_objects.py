@@ -4,6 +4,7 @@ and modes of the program, operators of the program."""
 import pytest
 import torch
 import torch.utils._pytree as pytree
+from torch._library.opaque_object import OpaqueBase, register_opaque_type
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 import stator
@@ -228,3 +229,153 @@ def test_an_operator_without_a_fake_kernel(x, library):
         with pytest.raises(RuntimeError, match=r"register_fake\(\"make_fx_test::twice\"\)"):
             stator.make_fx(lambda a: library.twice(a), tracing_mode=mode)(x)
     assert placeholders(stator.make_fx(torch.sin)(x)) == ["arg0_1"]
+
+
+# ---- opaque objects
+
+
+class Reference(OpaqueBase):
+    def __init__(self, factor):
+        self.factor = factor
+
+
+class Literal(OpaqueBase):
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __eq__(self, other):
+        return self.factor == other.factor
+
+    def __hash__(self):
+        return hash(self.factor)
+
+    def __fx_repr__(self):
+        return f"Literal({self.factor})", {"Literal": Literal}
+
+
+class Hoisted(Literal):
+    pass
+
+
+class Child(OpaqueBase):
+    def __init__(self, root):
+        self.root = root
+
+    @property
+    def factor(self):
+        return self.root.factor
+
+
+def child_of(child, proxy_of, _tracer):
+    root = proxy_of(child.root)
+    return None if root is None else root.child
+
+
+Reference.child = property(Child)
+register_opaque_type(Reference, typ="reference")
+register_opaque_type(Literal, typ="value")
+register_opaque_type(Hoisted, typ="value", hoist=True)
+register_opaque_type(Child, typ="reference", reconstruct_fn=child_of)
+
+
+@torch.library.custom_op("stator_tests::times", mutates_args=())
+def times(x: torch.Tensor, by: Reference) -> torch.Tensor:
+    return x * by.factor
+
+
+@torch.library.custom_op("stator_tests::times_literal", mutates_args=())
+def times_literal(x: torch.Tensor, by: Literal) -> torch.Tensor:
+    return x * by.factor
+
+
+@torch.library.custom_op("stator_tests::times_hoisted", mutates_args=())
+def times_hoisted(x: torch.Tensor, by: Hoisted) -> torch.Tensor:
+    return x * by.factor
+
+
+@torch.library.custom_op("stator_tests::times_child", mutates_args=())
+def times_child(x: torch.Tensor, by: Child) -> torch.Tensor:
+    return x * by.factor
+
+
+times_hoisted.register_fake(lambda x, by: torch.empty_like(x))
+times_child.register_fake(lambda x, by: torch.empty_like(x))
+times.register_fake(lambda x, by: torch.empty_like(x))
+times_literal.register_fake(lambda x, by: torch.empty_like(x))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_opaque_object_as_an_argument(x, mode):
+    module = stator.make_fx(lambda a, c: times(a, c), tracing_mode=mode)(x, Reference(3))
+    assert names(module, "get_attr") == []
+    assert torch.equal(module(x, Reference(5)), x * 5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_opaque_object_from_outside(x, mode):
+    by = Reference(3)
+    module = stator.make_fx(lambda a: times(a, by) + times(a, by), tracing_mode=mode)(x)
+    assert module._opaque_obj0 is by and not hasattr(module, "_opaque_obj1")
+    assert torch.equal(module(x), x * 6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_opaque_value_is_a_literal(x, mode):
+    module = stator.make_fx(lambda a, c: times_literal(a, c), tracing_mode=mode)(x, Literal(4))
+    assert "Literal(4)" in module.code and torch.equal(module(x, Literal(4)), x * 4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_opaque_value_that_is_hoisted(x, mode):
+    module = stator.make_fx(lambda a, c: times_hoisted(a, c), tracing_mode=mode)(x, Hoisted(4))
+    assert torch.equal(module(x, Hoisted(5)), x * 5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_opaque_object_that_is_derived_from_an_argument(x, mode):
+    def program(a, root):
+        child = Child(root)
+        return times_child(a, child) + times_child(a, child)
+
+    module = stator.make_fx(program, tracing_mode=mode)(x, Reference(3))
+    assert calls(module).count("getattr") == 1 and names(module, "get_attr") == []
+    assert torch.equal(module(x, Reference(5)), x * 10)
+
+
+# ---- collectives in the fake modes
+
+
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_collectives_in_place_on_fakes(x, group, mode):
+    def program(a):
+        torch.distributed.all_reduce(a)
+        torch.distributed.broadcast(a, 0)
+        return a + 1
+
+    module = stator.make_fx(program, tracing_mode=mode)(x.clone())
+    assert calls(module)[0] == "allreduce_.default" and "broadcast_.default" in calls(module)
+    assert torch.equal(module(x.clone()), x + 1)
+
+
+def test_functional_collectives_on_symbolic_sizes(x, group):
+    import torch.distributed._functional_collectives as collectives
+
+    def program(a):
+        reduced = collectives.all_reduce(a, "sum", group)
+        gathered = collectives.all_gather_tensor(reduced, 0, group)
+        scattered = collectives.reduce_scatter_tensor(gathered, "sum", 0, group)
+        return scattered + gathered.shape[0]
+
+    module = stator.make_fx(program, tracing_mode="symbolic")(x)
+    other = torch.randn(5, 2)
+    assert torch.equal(module(other), other + 5)
+
+
+def test_a_constant_that_a_collective_writes_is_not_known(x, group):
+    def program(a):
+        t = torch.tensor(1.0)
+        torch.distributed.all_reduce(t)
+        return a * t.item()
+
+    module = stator.make_fx(program, tracing_mode="fake")(x)
+    assert "_local_scalar_dense.default" in calls(module)

@@ -10,8 +10,9 @@ from tests.python.make_fx import op_database
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 # What depends on data, which no graph can express; lstsq has no shape function for what its kernels call.
-LEFT = {"equal", "linalg.lstsq"}
-NOT_TRACED = {"real": {"equal", "item"}, "fake": LEFT, "symbolic": LEFT}
+# The number of parts of a split is the number of results.
+LEFT = {"equal", "linalg.lstsq", "tensor_split"}
+NOT_TRACED = {"real": {"equal", "item", "tensor_split"}, "fake": LEFT, "symbolic": LEFT}
 # Composites that look at plain sizes, views without elements, wrapped indices.
 ALWAYS = (
     "gradient",
@@ -23,7 +24,7 @@ ALWAYS = (
     "matmul",
     "item",
 )
-NAMES = sorted({*list(op_database.entries())[::12], *ALWAYS, "equal", "linalg.lstsq"})
+NAMES = sorted({*list(op_database.entries())[::12], *ALWAYS, *LEFT})
 
 
 @pytest.mark.parametrize("mode", op_database.MODES)
@@ -56,3 +57,9 @@ def test_out_of_a_composite_that_takes_fakes_for_subclasses():
     for mode in ("real", "fake"):
         assert stator.make_fx(rank, tracing_mode=mode)(x)(x) == 3
     assert stator.functionalize(rank)(x) == 3
+
+
+@pytest.mark.parametrize("name", ["istft", "linalg.lu_solve"])
+def test_complex_numbers_with_symbolic_sizes(name):
+    info = op_database.entries(torch.complex64)[name]
+    assert op_database.judge(stator.make_fx, info, "symbolic", None, torch.complex64)[0] is None
