@@ -8,6 +8,7 @@ registered here, an entry point, or one that torch knows; only for the last is `
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import warnings
 import weakref
@@ -19,6 +20,7 @@ import torch
 from . import _C, debug, progress
 from .ambient import Ambient
 from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
+from .functions import OpenBackward
 
 CompilerFn = Callable[..., Callable[..., Any]]
 
@@ -35,6 +37,9 @@ _used: list[Any] = []
 _torch_targets: list[Any] = []
 # Native names that torch knows as well. Torch's backends of these names accept any mode and options.
 _LENIENT = frozenset({"eager"})
+# What autograd says of an operator without a derivative.
+_NO_DERIVATIVE = re.compile(r"(?:the )?derivative for '?([^']+?)'? is not implemented")
+_MOST_CAUSES = 16
 
 
 class Backend:
@@ -124,10 +129,11 @@ class _BackendCall:
                 return gm  # a capture with the floats as constants replaces it
             if symbols is not None and symbols.refuses_numbers:
                 return gm  # likewise
-            why = _why_untraceable(error)
-            if why:
+            refused = _what_is_untraceable(error)
+            if refused:
+                what, why = refused
                 warnings.warn(
-                    f"the backend {self.name!r} cannot trace {_first_line(error)} in the graph {_graph_name(gm)!r}, "
+                    f"the backend {self.name!r} cannot trace {what} in the graph {_graph_name(gm)!r}, "
                     f"because {why}; the graph runs without the backend",
                     stacklevel=2,
                 )
@@ -154,18 +160,28 @@ def _refuses_floats(error: Exception) -> bool:
     return True
 
 
-def _why_untraceable(error: Exception) -> str:
-    """Why torch's fake tensors refused an operator; empty for other errors."""
+def _what_is_untraceable(error: BaseException) -> tuple[str, str] | None:
+    """What a tracer that runs the graph ahead of time, on torch's fake tensors, refused, and why; None for other
+    errors."""
+    causes = [error]
+    while causes[-1].__cause__ is not None and len(causes) < _MOST_CAUSES:
+        causes.append(causes[-1].__cause__)
+    for cause in causes:
+        if isinstance(cause, OpenBackward):
+            return str(cause), cause.why
+        underivable = _NO_DERIVATIVE.match(str(cause)) if isinstance(cause, RuntimeError) else None
+        if underivable:
+            return underivable[1], "it has no derivative"
     fakes = sys.modules.get("torch._subclasses.fake_tensor")
     if fakes is None:
-        return ""
+        return None
     if isinstance(error, fakes.DynamicOutputShapeException):
-        return "sizes in it depend on data"
+        return _first_line(error), "sizes in it depend on data"
     if isinstance(error, fakes.DataDependentOutputException):
-        return "it looks at data"
+        return _first_line(error), "it looks at data"
     if isinstance(error, fakes.UnsupportedOperatorException):
-        return "torch has no shape function for it"
-    return ""
+        return _first_line(error), "torch has no shape function for it"
+    return None
 
 
 def _first_line(error: Exception) -> str:

@@ -87,25 +87,78 @@ def _link(function: type) -> type:
     return type(function)(function.__name__, (_Unannounced, function), own)
 
 
+class OpenBackward(Exception):
+    """A backward that depends on more than its context and arguments was about to be traced ahead of time."""
+
+    def __init__(self, function: str, why: str) -> None:
+        super().__init__(f"the backward of {function}")
+        self.why = why
+
+
+_TRACING_MODES = (
+    torch._C._TorchDispatchModeKey.FAKE,
+    torch._C._TorchDispatchModeKey.FUNCTIONAL,
+    torch._C._TorchDispatchModeKey.PROXY,
+)
+
+
 class FunctionCall:
     """Attaches the backward of one call of the function to its results. `arguments`, `outputs` and `context` (the
-    attributes that forward has set) have `Slot`s in place of tensors. Arguments that are no tensors are None, because
-    backward does not get them."""
+    attributes that forward has set) have `Slot`s in place of tensors. Arguments that are not tensors are None, because
+    backward does not get them. `why_open`: why backward may not be traced ahead of time; empty if it may; None: not
+    known yet."""
 
-    def __init__(self, function: type, arguments: tuple[Any, ...], outputs: Any, context: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        function: type,
+        arguments: tuple[Any, ...],
+        outputs: Any,
+        context: dict[str, Any],
+        why_open: str | None = None,
+    ) -> None:
         self.linked: Any = _link(function)
         self.arguments = arguments
         self.outputs = outputs
         self.context = context
+        self.why_open = why_open
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        # A tracer is a dispatch mode.
+        linked = self.linked if torch._C._len_torch_dispatch_stack() == 0 else self.traced
         _pending.call = (self, tensors)
         try:
-            made = self.linked.apply(*fill(self.arguments, tensors))
+            made = linked.apply(*fill(self.arguments, tensors))
         finally:
             _pending.call = None
         made = made if isinstance(made, tuple) else (made,)
         return tuple(item for item in made if isinstance(item, torch.Tensor))
+
+    @functools.cached_property
+    def traced(self) -> Any:
+        """The same function for calls below a dispatch mode: its backward refuses to be traced where it may not be."""
+        linked = self.linked
+        name = "vjp" if linked.backward is torch.autograd.Function.backward else "backward"
+        backward = getattr(linked, name)
+
+        def checked(ctx: Any, *gradients: Any) -> Any:
+            if not any(torch._C._get_dispatch_mode(mode) for mode in _TRACING_MODES):
+                return backward(ctx, *gradients)
+            if why := self._why_open():
+                raise OpenBackward(str(self), why)
+            try:
+                return backward(ctx, *gradients)
+            except Exception as error:
+                raise OpenBackward(str(self), f"it raises {type(error).__name__} without data") from error
+
+        return type(linked)(linked.__name__, (linked,), {name: staticmethod(checked)})
+
+    def _why_open(self) -> str:
+        if self.why_open is None:
+            from .backward_code import examine
+
+            found = examine(self.linked, self.context)
+            self.why_open = found if isinstance(found, str) else ""
+        return self.why_open
 
     def __str__(self) -> str:
         return str(self.linked.__qualname__)

@@ -197,7 +197,7 @@ class GraphSymbols:
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-        # Tensors that are no inputs of the graph have constant sizes.
+        # Tensors that are not inputs of the graph have constant sizes.
         env = ShapeEnv(assume_static_by_default=True)
         self._fake_mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
         # Compilers that trace the graph make symbols of their own for what depends on data. Ours are for metadata.
@@ -223,6 +223,9 @@ class GraphSymbols:
             if kind != "int":
                 self._known[name] = env.create_unbacked_symfloat() if kind == "float" else env.create_unbacked_symbool()
                 continue
+            if hint is not None:  # the graph may assume bounds that do not hold in this call: it raises then
+                least = None if least is None else min(least, hint)
+                greatest = None if greatest is None else max(greatest, hint)
             bounds = ValueRanges(-int_oo if least is None else least, int_oo if greatest is None else greatest)
             if hint is None:
                 number = env.create_unbacked_symint()
@@ -329,7 +332,7 @@ class _Context(TracingContext):  # type: ignore[misc]
 
 
 class _Made(torch.autograd.Function):  # type: ignore[misc]
-    """A fake that requires gradients and is no leaf."""
+    """A fake that requires gradients and is not a leaf."""
 
     @staticmethod
     def forward(ctx: Any, symbols: GraphSymbols, meta: Meta, leaf: torch.Tensor) -> torch.Tensor:

@@ -41,7 +41,12 @@ def last_first(gm, example_inputs):
     return run
 
 
-BACKENDS = [rebuilt, interpreted, unread, last_first]
+BACKENDS = [rebuilt, interpreted, unread, last_first, "aot_eager"]
+
+
+def label(backend):
+    return backend if isinstance(backend, str) else backend.__name__
+
 
 # Calls that raise for the shape or kind of what they get, not for its values.
 BY_SHAPE = {
@@ -55,7 +60,7 @@ BY_SHAPE = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.__name__)
+@pytest.mark.parametrize("backend", BACKENDS, ids=label)
 @pytest.mark.parametrize("name", [*CASES, *BY_SHAPE])
 def test_the_program_handles_the_error(name, backend):
     call, good, bad = (CASES | BY_SHAPE)[name]
@@ -88,7 +93,7 @@ def test_the_program_handles_the_error(name, backend):
     assert captures() > 0
 
 
-@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.__name__)
+@pytest.mark.parametrize("backend", BACKENDS, ids=label)
 @pytest.mark.parametrize("first", ["write", "operator"])
 def test_beside_a_write_that_cannot_be_undone(backend, first):
     def program(large, data):
@@ -113,7 +118,7 @@ def test_beside_a_write_that_cannot_be_undone(backend, first):
     assert captures() > 0
 
 
-@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.__name__)
+@pytest.mark.parametrize("backend", BACKENDS, ids=label)
 def test_an_error_that_leaves_the_program_is_its_own(backend):
     def program(log, data):
         log.append(1)
