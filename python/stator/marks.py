@@ -149,23 +149,42 @@ def _indices(tensor: Any, index: int | Sequence[int]) -> list[int]:
     return [index] if isinstance(index, int) else list(index)
 
 
-def _mark_dimensions(tensor: Any, index: int | Sequence[int], attribute: str, with_hints: bool = False) -> None:
+def _mark_dimensions(tensor: Any, index: int | Sequence[int], attribute: str) -> None:
     indices = _indices(tensor, index)
     if not hasattr(tensor, attribute):
         setattr(tensor, attribute, set())
     getattr(tensor, attribute).update(indices)
     tensor._has_dynamo_dim_marking = True
-    if with_hints:
-        if not hasattr(tensor, "_specialize_on"):
-            tensor._specialize_on, tensor._dynamo_hint_overrides = {}, {}
-        tensor._specialize_on.update((dim, []) for dim in indices)
+
+
+def _note(tensor: Any, index: int | Sequence[int], attribute: str, value: Any) -> None:
+    """Stores the value for each dimension, in a dict that is an attribute of the tensor."""
+    if not hasattr(tensor, attribute):
+        setattr(tensor, attribute, {})
+    getattr(tensor, attribute).update((dim, value) for dim in _indices(tensor, index))
+
+
+def _note_hints(tensor: Any, index: int | Sequence[int], hint: int | None, specialize_on: list[Any] | None) -> None:
+    """Stores what only some backends of torch read."""
+    if not hasattr(tensor, "_dynamo_hint_overrides"):
+        tensor._dynamo_hint_overrides = {}
+    if hint:
+        _note(tensor, index, "_dynamo_hint_overrides", hint)
+    _note(tensor, index, "_specialize_on", [] if specialize_on is None else specialize_on)
 
 
 def mark_dynamic(
-    tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
+    tensor: torch.Tensor,
+    index: int | Sequence[int],
+    *,
+    hint_override: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: list[Any] | None = None,
 ) -> None:
     """Marks a size of the tensor as varying: a capture makes it a symbol. If the program needs its value, or the size
-    is not between `min` and `max`, the call raises ConstraintViolation."""
+    is not between `min` and `max`, the call raises ConstraintViolation. `hint_override` and `specialize_on` are stored
+    for backends; they change nothing in a capture."""
     if isinstance(tensor, torch.nn.Parameter) and _C.get_config("force_parameter_static_shapes"):
         warnings.warn(
             "sizes of parameters are static, so mark_dynamic has no effect on a parameter; "
@@ -173,7 +192,8 @@ def mark_dynamic(
             UserWarning,
             stacklevel=2,
         )
-    _mark_dimensions(tensor, index, "_dynamo_dynamic_indices", with_hints=True)
+    _mark_dimensions(tensor, index, "_dynamo_dynamic_indices")
+    _note_hints(tensor, index, hint_override, specialize_on)
     marked: Any = tensor
     if not hasattr(marked, "_dynamo_dynamic_range"):
         marked._dynamo_dynamic_range = set()
@@ -186,10 +206,29 @@ def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int]) -> None
     _mark_dimensions(tensor, index, "_dynamo_weak_dynamic_indices")
 
 
-def mark_unbacked(tensor: torch.Tensor, index: int | Sequence[int]) -> None:
+def mark_unbacked(
+    tensor: torch.Tensor,
+    index: int | Sequence[int],
+    hint_override: int | None = None,
+    strict: bool = False,
+    specialize_on: list[Any] | None = None,
+    shape_id: str | None = None,
+    min: int | None = None,
+    max: int | None = None,
+) -> None:
     """Marks a size of the tensor as unbacked: a capture assumes nothing about it, and breaks where the program needs
-    its value. One capture serves all sizes, 0 and 1 too."""
-    _mark_dimensions(tensor, index, "_dynamo_unbacked_indices", with_hints=True)
+    its value. One capture serves all sizes, 0 and 1 too.
+
+    min, max, shape_id: the capture takes the size to be in this range, and sizes of one `shape_id` to be equal. The
+    graph verifies that; a call for which it does not hold runs as plain Python.
+    strict: has no further effect here, since an unbacked size never becomes a constant.
+    hint_override, specialize_on: stored for backends; they change nothing in a capture."""
+    _mark_dimensions(tensor, index, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices")
+    _note_hints(tensor, index, hint_override, specialize_on)
+    if min is not None or max is not None:
+        _note(tensor, index, "_dynamo_unbacked_bounds", (min, max))
+    if shape_id is not None:
+        _note(tensor, index, "_dynamo_shape_ids", shape_id)
 
 
 def mark_static(tensor: Any, index: int | Sequence[int] | None = None) -> None:

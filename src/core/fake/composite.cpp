@@ -55,7 +55,7 @@ std::optional<bool> assumed_equality() { return assumed; }
 const CompositeAnswer* find_composite_answer(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const CompositeAnswer* answer = fallback_call(op).composite;
   if (answer == nullptr || answer->applies == nullptr) return answer;
-  return answer->applies(Args(op, const_cast<torch::jit::Stack*>(&stack))) ? answer : nullptr;
+  return answer->applies(Args(op, const_cast<torch::jit::Stack*>(&stack))) ? answer : answer->otherwise;
 }
 
 void answer_composite(const CompositeAnswer& answer, const c10::OperatorHandle& op, c10::DispatchKeySet keys,

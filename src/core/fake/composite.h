@@ -24,6 +24,8 @@ struct CompositeAnswer {
   bool assumed = true;
   /// Runs in place of the implementation, above autograd, and calls other operators. Unless null, the rest is ignored.
   Rule program = nullptr;
+  /// The answer where `applies` does not hold; null: none.
+  const CompositeAnswer* otherwise = nullptr;
 };
 
 /// Null if the operator, with the arguments on top of the stack, can run on fakes as it is.

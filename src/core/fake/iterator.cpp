@@ -8,6 +8,7 @@
 
 #include "core/fake/layout.h"
 #include "core/fake/symbolic.h"
+#include "core/shapes/current.h"
 #include "core/shapes/sym_node.h"
 
 namespace stator::fake {
@@ -54,8 +55,33 @@ bool same(int64_t a, int64_t b) { return a == b; }
 /// Whether they are equal for all values of the symbols.
 bool same(const c10::SymInt& a, const c10::SymInt& b) { return shapes::known(a.sym_eq(b)).value_or(false); }
 
+bool is_open(int64_t) { return false; }
+/// Whether it depends on data.
+bool is_open(const c10::SymInt& number) { return number.is_heap_allocated() && shapes::depends_on_data({number}); }
+
+bool counts_as_zero(int64_t number) { return number == 0; }
+/// A size that depends on data counts as one of two or more, here and in `less`. In a run in which it is not, strides
+/// may differ from those of the fake, but only those of dimensions of size one, or of tensors without elements.
+bool counts_as_zero(const c10::SymInt& number) { return is_open(number) ? same(number, 0) : number == 0; }
+
+bool divides(const c10::SymInt& a, const c10::SymInt& b) {
+  return !same(a, 0) && shapes::known((b % a).sym_eq(0)).value_or(false);
+}
+
 bool less(int64_t a, int64_t b) { return a < b; }
-bool less(const c10::SymInt& a, const c10::SymInt& b) { return is_less(a, b); }
+bool less(const c10::SymInt& a, const c10::SymInt& b) {
+  if (!is_open(a) && !is_open(b)) return is_less(a, b);
+  if (const auto answer = shapes::known(a.sym_lt(b))) return *answer;
+  if (same(a, b) || divides(b, a)) return false;
+  return divides(a, b) || is_less(a, b);
+}
+
+bool check_same(int64_t, int64_t) { return false; }
+/// For two sizes that depend on data, in a trace that has nodes for checks: from here on they are equal.
+bool check_same(const c10::SymInt& a, const c10::SymInt& b) {
+  if (!is_open(a) || !is_open(b) || shapes::AssertSink::current() == nullptr) return false;
+  return a.sym_eq(b).expect_true("broadcast", 0);
+}
 
 template <class Int>
 bool all_same(c10::ArrayRef<Int> a, c10::ArrayRef<Int> b) {
@@ -71,6 +97,8 @@ void broadcast_into(Vector<Int>& sizes, c10::ArrayRef<Int> other) {
     if (same(size, other[i])) continue;
     if (same(size, Int(1))) {
       size = other[i];
+    } else if (check_same(size, other[i])) {
+      continue;
     } else if (!same(other[i], Int(1)) && !(size == other[i])) {
       // Sizes that are one in this call only.
       if (size == Int(1)) {
@@ -153,10 +181,10 @@ class DimensionOrder {
     for (const auto& strides : strides_) {
       const Int& left = strides[outer];
       const Int& right = strides[inner];
-      if (left == Int(0) || right == Int(0)) continue;
+      if (counts_as_zero(left) || counts_as_zero(right)) continue;
       if (less(left, right)) return -1;
       if (less(right, left)) return 1;
-      if (less(sizes_[inner], sizes_[outer])) return 1;
+      if (!is_open(sizes_[inner]) && !is_open(sizes_[outer]) && less(sizes_[inner], sizes_[outer])) return 1;
     }
     return 0;
   }

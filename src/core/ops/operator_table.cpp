@@ -34,7 +34,7 @@ constexpr std::string_view kNamespace = "aten::";
 
 bool is_prefix_row(const Row& row) { return row.name.ends_with('*'); }
 
-/// `__and__` is no in-place form.
+/// `__and__` is not an in-place form.
 std::string_view without_underscore(std::string_view name) {
   if (name.ends_with('_') && !name.ends_with("__")) name.remove_suffix(1);
   return name;

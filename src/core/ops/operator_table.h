@@ -38,10 +38,15 @@ enum Traits : uint16_t {
   /// Torch's compilers replace it by operators of their own that draw other random numbers, or fail on it. Graphs for
   /// them do not hold it. Holds for this overload alone.
   DiffersInCompilers = 1 << 7,
+  /// In graphs of torch.fx, a Python number may stand where it takes a tensor, as in Python's arithmetic.
+  TakesNumbers = 1 << 8,
+  /// Gives its first argument other data, whatever that held before. Holds for this overload alone.
+  Overwrites = 1 << 9,
 };
 
 /// Traits that hold for all overloads of an operator and for its in-place form. All rows of one operator repeat them.
-inline constexpr Traits kSharedTraits = Traits(PlainSizes | Fallible | FallibleOnIntegers | TakesFittingNumbers);
+inline constexpr Traits kSharedTraits =
+    Traits(PlainSizes | Fallible | FallibleOnIntegers | TakesFittingNumbers | TakesNumbers);
 
 constexpr Traits operator|(Traits a, Traits b) { return Traits(uint16_t(a) | uint16_t(b)); }
 

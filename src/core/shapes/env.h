@@ -113,7 +113,7 @@ class STATOR_API ShapeEnv {
   Ex substitute(Ex expr, const std::unordered_map<Ex, Ex>& by);
   /// With the equalities that are known by now, and the simplifications that other facts allow.
   Ex simplify(Ex expr);
-  /// Parses what `to_python` writes; symbols that do not exist yet are made. Null if it is no expression.
+  /// Parses what `to_python` writes; symbols that do not exist yet are made. Null if it is not an expression.
   Ex parse(std::string_view text);
   /// The values for the present facts.
   const Derived& derived(Ex expr);

@@ -9,7 +9,8 @@ namespace stator::shapes {
 
 /// While one is alive, code of this thread that reads a symbolic float gets a marker: a double that no program has, one
 /// for each read. Torch's bindings read one where an operator takes a plain float. The tracer finds the marker among
-/// the operator's arguments, and puts the expression in its place. A marker that no operator took has gone elsewhere.
+/// the operator's arguments, and puts the expression in its place. A marker that no operator took reached other code:
+/// the caller must not use what that code computed (`all_taken`).
 class STATOR_API FloatMarkers {
  public:
   FloatMarkers();

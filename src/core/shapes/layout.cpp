@@ -86,7 +86,17 @@ Ex is_non_overlapping_and_dense(ShapeEnv& env, Exprs sizes, Exprs strides) {
   truth = truths.dense_in(sizes, strides, order);
   if (truth == nullptr || !truth->hint) return nullptr;
   if (truth->hint.truth()) return truth;
-  // Not dense in this order; for other sizes another order might be. The answer holds for these sizes alone.
+  // Not dense in this order; for other sizes another order might be. A dense tensor without overlap spans as many
+  // elements as it has.
+  Ex count = truths.number(1), span = truths.number(1);
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    count = truths.apply(Op::Mul, count, sizes[dim]);
+    Ex steps = truths.apply(Op::Sub, sizes[dim], truths.number(1));
+    span = truths.apply(Op::Add, span, truths.apply(Op::Mul, steps, strides[dim]));
+  }
+  if (Ex spans = truths.apply(Op::Eq, span, count); spans != nullptr && spans->hint && !spans->hint.truth())
+    return spans;
+  // It overlaps: the answer holds for these sizes alone.
   for (Exprs numbers : {sizes, strides})
     for (Ex number : numbers)
       if (!env.specialize(number)) return nullptr;

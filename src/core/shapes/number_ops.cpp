@@ -42,6 +42,8 @@ at::Tensor item(const at::Tensor& self) { return number_tensor(plain(self.item()
 
 at::Tensor size(const at::Tensor& self, int64_t dim) { return number_tensor(self.size(dim)); }
 
+at::Tensor stride(const at::Tensor& self, int64_t dim) { return number_tensor(self.stride(dim)); }
+
 at::Tensor number(std::string_view name, const at::Scalar& a, const at::Scalar& b) {
   const auto op = find_op(std::string(name));
   TORCH_CHECK(op.has_value(), "stator::number has no operator ", name);
@@ -88,6 +90,7 @@ c10::OperatorHandle find(const char* name) { return c10::Dispatcher::singleton()
 struct Operators {
   c10::OperatorHandle item = find("stator::item");
   c10::OperatorHandle size = find("stator::size");
+  c10::OperatorHandle stride = find("stator::stride");
   c10::OperatorHandle number = find("stator::number");
   c10::OperatorHandle choose = find("stator::choose");
   c10::OperatorHandle fits = find("stator::fits");
@@ -116,6 +119,7 @@ static Operators define() {
   auto* library = new torch::Library(torch::Library::FRAGMENT, "stator", std::nullopt, __FILE__, __LINE__);
   library->def("item(Tensor self) -> Tensor");
   library->def("size(Tensor self, int dim) -> Tensor");
+  library->def("stride(Tensor self, int dim) -> Tensor");
   library->def("number(str op, Scalar a, Scalar b=0) -> Tensor");
   library->def("choose(Scalar condition, Scalar a, Scalar b) -> Tensor");
   library->impl("choose", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(choose)));
@@ -127,9 +131,10 @@ static Operators define() {
   library->impl("distinct", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(distinct)));
   library->impl("item", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(item)));
   library->impl("size", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(size)));
+  library->impl("stride", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(stride)));
   library->impl("number", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(number)));
   // Numbers have no gradient.
-  for (const char* name : {"item", "size", "number", "choose", "fits", "between", "distinct"})
+  for (const char* name : {"item", "size", "stride", "number", "choose", "fits", "between", "distinct"})
     library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
   return {};
 }
@@ -140,6 +145,7 @@ void install_number_ops() { operators(); }
 
 const c10::OperatorHandle& item_op() { return operators().item; }
 const c10::OperatorHandle& size_op() { return operators().size; }
+const c10::OperatorHandle& stride_op() { return operators().stride; }
 const c10::OperatorHandle& number_op() { return operators().number; }
 const c10::OperatorHandle& choose_op() { return operators().choose; }
 const c10::OperatorHandle& fits_op() { return operators().fits; }
@@ -147,8 +153,8 @@ const c10::OperatorHandle& between_op() { return operators().between; }
 const c10::OperatorHandle& distinct_op() { return operators().distinct; }
 
 bool is_number_op(const c10::OperatorHandle& op) {
-  return op == item_op() || op == size_op() || op == number_op() || op == choose_op() || op == fits_op() ||
-         op == between_op() || op == distinct_op();
+  return op == item_op() || op == size_op() || op == stride_op() || op == number_op() || op == choose_op() ||
+         op == fits_op() || op == between_op() || op == distinct_op();
 }
 
 std::optional<at::ScalarType> number_dtype(at::ScalarType dtype) {

@@ -15,6 +15,7 @@
 ///
 ///   stator::item(Tensor self) -> Tensor             the only element of a tensor
 ///   stator::size(Tensor self, int dim) -> Tensor
+///   stator::stride(Tensor self, int dim) -> Tensor
 ///   stator::number(str op, Scalar a, Scalar b=0) -> Tensor   Python's `a op b`
 ///   stator::choose(Scalar condition, Scalar a, Scalar b) -> Tensor   `a if condition else b`
 ///   stator::fits(Scalar number, ScalarType dtype) -> ()      raises unless the dtype holds the number
@@ -30,6 +31,7 @@ using Number = std::variant<int64_t, double, bool>;
 STATOR_API void install_number_ops();
 STATOR_API const c10::OperatorHandle& item_op();
 STATOR_API const c10::OperatorHandle& size_op();
+STATOR_API const c10::OperatorHandle& stride_op();
 STATOR_API const c10::OperatorHandle& number_op();
 STATOR_API const c10::OperatorHandle& choose_op();
 STATOR_API const c10::OperatorHandle& fits_op();

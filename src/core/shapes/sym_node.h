@@ -38,7 +38,7 @@ STATOR_API c10::SymInt as_size(const c10::SymInt& number);
 STATOR_API c10::SymInt quotient(const c10::SymInt& a, const c10::SymInt& b);
 /// An index into `size` elements, clamped to [0, size]. A negative index counts from the end.
 STATOR_API c10::SymInt position_in(const c10::SymInt& index, const c10::SymInt& size);
-/// With what is known by now; a plain integer if that is a constant.
+/// Simplified by the facts that hold now; a plain integer if the result is constant.
 STATOR_API c10::SymInt simplified(const c10::SymInt& number);
 /// Whether one of the numbers has an unbacked symbol, or is not of this file.
 STATOR_API bool depends_on_data(c10::SymIntArrayRef numbers);

@@ -244,7 +244,7 @@ TEST_F(Env, LargeNumbersNeverWrap) {
   const int64_t k31 = int64_t{1} << 31, k62 = int64_t{1} << 62;
   Ex u = env->add_unbacked(Type::Int, {0, INT64_MAX});
   Ex large = env->apply(Op::Mul, u, env->constant(k62));
-  EXPECT_EQ(env->apply(Op::Mul, large, env->constant(int64_t{4})), nullptr);  // 2^64 is no coefficient
+  EXPECT_EQ(env->apply(Op::Mul, large, env->constant(int64_t{4})), nullptr);  // 2^64 is not a coefficient
   EXPECT_TRUE(env->derived(large).may_leave_int64);
   EXPECT_EQ(env->known(env->apply(Op::Ge, large, u)), true);
   Ex square = env->apply(Op::Mul, u, u);

@@ -197,6 +197,87 @@ def scaled(x, n):
     return x * n
 
 
+class TestMarksOfUnbackedSizes:
+    @staticmethod
+    def rows(*sizes, **marks):
+        made_ = [made(n) for n in sizes]
+        for each in made_:
+            stator.mark_unbacked(each, 0, **marks)
+        return made_
+
+    def test_bounds_answer_questions(self):
+        def fn(x):
+            return x * 2 if x.size(0) <= 4 else x * 3
+
+        compiled = stator.compile(fn, fullgraph=True)
+        for n in (3, 2, 4):
+            assert_same(compiled(*self.rows(n, min=2, max=4)), fn(made(n)))
+        assert captures() == 1
+        for n in (5, 1, 0, 64):  # outside of the bounds: the plain program
+            assert_same(compiled(*self.rows(n, min=2, max=4)), fn(made(n)), f"{n}")
+
+    def test_equal_sizes(self):
+        def fn(x, y):
+            return x + y, x.size(0) == y.size(0)
+
+        compiled = stator.compile(fn, fullgraph=True)
+        for n in (3, 2, 1, 0, 7):
+            assert_same(compiled(*self.rows(n, n, shape_id="rows")), fn(made(n), made(n)), f"{n}")
+        assert captures() == 1
+        for n, m in ((3, 1), (1, 4), (2, 2)):  # they differ: the plain program broadcasts
+            assert_same(compiled(*self.rows(n, m, shape_id="rows")), fn(made(n), made(m)), f"{n} {m}")
+        with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+            compiled(*self.rows(3, 2, shape_id="rows"))
+
+    def test_names_are_apart(self):
+        def fn(x, y):
+            return x.sum(0) + y.sum(0)
+
+        compiled = stator.compile(fn)
+        for n, m in ((3, 2), (1, 4), (0, 1)):
+            x, y = self.rows(n, shape_id="a") + self.rows(m, shape_id="b")
+            assert_same(compiled(x, y), fn(x, y))
+        assert captures() == 1
+
+    @pytest.mark.parametrize("marks", [{"strict": True}, {"hint_override": 64}, {"specialize_on": [lambda n: n == 8]}])
+    def test_other_arguments(self, marks):
+        def fn(x):
+            return x * 2
+
+        compiled = stator.compile(fn)
+        for n in (3, 1, 0, 8):
+            assert_same(compiled(*self.rows(n, **marks)), fn(made(n)))
+        assert captures() == 1
+
+    def test_arguments_of_mark_dynamic(self):
+        x = made(4)
+        criteria = [lambda n: n == 8]
+        stator.mark_dynamic(x, 0, hint_override=64, min=2, max=9, specialize_on=criteria)
+        y = made(4)
+        torch._dynamo.mark_dynamic(y, 0, hint_override=64, min=2, max=9, specialize_on=criteria)
+        assert {**vars(x), "_dynamo_dynamic_range": 0} == {**vars(y), "_dynamo_dynamic_range": 0}
+        assert_same(stator.compile(lambda x: x + 1)(x), x + 1)
+
+
+def test_facts_that_the_program_checks_of_unbacked_sizes():
+    def fn(x, y):
+        torch._check(x.size(0) == y.size(0))
+        return x + y
+
+    compiled = stator.compile(fn, fullgraph=True)
+    for n in (3, 2, 1, 0):
+        x, y = made(n), made(n)
+        stator.mark_unbacked(x, 0)
+        stator.mark_unbacked(y, 0)
+        assert_same(compiled(x, y), fn(x, y))
+    assert captures() == 1
+    x, y = made(3), made(1)
+    stator.mark_unbacked(x, 0)
+    stator.mark_unbacked(y, 0)
+    with pytest.raises(RuntimeError):
+        compiled(x, y)
+
+
 class TestSettings:
     def test_assume_static_by_default(self):
         with stator.config.patch(assume_static_by_default=False):

@@ -332,3 +332,40 @@ def test_solutions_of_batches_of_vectors_have_the_strides_of_columns():
 
     calls = [(torch.eye(n).expand(b, n, n) + 0.1, torch.ones(b, n)) for b, n in ((2, 5), (3, 4), (4, 6))]
     check_parity(fn, *calls, dynamic=True)
+
+
+# Operators whose implementations look at plain sizes.
+ONE_GRAPH = """
+x.new_zeros(n, n).fill_diagonal_(n), x.clone().fill_diagonal_(2.5), x.new_zeros(n, n).fill_diagonal_(1, wrap=True)
+torch.vander(x[:, 0].detach()), torch.vander(x[:, 1].detach(), 3, increasing=True), torch.vander(torch.arange(n))
+torch.combinations(x[:, 0]), torch.combinations(x[:, 0], 3), torch.combinations(x[:, 0], 2, with_replacement=True)
+torch.cov(x), torch.cov(x.t()), torch.corrcoef(x), torch.corrcoef(x.t()), torch.cov(x, correction=0)
+torch.linalg.multi_dot([x, x.t(), x]), torch.linalg.multi_dot([x[0], x.t(), x[:, 0]]), torch.chain_matmul(x, x.t(), x)
+x.quantile(0.5, 0), x.quantile(0.25, 1, keepdim=True), x.quantile(0.5), x.nanquantile(0.5, 0, keepdim=True)
+x.t().quantile(0.5, 0), x[None].quantile(0.5, 1, interpolation="nearest")
+x.nbytes, x[1:].nbytes, x.double().nbytes, x.nbytes // n
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("line", ONE_GRAPH)
+def test_one_graph_with_symbolic_sizes(line, grad):
+    space = {"torch": torch}
+    exec(f"def fn(x):\n    n = x.size(0)\n    return x * 1, {line}", space)
+    fn = space["fn"]
+    compiled = stator.compile(fn, dynamic=True, fullgraph=True)
+    for n in (5, 3, 7, 2, 12, 9):
+        a, b = made(n).requires_grad_(grad), made(n).requires_grad_(grad)
+        actual, expected = compiled(a), fn(b)
+        assert_same(actual, expected, f"{n}")
+        for part, other in zip(actual, expected, strict=True):
+            if isinstance(part, torch.Tensor):
+                assert part.stride() == other.stride(), f"{n}"
+        if grad:
+            sum(t.square().sum() for t in actual if isinstance(t, torch.Tensor) and t.requires_grad).backward()
+            sum(t.square().sum() for t in expected if isinstance(t, torch.Tensor) and t.requires_grad).backward()
+            assert_same(a.grad, b.grad, f"{n}")
+    assert captures() <= 3  # the sizes may be compared with 6
+    compiled = stator.compile(fn)
+    for n in (5, 1, 3, 0, 7, 2):
+        assert_same(outcome(compiled, made(n)), outcome(fn, made(n)), f"{n}")

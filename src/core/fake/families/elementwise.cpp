@@ -131,6 +131,7 @@ constexpr Elementwise kCommon = kElementwise<Result::Common>;
 constexpr Elementwise kCommonScalar = kElementwise<Result::Common, Scalars::Promote>;
 constexpr Elementwise kCommonOperands = kElementwise<Result::Common, Scalars::Operands>;
 constexpr Elementwise kFloat = kElementwise<Result::Float>;
+constexpr Elementwise kFloatOperands = kElementwise<Result::Float, Scalars::Operands>;
 constexpr Elementwise kBool = kElementwise<Result::Bool>;
 constexpr Elementwise kBoolOperands = kElementwise<Result::Bool, Scalars::Operands>;
 constexpr Elementwise kLogical = kElementwise<Result::Bool, Scalars::Ignored, Handling::Unconverted>;

@@ -90,10 +90,27 @@ Specs full(const Args& args) {
 /// dispatcher.
 Specs scalar_tensor(const Args& args) { return {{{}, dtype_or_default(args, 1), device_at(args, 1)}}; }
 
+c10::SymFloat as_float(const at::Scalar& number) {
+  return number.isFloatingPoint() ? number.toSymFloat() : c10::SymFloat(number.toSymInt());
+}
+
+/// The number of elements of arange if one of the numbers is a float, and one is symbolic.
+c10::SymInt float_steps(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step) {
+  const c10::SymFloat first = as_float(start), last = as_float(end), stride = as_float(step);
+  const bool is_rising = stride > c10::SymFloat(0.0);
+  TORCH_CHECK(is_rising || stride < c10::SymFloat(0.0), "step must be nonzero");
+  TORCH_CHECK(is_rising ? last >= first : last <= first, "upper bound and lower bound inconsistent with step sign");
+  const c10::SymFloat steps = (last - first) / stride;
+  if (!steps.is_symbolic()) return static_cast<int64_t>(std::ceil(steps.as_float_unchecked()));
+  return c10::SymInt(steps.toSymNodeImpl()->ceil());
+}
+
 /// The number of elements of arange, computed in the type in which the real kernel computes it.
 c10::SymInt steps_between(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
                           at::ScalarType dtype) {
   if (start.isSymbolic() || end.isSymbolic() || step.isSymbolic()) {
+    const bool has_float = start.isFloatingPoint() || end.isFloatingPoint() || step.isFloatingPoint();
+    if (has_float && dtype != at::kLong) return float_steps(start, end, step);
     const c10::SymInt first = start.toSymInt(), last = end.toSymInt(), stride = step.toSymInt();
     return shapes::as_size(stride > 0 ? (last - first + stride - 1) / stride : (first - last - stride - 1) / -stride);
   }
@@ -121,6 +138,14 @@ Specs arange(const Args& args) {
                      : integral              ? at::kLong
                                              : c10::get_default_dtype_as_scalartype();
   return {{{steps_between(first, args.scalar(end), by, dtype)}, dtype, device_at(args, dtype_at)}};
+}
+
+/// randperm: (n, [generator,] dtype, layout, device, pin_memory).
+template <size_t dtype_at>
+Specs permutation(const Args& args) {
+  const c10::SymInt count = shapes::as_size(args.sym_int(0));
+  TORCH_CHECK(count >= 0, "n must be non-negative, got", count);
+  return {{{count}, dtype_or_default(args, dtype_at), device_at(args, dtype_at)}};
 }
 
 /// Computes in the dtype of `out`. An `out` that already has as many elements keeps its shape.

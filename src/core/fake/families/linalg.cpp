@@ -224,10 +224,13 @@ void lu_solve(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const bool left = args.boolean(3);
   require_known_device(args);
   require_square(args, factors);
-  require(!right.is_complex() || left, args, "the conjugate bit of the result");
+  const bool is_conjugate = right.is_complex() && !left;
+  require(!is_conjugate || right.is_cpu(), args, "the conjugate bit of the result");
   const Dims sizes = broadcast_right(args, factors, right);
   require(right.sym_size(left ? -2 : -1) == factors.sym_size(-1), args, "the matrices do not match");
-  args.returns(left ? new_column_major(right, sizes, right.scalar_type()) : new_contiguous(right, sizes));
+  const at::Tensor made = left ? new_column_major(right, sizes, right.scalar_type()) : new_contiguous(right, sizes);
+  if (is_conjugate) made._set_conj(true);
+  args.returns(made);
 }
 
 /// The triangular factors of a matrix, both row-major, and the permutation; empty tensors in place of what is not asked

@@ -104,6 +104,46 @@ void unsafe_chunk(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   args.returns(at::unsafe_split_symint(self, (size + (chunks - 1)) / chunks, args.integer(2)));
 }
 
+/// (self, fill_value, wrap)
+void fill_diagonal(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require(self.dim() == 2, args, "not a matrix");
+  require(!args.boolean(2) || self.sym_size(0) <= self.sym_size(1) + 1, args, "the diagonal is wrapped");
+  self.diagonal().fill_(args.scalar(1));
+  args.returns(self);
+}
+
+/// (x, N, increasing): the powers of each element.
+void vander(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const at::Tensor& self = args.tensor(0);
+  require(self.dim() == 1, args, "not a vector");
+  const c10::SymInt count = args.is_none(1) ? self.sym_size(0) : c10::SymInt(args.integer(1));
+  require(count >= 0, args, "a negative number of powers");
+  const auto dtype = at::promote_types(self.scalar_type(), at::kLong);
+  args.returns(make_contiguous(Dims{self.sym_size(0), count}, dtype, self.device()));
+}
+
+/// (tensors): the product of matrices, of which the first and the last may be vectors.
+template <bool takes_vectors>
+void matrix_chain(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Args args(op, stack);
+  const std::vector<at::Tensor> factors = args.tensors(0);
+  require(factors.size() >= 2, args, "less than two factors");
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const bool is_end = i == 0 || i + 1 == factors.size();
+    require(factors[i].dim() == 2 || (takes_vectors && is_end && factors[i].dim() == 1), args, "not a matrix");
+    require(factors[i].scalar_type() == factors[0].scalar_type() && factors[i].device() == factors[0].device(), args,
+            "matrices of several dtypes or devices");
+    if (i > 0) require(factors[i - 1].sym_size(-1) == factors[i].sym_size(0), args, "the sizes do not match");
+  }
+  Dims sizes;
+  if (factors.front().dim() == 2) sizes.push_back(factors.front().sym_size(0));
+  if (factors.back().dim() == 2) sizes.push_back(factors.back().sym_size(1));
+  args.returns(new_contiguous(factors[0], sizes));
+}
+
 /// What the weights of recurrent layers must match.
 struct LayerSizes {
   c10::SymInt input, hidden, output;  // of an input, of the hidden state, and of what a layer gives in one direction
