@@ -97,6 +97,47 @@ void add_distinct_check(Graph& graph, std::vector<uint32_t>& order) {
   order.insert(order.begin(), order.front());
 }
 
+/// As `check_early`, whether or not the graph has an unrecoverable write.
+std::vector<uint32_t> move_checks(Graph& graph) {
+  std::vector<uint32_t> earlier = add_fit_checks(graph);
+  std::vector<bool> marked(graph.nodes.size());
+  for (size_t n = 0; n < graph.nodes.size(); ++n) marked[n] = is_check(graph.nodes[n]);
+  std::vector<uint32_t> order = graph::move_to_front(graph, marked);
+  if (order.empty()) return earlier;
+  add_distinct_check(graph, order);
+  for (uint32_t& index : order) index = earlier[index];
+  return order;
+}
+
+bool has_symbols(const at::Tensor& fake) {
+  return fake.defined() && fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+/// Whether the value is so small that computing it twice costs next to nothing.
+bool is_cheap(const at::Tensor& fake) {
+  constexpr int64_t kMostElements = 256;
+  return fake.defined() && fake.device().is_cpu() && !has_symbols(fake) && fake.numel() <= kMostElements;
+}
+
+/// Whether the node may run once more before the graph does, with copies of the inputs that it writes to.
+bool can_run_before(const Graph& graph, const graph::Aliasing& aliasing, const Node& node) {
+  if (node.op == shapes::distinct_op()) return true;
+  const bool is_known = shapes::is_number_op(node.op) || node.op.operator_name().name.starts_with("aten::");
+  if (!is_known || graph::draws_random(node) || graph::changes_metadata(node)) return false;
+  bool can = true;
+  auto look_at = [&](ValueId id) { can = can && is_cheap(graph.values[id].fake); };
+  for (const Argument& argument : node.args) {
+    can = can && argument.kind != Argument::Kind::Graph;
+    graph::for_each_value(argument, look_at);
+  }
+  for (const graph::Result& result : node.results)
+    for (ValueId id : result.values)
+      if (id != graph::kNoValue) look_at(id);
+  // Copies of inputs share no memory.
+  graph::for_each_written(node, [&](ValueId id) { can = can && aliasing.inputs_sharing(id).size() < 2; });
+  return can;
+}
+
 }  // namespace
 
 std::vector<ValueId> plain_numbers(const Node& node) {
@@ -134,14 +175,23 @@ std::vector<at::ScalarType> fitting_dtypes(const Graph& graph, const Node& node)
 std::vector<uint32_t> check_early(Graph& graph, const UndoLog& log) {
   if (graph.below || log.hazard().node >= graph.nodes.size()) return {};
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_check)) return {};
-  std::vector<uint32_t> earlier = add_fit_checks(graph);
-  std::vector<bool> marked(graph.nodes.size());
-  for (size_t n = 0; n < graph.nodes.size(); ++n) marked[n] = is_check(graph.nodes[n]);
-  std::vector<uint32_t> order = graph::move_to_front(graph, marked);
-  if (order.empty()) return earlier;
-  add_distinct_check(graph, order);
-  for (uint32_t& index : order) index = earlier[index];
-  return order;
+  return move_checks(graph);
+}
+
+std::optional<EarlyPart> early_part(const Graph& graph) {
+  if (graph.below || std::none_of(graph.nodes.begin(), graph.nodes.end(), is_check)) return {};
+  const bool has_sizes = std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId id) {
+    return graph.values[id].number || has_symbols(graph.values[id].fake);
+  });
+  if (has_sizes || !UndoLog(graph, /*keeps_order=*/false).checks()) return {};
+  EarlyPart part{graph};
+  part.order = move_checks(part.graph);
+  const auto last = std::find_if(part.graph.nodes.rbegin(), part.graph.nodes.rend(), is_check);
+  part.nodes = static_cast<uint32_t>(part.graph.nodes.rend() - last);
+  const graph::Aliasing aliasing(part.graph);
+  for (uint32_t n = 0; n < part.nodes; ++n)
+    if (!can_run_before(part.graph, aliasing, part.graph.nodes[n])) return {};
+  return part;
 }
 
 }  // namespace stator::backend

@@ -46,7 +46,7 @@ bool has_sizes_of_data(const at::Tensor& fake) {
 
 /// Whether the node computes a number from backed sizes alone. `known`: those of earlier nodes.
 bool is_from_sizes(const graph::Graph& graph, const graph::Node& node, const UndoLog::Numbers& known) {
-  if (node.op == shapes::size_op()) {
+  if (node.op == shapes::size_op() || node.op == shapes::stride_op()) {
     const at::Tensor& fake = graph.values[node.args[0].value].fake;
     return fake.defined() && !has_sizes_of_data(fake);
   }
@@ -157,10 +157,12 @@ bool takes_random_numbers(const graph::Node& node) {
 
 }  // namespace
 
-UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) : keeps_order_(keeps_order) {
+UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order, uint32_t checked)
+    : keeps_order_(keeps_order), checked_(checked) {
   auto count = static_cast<uint32_t>(graph.nodes.size());
   first_effect_ = first_lasting_ = first_unsaved_ = first_fallible_ = count;
   hazard_ = early_hazard_ = {count, count};
+  raises_.assign(count, false);
   fails_inside_.assign(count, false);
   const graph::Aliasing aliasing(graph);
   for (graph::ValueId id : graph.inputs)
@@ -177,7 +179,7 @@ UndoLog::UndoLog(const graph::Graph& graph, bool keeps_order) : keeps_order_(kee
 void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing, uint32_t index) {
   const graph::Node& node = graph.nodes[index];
   const auto& schema = node.op.schema();
-  bool raises = may_raise(graph, node, fitting_, from_sizes_);
+  const bool raises = raises_[index] = index >= checked_ && backend::may_raise(graph, node, fitting_, from_sizes_);
   if (is_from_sizes(graph, node, from_sizes_)) from_sizes_.insert(node.results[0].values[0]);
   if (node.op == shapes::fits_op())
     fitting_.emplace(node.args[0].value, static_cast<at::ScalarType>(node.args[1].constant.toInt()));
@@ -186,7 +188,7 @@ void UndoLog::look_at(const graph::Graph& graph, const graph::Aliasing& aliasing
   checks_ = checks_ || (is_check && raises);
   checks_late_ = checks_late_ || (is_check && raises && first_lasting_ < index);
   bool is_late = first_lasting_ < index && hazard_.node > index;
-  if (is_late && (raises || raises_on_sight(graph, node))) hazard_ = {index, first_lasting_};
+  if (is_late && index >= checked_ && (raises || raises_on_sight(graph, node))) hazard_ = {index, first_lasting_};
   if (takes_random_numbers(node)) {
     first_effect_ = std::min(first_effect_, index);
     random_ = true;

@@ -23,8 +23,9 @@ namespace stator::backend {
 class STATOR_API UndoLog {
  public:
   /// Reads the graph's fakes, so it must be made before they are dropped. `keeps_order`: the backend runs the nodes in
-  /// their order, so that the last effect needs no undo.
-  explicit UndoLog(const graph::Graph& graph, bool keeps_order = true);
+  /// their order, so that the last effect needs no undo. `checked`: so many nodes, the first ones, have been found not
+  /// to raise before the graph runs.
+  explicit UndoLog(const graph::Graph& graph, bool keeps_order = true, uint32_t checked = 0);
 
   /// The state that one run may have to restore. Empty for most graphs.
   struct Saved {
@@ -52,6 +53,8 @@ class STATOR_API UndoLog {
   bool checks_late() const { return checks_late_; }
   /// Whether a number or an assumption may fail at all.
   bool checks() const { return checks_; }
+  /// Whether the node may raise depending on its data.
+  bool may_raise(uint32_t node) const { return raises_[node]; }
 
   /// Numbers that an earlier check has found to fit a dtype.
   using Fitting = std::set<std::pair<graph::ValueId, at::ScalarType>>;
@@ -68,6 +71,7 @@ class STATOR_API UndoLog {
   Fitting fitting_;
   Numbers from_sizes_;  // computed from backed sizes alone
   bool keeps_order_;
+  uint32_t checked_;
   bool may_be_large_ = false;  // a written tensor has a symbolic size
   bool checks_ = false, checks_late_ = false;
   bool random_ = false;
@@ -78,6 +82,7 @@ class STATOR_API UndoLog {
   Hazard hazard_, early_hazard_;
   uint32_t first_fallible_;
   size_t bytes_ = 0;                // total size of the storages written so far
+  std::vector<bool> raises_;        // by node: it may raise depending on its data
   std::vector<bool> fails_inside_;  // by node: it writes, and may raise depending on its data
   bool saves_;
 };

@@ -113,7 +113,7 @@ class ReferenceExecutable::Builder {
     program_.steps_.push_back(step);
   }
 
-  /// Whether the node makes this tensor, and it is no view. Not where the graph has no fakes any more.
+  /// Whether the node makes this tensor, and it is not a view. Not where the graph has no fakes any more.
   bool makes_base(graph::ValueId id, uint32_t node) const {
     if (id == graph::kNoValue || holds_number(id)) return false;
     const graph::ValueInfo& value = graph_.values[id];

@@ -90,7 +90,8 @@ class ReferenceExecutable::Run {
     }
   }
 
-  void step(const Step& step) {
+  /// Inlined with what it calls for each operand and result: a step costs little more than its operator's call.
+  C10_ALWAYS_INLINE void step(const Step& step) {
     for (uint32_t i = 0; i < step.num_operands; ++i) push(program_.operands_[step.first_operand + i]);
     if (step.control == kNoControl)
       step.op.callBoxed(&stack_);
@@ -125,7 +126,7 @@ class ReferenceExecutable::Run {
     return operand.kind == Operand::Kind::Constant && program_.constants_[operand.index].isNone();
   }
 
-  void push(const Operand& operand) {
+  C10_ALWAYS_INLINE void push(const Operand& operand) {
     switch (operand.kind) {
       case Operand::Kind::Constant:
         stack_.push_back(program_.constants_[operand.index]);
@@ -136,17 +137,20 @@ class ReferenceExecutable::Run {
       case Operand::Kind::Move:
         stack_.push_back(std::move(registers_[operand.index]));
         return;
-      case Operand::Kind::Number:
-        stack_.push_back(shapes::plain_number(registers_[operand.index].toTensor()));
-        return;
-      case Operand::Kind::Boxed:
-        stack_.emplace_back(tensor(operand));
-        return;
-      case Operand::Kind::List:
-        break;
+      default:
+        push_rare(operand);
     }
-    const List& list = program_.lists_[operand.index];
-    list.numbers == c10::TypeKind::AnyType ? push_list(list) : push_numbers(list);
+  }
+
+  C10_NOINLINE void push_rare(const Operand& operand) {
+    if (operand.kind == Operand::Kind::Number) {
+      stack_.push_back(shapes::plain_number(registers_[operand.index].toTensor()));
+    } else if (operand.kind == Operand::Kind::Boxed) {
+      stack_.emplace_back(tensor(operand));
+    } else {
+      const List& list = program_.lists_[operand.index];
+      list.numbers == c10::TypeKind::AnyType ? push_list(list) : push_numbers(list);
+    }
   }
 
   void push_list(const List& list) {
@@ -186,14 +190,17 @@ class ReferenceExecutable::Run {
     }
   }
 
-  void store(const Place& place, c10::IValue& value) {
-    if (!place.is_list) {
-      if (place.index == kDropped) return;
-      if (place.is_base && skips_autograd) forget_inner_base(value.toTensor());
-      registers_[place.index] =
-          place.is_number && value.isTensor() ? shapes::plain_number(value.toTensor()) : std::move(value);
-      return;
-    }
+  C10_ALWAYS_INLINE void store(const Place& place, c10::IValue& value) {
+    if (place.is_list) return store_list(place, value);
+    if (place.index == kDropped) return;
+    if (place.is_base && skips_autograd) forget_inner_base(value.toTensor());
+    if (C10_UNLIKELY(place.is_number && value.isTensor()))
+      registers_[place.index] = shapes::plain_number(value.toTensor());
+    else
+      registers_[place.index] = std::move(value);
+  }
+
+  C10_NOINLINE void store_list(const Place& place, c10::IValue& value) {
     const auto& places = program_.list_places_[place.index];
     auto tensors = std::move(value).toTensorList();
     TORCH_CHECK(tensors.size() == places.size(), "an op returned ", tensors.size(), " tensors where ", places.size(),

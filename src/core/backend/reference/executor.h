@@ -34,7 +34,7 @@ class ReferenceExecutable final : public Executable {
     std::vector<Operand> items;
   };
   /// The destination of one return: a register, a list of registers, or none. `is_number`: as a plain number.
-  /// `is_base`: a new tensor that is no view.
+  /// `is_base`: a new tensor that is not a view.
   struct Place {
     bool is_list;
     bool is_number;
