@@ -23,8 +23,9 @@ except ImportError as _error:
         "for another torch, run `make build`"
     ) from _error
 
+from . import backward_code as _backward_code  # noqa: F401 (the extension uses it)
 from . import errors, metrics
-from . import functions as _functions  # noqa: F401 (the extension uses it)
+from . import functions as _functions  # noqa: F401 (the same)
 from . import rebuilt as _rebuilt  # noqa: F401 (the same)
 from . import warned as _warned  # noqa: F401 (the same)
 from .api import cache_entries, check_supported, compile, forget, is_supported, reset

@@ -15,7 +15,7 @@ from . import _C
 from .functions import Setting
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
-from .fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, TAKES_NUMBERS, UNARY, chosen, number_tensor
+from .fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen, number_tensor
 from .fx_states import StateNodes, left_on_error
 
 _PYTHON_NODE = "stator::call"
@@ -152,8 +152,9 @@ class _Exporter:
             numbers = {argument.name for argument in declared if "Tensor" not in str(argument.type)}
             if name == "aten::slice" and len(args) > 2 and args[2] is None:
                 args = (*args[:2], 0, *args[3:])  # inductor takes no start that is None beside a symbolic end
-            if name.removeprefix("aten::").rstrip("_") in TAKES_NUMBERS:
-                numbers.update(declared[i].name for i, arg in enumerate(args) if self.is_number(arg))
+            given = [declared[i].name for i, arg in enumerate(args) if self.is_number(arg)]
+            if given and _C.takes_numbers(name, overload):
+                numbers.update(given)
             first = next((v for v in results if isinstance(v, _C.Value)), None) if len(results) == 1 else None
             node = self.graph.create_node(
                 "call_function",

@@ -14,9 +14,6 @@ from . import _C
 ITEM, SIZE, NUMBER = "stator::item", "stator::size", "stator::number"
 CHOOSE = "stator::choose"
 
-# Operators that take a Python number in a tensor's place, as Python's arithmetic does.
-TAKES_NUMBERS = frozenset({"add", "sub", "mul", "div", "true_divide", "floor_divide"})
-
 
 def _is_symbolic(number: Any) -> bool:
     return isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool))

@@ -47,7 +47,7 @@ class set_stance:
         if force_backend is not None and stance != "default":
             raise InvalidOption(f"the stance {stance!r} takes no force_backend", hint='use the stance "default"')
         if not (force_backend is None or isinstance(force_backend, str) or callable(force_backend)):
-            raise InvalidOption(f"{force_backend!r} is no backend", hint="give a name or a callable")
+            raise InvalidOption(f"{force_backend!r} is not a backend", hint="give a name or a callable")
         self.stance = stance
         self._wanted = (stance, force_backend, skip_guard_eval_unsafe)
         self._before = [_C.set_stance(*self._wanted)]

@@ -66,8 +66,8 @@ class Settings:
 
     @property
     def shares_entries(self) -> bool:
-        """Whether other `compile` calls may use the entries. Not if a break is an error, since theirs may have one, nor
-        if callbacks filtered the guards."""
+        """Whether other `compile` calls may use the entries. False if a graph break is an error here (an entry of
+        another `compile` call may end at a break), or if callbacks saw or filtered the guards."""
         callbacks = (self.guard_filter_fn, self.guard_export_fn, self.guard_fail_fn)
         own = self.isolate_recompiles or self.error_on_graph_break is True
         return not own and callbacks == (None, None, None)
@@ -213,9 +213,9 @@ def _with_code_of(owner: type | None, fn: Any, settings: Settings) -> types.Func
         backends.resolve(settings.backend, settings.mode, settings.options, settings.dynamic).cache_key
         for _ in range(2)
     )
-    if one is not other:  # another `compile` call has another key
+    if one is not other:  # the key is new for each `compile` call: nothing can be shared
         return with_own_code(fn)
-    key = id(one)  # the entries of the code own it
+    key = id(one)  # unique while the code lives: its entries, and the functions compiled with it, hold the key
     codes = _shared_code.setdefault(owner, weakref.WeakValueDictionary())
     code = codes.get(key)
     made = with_own_code(fn, code=code)

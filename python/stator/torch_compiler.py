@@ -17,6 +17,8 @@ SETTINGS = (
     "assume_static_by_default",
     "automatic_dynamic_shapes",
     "specialize_int",
+    "specialize_float",
+    "allow_ignore_mark_dynamic",
     "force_parameter_static_shapes",
 )
 

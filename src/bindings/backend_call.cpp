@@ -6,7 +6,9 @@
 #include "capture/call/runners.h"
 #include "capture/interpreter/state/known_types.h"
 #include "compile/errors.h"
+#include "core/backend/early_checks.h"
 #include "core/backend/registry.h"
+#include "core/backend/undo_log.h"
 #include "core/graph/control_ops.h"
 
 namespace stator::bindings {
@@ -154,7 +156,11 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
   Ref lazy_type = Ref::steal(PyObject_GetAttrString(fx.get(), "LazyGraphModule"));
   bool untouched =
       callable.get() == module.get() && reinterpret_cast<PyObject*>(Py_TYPE(module.get())) == lazy_type.get();
-  if (untouched || unwrap_graph(callable.get()) == graph) return capture::make_native_runner(graph, backend::Choice());
+  if (untouched || unwrap_graph(callable.get()) == graph) {
+    // The native runner keeps the order of nodes, and so what may fail comes first, as if it ran before the graph.
+    if (backend::early_part(*graph)) backend::check_early(*graph, backend::UndoLog(*graph));
+    return capture::make_native_runner(graph, backend::Choice());
+  }
   return capture::make_python_runner(std::move(callable), graph);
 }
 

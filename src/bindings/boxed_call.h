@@ -13,7 +13,7 @@ namespace stator::bindings {
 /// returned NotImplemented. Throws if a Python exception is set.
 bool call_boxed(PyObject* function, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// The Python form of objects that are no plain data: generators, script objects, streams, symbolic numbers.
+/// The Python form of objects that are not plain data: generators, script objects, streams, symbolic numbers.
 Ref object_of(const c10::IValue& value);
 
 }  // namespace stator::bindings

@@ -9,6 +9,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/hidden.h"
+#include "capture/pycompat/text.h"
 #include "capture/tensors/tensor_object.h"
 #include "compile/candidates.h"
 #include "compile/compiled_call.h"
@@ -36,7 +37,7 @@ const Setting* find_setting(PyObject* name) {
 PyObject* get_config(PyObject*, PyObject* name) {
   const Setting* row = find_setting(name);
   if (!row) return nullptr;
-  if (row->text) return PyUnicode_FromString((config().*row->text).c_str());
+  if (row->text) return exact_str(config().*row->text).release();
   return row->flag ? PyBool_FromLong(config().*row->flag) : PyLong_FromLongLong(config().*row->number);
 }
 
@@ -50,9 +51,8 @@ PyObject* set_config(PyObject*, PyObject* args) {
     if (truth < 0) return nullptr;
     config().*row->flag = truth;
   } else if (row->text) {
-    const char* text = PyUnicode_AsUTF8(value);
-    if (!text) return nullptr;
-    config().*row->text = text;
+    if (!PyUnicode_Check(value)) return PyErr_Format(PyExc_TypeError, "%U is a str", name);
+    config().*row->text = exact_text_of(value);
   } else {
     int64_t number = PyLong_AsLongLong(value);
     if (number == -1 && PyErr_Occurred()) return nullptr;
@@ -185,9 +185,9 @@ PyObject* set_skipped_files(PyObject*, PyObject* prefixes) {
   if (!list) return nullptr;
   std::vector<std::string> fresh;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list.get()); ++i) {
-    const char* text = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(list.get(), i));
-    if (!text) return nullptr;
-    fresh.emplace_back(text);
+    PyObject* prefix = PySequence_Fast_GET_ITEM(list.get(), i);
+    if (!PyUnicode_Check(prefix)) return PyErr_Format(PyExc_TypeError, "a path prefix is a str, not %R", prefix);
+    fresh.push_back(text_of(prefix));
   }
   skipped_files() = std::move(fresh);
   Py_RETURN_NONE;

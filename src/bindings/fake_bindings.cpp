@@ -7,6 +7,7 @@
 #include "capture/call/host_hooks.h"
 #include "capture/call/python_node.h"
 #include "capture/pycompat/ref.h"
+#include "capture/pycompat/text.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
 #include "core/observe/counters.h"
@@ -75,12 +76,7 @@ PyObject* py_take_poison(PyObject*, PyObject*) {
   return PyUnicode_FromStringAndSize(reason.data(), static_cast<Py_ssize_t>(reason.size()));
 }
 
-PyObject* py_note_error(PyObject*, PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
-  if (!data) return nullptr;
-  return PyBool_FromLong(fake::note_error({data, static_cast<size_t>(size)}));
-}
+PyObject* py_note_error(PyObject*, PyObject* text) { return PyBool_FromLong(fake::note_error(text_of(text))); }
 
 PyObject* py_tier_counts(PyObject*, PyObject*) {
   auto of = [](const char* tier) { return static_cast<long long>(observe::count_of(std::string("tiers.") + tier)); };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capture/pycompat/ref.h"
+#include "capture/pycompat/text.h"
 #include "compile/capture_report.h"
 #include "compile/record_view.h"
 #include "compile/reports.h"
@@ -20,10 +21,8 @@ using namespace capture;
 
 /// The text of a str argument; empty with a Python error set.
 std::optional<std::string> text_argument(PyObject* object) {
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, &size) : nullptr;
-  if (text) return std::string(text, static_cast<size_t>(size));
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a str is needed");
+  if (PyUnicode_Check(object)) return text_of(object);
+  PyErr_SetString(PyExc_TypeError, "a str is needed");
   return {};
 }
 
@@ -51,20 +50,20 @@ PyObject* counters(PyObject*, PyObject*) {
 
 /// count(name, by=1) -> the new value
 PyObject* count(PyObject*, PyObject* args) {
-  const char* name;
+  PyObject* name;
   long long by = 1;
-  if (!PyArg_ParseTuple(args, "s|L", &name, &by)) return nullptr;
-  return PyLong_FromLongLong(observe::count(name, by));
+  if (!PyArg_ParseTuple(args, "U|L", &name, &by)) return nullptr;
+  return PyLong_FromLongLong(observe::count(text_of(name), by));
 }
 PyObject* count_of(PyObject*, PyObject* name) {
   auto text = text_argument(name);
   return text ? PyLong_FromLongLong(observe::count_of(*text)) : nullptr;
 }
 PyObject* set_count(PyObject*, PyObject* args) {
-  const char* name;
+  PyObject* name;
   long long value;
-  if (!PyArg_ParseTuple(args, "sL", &name, &value)) return nullptr;
-  observe::set_count(name, value);
+  if (!PyArg_ParseTuple(args, "UL", &name, &value)) return nullptr;
+  observe::set_count(text_of(name), value);
   Py_RETURN_NONE;
 }
 PyObject* reset_counts(PyObject*, PyObject* group) {
@@ -161,10 +160,10 @@ PyObject* open_record(PyObject*, PyObject*) {
 }
 /// extend_record(name, JSON text): False if no record is open.
 PyObject* extend_record(PyObject*, PyObject* args) {
-  const char *name, *text;
-  if (!PyArg_ParseTuple(args, "ss", &name, &text)) return nullptr;
+  PyObject *name, *text;
+  if (!PyArg_ParseTuple(args, "UU", &name, &text)) return nullptr;
   observe::CompilationRecord* record = observe::open_record();
-  if (record) record->extra[name] = text;
+  if (record) record->extra[text_of(name)] = text_of(text);
   return PyBool_FromLong(record != nullptr);
 }
 /// set_event_args(JSON object as text): False if no record is open.
@@ -206,11 +205,13 @@ PyObject* set_observer_to(PyObject*, PyObject* observer) {
 
 /// add_event(name, kind, args, time_ns=-1, compile_id=""): `time_ns` since 1970; -1: now.
 PyObject* add_event(PyObject*, PyObject* args) {
-  const char *name, *kind, *data, *compile_id = "";
+  PyObject *name, *compile_id = nullptr;
+  const char *kind, *data;
   long long time = -1;
-  if (!PyArg_ParseTuple(args, "sss|Ls", &name, &kind, &data, &time, &compile_id)) return nullptr;
+  if (!PyArg_ParseTuple(args, "Uss|LU", &name, &kind, &data, &time, &compile_id)) return nullptr;
   const int64_t now = observe::now_ns();
-  observe::add_event({name, kind[0], time < 0 ? now : time - observe::wall_ns(0), data, compile_id});
+  observe::add_event(
+      {text_of(name), kind[0], time < 0 ? now : time - observe::wall_ns(0), data, text_of(compile_id, "")});
   Py_RETURN_NONE;
 }
 /// events() -> ([(name, kind, ns since 1970, args, compile id, thread, process)], dropped)

@@ -7,6 +7,7 @@
 #include "bindings/graph_convert.h"
 #include "capture/tensors/tensor_object.h"
 #include "core/fake/fake_tensor.h"
+#include "core/ops/operator_table.h"
 #include "core/shapes/number_ops.h"
 #include "core/tracer/tracer.h"
 
@@ -174,7 +175,19 @@ PyObject* number_tensor(PyObject*, PyObject* number) {
   });
 }
 
+/// The trait `TakesNumbers` of the operator table; false for an unknown operator.
+PyObject* takes_numbers(PyObject*, PyObject* args) {
+  const char *name = nullptr, *overload = nullptr;
+  if (!PyArg_ParseTuple(args, "ss", &name, &overload)) return nullptr;
+  return handle_errors([&]() -> PyObject* {
+    const auto op = c10::Dispatcher::singleton().findSchema({name, overload});
+    return PyBool_FromLong(op && ops::has_trait(*op, ops::TakesNumbers));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"takes_numbers", takes_numbers, METH_VARARGS,
+     "takes_numbers(name, overload): whether a number may stand where the operator takes a tensor."},
     {"number_tensor", number_tensor, METH_O, "The tensor that stands for a number in a graph."},
     {nullptr, nullptr, 0, nullptr},
 };

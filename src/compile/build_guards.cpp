@@ -11,7 +11,7 @@ using namespace capture;
 
 bool build_guards(const CaptureContext& context, Exploration& explored, Entry& entry, Ref& exported) {
   Interpreter& in = *explored.result.interpreter;
-  // A write that autograd follows has another effect on a view than on a tensor of its own.
+  // A write that autograd follows has another effect on a view than on other tensors: guard which of them the input is.
   if (explored.result.graph)
     for (const FollowedWrite& write : followed_writes(*explored.result.graph)) {
       TensorValue* input =
@@ -23,7 +23,7 @@ bool build_guards(const CaptureContext& context, Exploration& explored, Entry& e
                                       [&](const BreakReason& known) { return known.is_same_place(*explored.broke); });
     if (entry.guards_break) {
       in.start.note_looked_at(met->start);
-      // The sizes for which the attempt met the break, unless the plan has the same guards.
+      // The size guards of the attempt that met the break; not needed if the plan's attempt has the same ones.
       const ShapeGuards *own = in.torch.size_guards.get(), *other = met->torch.size_guards.get();
       if (other && explored.break_step == UINT64_MAX && (!own || describe(*own) != describe(*other))) guard_sizes(*met);
       in.guards.add_break(met->guards, explored.break_step);

@@ -34,7 +34,7 @@ void number_slots(Assembly& assembly) {
 
 }  // namespace
 
-std::unique_ptr<Plan> build_plan(Exploration& explored, const Entry& entry, bool hides_modes) {
+std::unique_ptr<Plan> build_plan(const CaptureContext& context, Exploration& explored, const Entry& entry) {
   auto plan = std::make_unique<Plan>();
   add_inputs(*plan, explored.result);
   plan->numbers_as_tensors = explored.result.interpreter->options.for_python_backend;
@@ -45,7 +45,8 @@ std::unique_ptr<Plan> build_plan(Exploration& explored, const Entry& entry, bool
   plan->frames = std::move(assembly.frames);
   plan->modes_at_end = std::move(assembly.modes_at_end);
   plan->state_at_end = explored.result.state_at_end;
-  plan->hides_modes = hides_modes;
+  const WithoutFunctionModes& hidden = *context.start.hidden;
+  plan->hides_modes = !hidden.modes().empty() || hidden.state() != Overriding::Enabled;
   const std::optional<BreakReason>& broke = explored.broke;
   plan->is_cut = broke && (broke->id == BreakId::break_after || broke->id == BreakId::split_before_fallible_op);
   plan->skips_rest = broke && broke->id == BreakId::skip_rest;

@@ -24,29 +24,29 @@ bool is_skipped_file(const std::string& file) {
   return false;
 }
 
-/// Whether the object is a tensor or a module, or holds one at most `depth` levels below.
-bool holds_tensors(PyObject* object, int depth) {
+/// Whether the object is a tensor or a module, or holds one at most `levels` levels below.
+bool holds_tensors(PyObject* object, int levels) {
   if (!object) return false;
   if (TorchTracer::is_tensor(object) || is_module_instance(object)) return true;
-  if (depth == 0) return false;
+  if (levels == 0) return false;
   if (PyTuple_Check(object) || PyList_Check(object)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      if (holds_tensors(PySequence_Fast_GET_ITEM(object, i), depth - 1)) return true;
+      if (holds_tensors(PySequence_Fast_GET_ITEM(object, i), levels - 1)) return true;
     return false;
   }
-  if (PyCell_Check(object)) return holds_tensors(PyCell_GET(object), depth);
+  if (PyCell_Check(object)) return holds_tensors(PyCell_GET(object), levels);
   PyObject* dict = PyDict_Check(object) ? object : nullptr;
   if (!dict && stator_instance_dict(object, &dict) != kStatorDictObject) {
     Py_ssize_t position = 0;
     PyObject *name, *value;
     while (stator_inline_next(object, &position, &name, &value))
-      if (holds_tensors(value, depth - 1)) return true;
+      if (holds_tensors(value, levels - 1)) return true;
     return false;
   }
   Py_ssize_t position = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &position, &key, &value))
-    if (holds_tensors(value, depth - 1)) return true;
+    if (holds_tensors(value, levels - 1)) return true;
   return false;
 }
 

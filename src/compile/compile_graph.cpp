@@ -8,7 +8,9 @@
 #include "capture/interpreter/torch/input_sizes.h"
 #include "compile/errors.h"
 #include "compile/graph_facts.h"
+#include "core/backend/early_checks.h"
 #include "core/backend/registry.h"
+#include "core/base/check.h"
 #include "core/graph/overlaps.h"
 #include "core/tracer/size_inputs.h"
 
@@ -121,15 +123,19 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
     // executor runs these graphs.
     const bool is_python = context.request.compiler && !result.interpreter->torch.has_hidden_aliases &&
                            !graph::writes_to_overlaps(*result.graph) && !has_refused_write(*result.graph);
+    STATOR_CHECK(!result.is_checked_early || backend::early_part(*result.graph));
     if (is_python) no_collection.reset();
+    if (is_python) keep_failures(*result.graph);
     bool programs_error = false;
     if (is_python) plan.graph = call_python_backend(context, result, entry, programs_error);
     if (programs_error) PyErr_Clear();
     const backend::Choice reference;
-    if (!is_python || programs_error)
+    const bool runs_natively = !is_python || programs_error;
+    if (runs_natively && result.is_checked_early) examine_run(*result.graph, true);  // moves the checks to the front
+    if (runs_natively)
       plan.graph = call_native_backend(context, result, context.request.compiler ? reference : *context.request.native);
     if (!plan.graph) return false;
-    plan.graph->refuses_warnings = result.interpreter->torch.tracer.recorded_silently;
+    plan.graph->refuses_warnings = result.interpreter->torch.tracer.has_refused_warnings();
     if (exported && !Ref::steal(PyObject_CallOneArg(context.request.guards->exported.get(), exported.get())))
       return false;
   }

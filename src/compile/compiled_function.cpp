@@ -138,7 +138,7 @@ constexpr const char* kFunctionAttributes[] = {"__code__", "__globals__", "__def
 void* closure_of(const char* name) { return const_cast<char*>(name); }
 
 // Tools that read a function, or ask whether something is one, get the same answers as from the function itself.
-// The attributes that torch.compile looks for are no entries of `__dict__`, which functools.wraps would copy.
+// The attributes that torch.compile looks for are not entries of `__dict__`, which functools.wraps would copy.
 PyGetSetDef getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"__class__", [](PyObject*, void*) { return Py_NewRef(reinterpret_cast<PyObject*>(&PyFunction_Type)); }, nullptr,

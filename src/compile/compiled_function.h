@@ -21,8 +21,8 @@ struct CompiledFunction {
 /// The Python type `CompiledFunction`; null with an error set if it could not be made.
 PyTypeObject* compiled_function_type();
 
-/// Makes calls of a class's instances go straight to the class's own `__call__`, which is a compiled function. False if
-/// it is not.
+/// Makes calls of a class's instances go straight to the class's own `__call__`, if that is a compiled function. False
+/// if it is not: then nothing is changed.
 bool answer_calls(PyTypeObject* cls);
 
 /// From here to `leave_block`, frames that this thread starts are captured with the settings of a compiled function.

@@ -1,6 +1,7 @@
 #include "compile/debug_folder.h"
 
 #include "capture/pycompat/evaluation.h"
+#include "capture/pycompat/text.h"
 #include "compile/options.h"
 #include "compile/reports.h"
 
@@ -20,7 +21,7 @@ DebugFolder::DebugFolder(PyCodeObject* code, const std::string& id, const std::s
   if (config().debug_dir.empty() || !opener()) return;
   capture::NoSignals no_signals;
   folder_ =
-      Ref::steal(PyObject_CallFunction(opener().get(), "ssOOis", config().debug_dir.c_str(), id.c_str(),
+      Ref::steal(PyObject_CallFunction(opener().get(), "OsOOis", exact_str(config().debug_dir).get(), id.c_str(),
                                        code->co_qualname, code->co_filename, code->co_firstlineno, reason.c_str()));
   if (!folder_) PyErr_WriteUnraisable(opener().get());
   if (folder_.get() == Py_None) folder_ = Ref();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compile/capture_report.h"
+#include "compile/compile_graph.h"
 #include "compile/options.h"
 #include "compile/reports.h"
 #include "core/base/check.h"
@@ -66,7 +68,7 @@ void keep(Exploration& so_far, AttemptResult result, const Attempt& attempt, con
   } else {
     so_far.met_break = std::move(so_far.result.interpreter);
     so_far.break_step = UINT64_MAX;
-    so_far.broke->is_error = false;  // the program's own exception is no error of the capture
+    so_far.broke->is_error = false;  // the program's own exception is not an error of the capture
   }
   so_far.result = std::move(result);
 }
@@ -104,10 +106,23 @@ std::optional<Exploration> explore(const CaptureContext& context) {
     if (!decision.next) {
       so_far.runs_plain = decision.runs_plain;
       so_far.raises = decision.raises;
+      if (context.request.compiler) give_size_inputs(so_far.result);
       return so_far;
     }
     attempt = *std::move(decision.next);
   }
+}
+
+void describe_end(const Exploration& explored, Entry& entry) {
+  entry.broke = explored.broke;
+  entry.raises = explored.raises;
+  entry.runs_plain = explored.runs_plain || (entry.broke && entry.broke->id == BreakId::skip_rest);
+  for (const Interpreter* attempt : {explored.result.interpreter.get(), explored.met_break.get()})
+    if (attempt) entry.asked.insert(entry.asked.end(), attempt->marks.asked().begin(), attempt->marks.asked().end());
+  TorchSession& torch = explored.result.interpreter->torch;
+  entry.specialised = torch.tracer.specialised();
+  entry.marked = torch.marked;
+  note_exploration(explored);
 }
 
 }  // namespace stator

@@ -25,6 +25,7 @@
 #include "compile/shape_settings.h"
 #include "compile/stance.h"
 #include "compile/torch_compiler.h"
+#include "core/base/check.h"
 #include "core/observe/clock.h"
 #include "core/observe/counters.h"
 #include "core/observe/record.h"
@@ -114,17 +115,19 @@ Varying named_by(const BreakReason& broke, const Varying& varying) {
 using Constants = std::unordered_map<std::string, Specialised>;
 
 /// Keeps why the capture is made again with these numbers and sizes as constants: the break needs them.
-void note_constants(const BreakReason& broke, const Varying& needed, Constants& constants) {
-  auto note = [&](std::string tensor, int32_t dim) {
+void note_constants(const BreakReason& broke, const Numbers& needed, Constants& constants) {
+  auto note = [&](std::string tensor, int32_t dim, bool is_stride = false) {
     Specialised made;
     made.tensor = std::move(tensor);
     made.dim = dim;
+    made.is_stride = is_stride;
     if (!broke.stack.empty()) made.line = broke.stack.back().file + ":" + std::to_string(broke.stack.back().line);
     constants.insert_or_assign(made.source(), std::move(made));
   };
   for (const auto* numbers : {&needed.floats, &needed.ints})
     for (const std::string& source : *numbers) note(source, -1);
   needed.sizes.for_each([&](const std::string& tensor, int dim) { note(tensor, dim); });
+  needed.strides.for_each([&](const std::string& tensor, int dim) { note(tensor, dim, true); });
 }
 
 /// Keeps why the capture specialised on symbolic sizes and ints, and tells the entry why others are constants. Returns
@@ -148,7 +151,8 @@ Varying note_specialised(Entry& entry, Constants& constants) {
 
 /// Sets a ConstraintViolation as Python error, and returns true, if the capture specialised on a size that the user
 /// marked with `mark_dynamic`, or if the size is outside of the mark's range.
-bool raise_violation(const Entry& entry, const Varying& needed, const Constants& constants) {
+bool raise_violation(const Entry& entry, const Numbers& needed, const Constants& constants) {
+  if (torch_setting("allow_ignore_mark_dynamic", 0) != 0) return false;
   for (const MarkedSize& marked : entry.marked) {
     if (!marked.is_strict) continue;
     const std::string source = size_text(marked.tensor, marked.dim);
@@ -174,6 +178,46 @@ bool raise_violation(const Entry& entry, const Varying& needed, const Constants&
     return true;
   }
   return false;
+}
+
+/// Sets a ConstraintViolation as Python error: the backend takes these numbers as constants only, and the user marked
+/// them.
+void raise_unusable(const Numbers& refused) {
+  std::string names;
+  auto add = [&](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+  for (const auto* numbers : {&refused.floats, &refused.ints})
+    for (const std::string& source : *numbers) add(source);
+  refused.sizes.for_each([&](const std::string& tensor, int dim) { add(size_text(tensor, dim)); });
+  refused.strides.for_each([&](const std::string& tensor, int dim) { add(stride_text(tensor, dim)); });
+  raise_constraint("the backend takes these numbers as constants only: " + names, "do not mark them", "");
+}
+
+/// Gives a capture the numbers of `choice`. `fixed`: what is a constant for the program; `refused`: for the backend.
+void take(const NumberChoice& choice, const Numbers& fixed, const Numbers& refused, Varying& varying) {
+  static_cast<Numbers&>(varying) = choice.varying;
+  varying.fixed_sizes = fixed.sizes;
+  varying.fixed_sizes.add(refused.sizes);
+  varying.fixed_strides = fixed.strides;
+  varying.fixed_strides.add(refused.strides);
+  varying.fixed_ints = fixed.ints;
+  varying.fixed_ints.insert(refused.ints.begin(), refused.ints.end());
+  varying.fixed_floats = refused.floats;
+  if (!choice.has_constants_only) return;
+  varying.all_sizes = varying.all_ints = false;
+  varying.dynamic = varying.unbacked = nullptr;
+  varying.asked_values.clear();
+}
+
+/// Counts what a capture took as inputs and symbols, and notes it in the record of the compilation.
+void note_choice(const NumberChoice& choice, const Numbers& fixed) {
+  observe::count("recompiles.float_inputs", choice.changed.floats.size());
+  observe::count("recompiles.int_inputs", choice.changed.ints.size());
+  observe::count("recompiles.symbolic_sizes", choice.changed.sizes.size());
+  observe::CompilationRecord* record = observe::open_record();
+  if (!record) return;
+  record->float_inputs = static_cast<int64_t>(choice.varying.floats.size());
+  record->symbolic_sizes = static_cast<int64_t>(choice.varying.sizes.size());
+  record->fixed_numbers.insert(fixed.floats.begin(), fixed.floats.end());
 }
 
 }  // namespace
@@ -274,7 +318,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     after_failure(cache);
     return nullptr;
   }
-  entry->general = !varying.values.empty();
+  entry->general = !varying.values.empty() || !varying.mortal.empty();
   if (entry->oracle) {
     entry->oracle->settings = capture_settings();
     // A later call may bring a tensor without the marks.
@@ -290,7 +334,7 @@ std::shared_ptr<Entry> FrameCompiler::capture(CodeCache& cache, const Place& pla
     report.checked(observe::now_ns() - checked_at);
     return holds;
   };
-  if (!tell_listener(cache.code(), *entry, reason, check_guards)) return nullptr;
+  if (!tell_listener(cache.code(), *entry, reason, input, check_guards)) return nullptr;
   // The entry serves all calls that these serve: it breaks where they do, and guards less.
   for (auto& earlier : serving)
     if (!entry->guards_break && earlier->broke->is_same_place(*entry->broke)) cache.remove(*earlier);
@@ -310,6 +354,7 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   Varying &known = cache.varying[place.offset], &fixed = cache.fixed[place.offset];
   CodeCache::Changed changed;
   varying.values = known.values;
+  varying.mortal = known.mortal;
   Varying& refused = cache.fixed_by_backend[{place.offset, request_.cache_key.get()}];
   std::optional<ShapeSettings> settings = shape_settings(request_.dynamic);
   if (!settings) return nullptr;
@@ -317,13 +362,20 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   if (const auto first = place.offset == 0 ? std::move(cache.first_call) : nullptr)
     first->add_changes(SeenArguments(*place.code, place.values), changed.sources, changed.texts);
   if (!settings->changed_sizes) changed.sources.sizes = {};
+  // The fakes that torch's compilers get have strides that follow from sizes.
+  varying.takes_strides = settings->changed_sizes && !request_.compiler;
+  if (!varying.takes_strides) changed.sources.strides = {};
   if (!settings->changed_ints) changed.sources.ints.clear();
+  if (!settings->changed_floats) changed.sources.floats.clear();
   changed.sources.remove_numbers(refused);
   varying.all_sizes = settings->all_sizes;
   varying.all_ints = settings->all_ints;
   varying.parameters = settings->parameters;
   varying.dynamic = std::move(settings->dynamic);
   varying.unbacked = std::move(settings->unbacked);
+  varying.asked_values = std::move(settings->values);
+  varying.marks_are_strict = torch_setting("allow_ignore_mark_dynamic", 0) == 0;
+  varying.changed_are_unbacked = settings->changed_are_unbacked;
   varying.add_numbers(known);
   varying.add_numbers(changed.sources);
   // With `dynamic=False` or static sizes by a setting, a Python backend gets ints and floats as constants as well.
@@ -333,61 +385,50 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   }
   varying.remove_numbers(refused);
   auto& constants = cache.constants[place.offset];
+  NumberChoice choice{varying, changed.sources, fixed};
+  choice.constants.add_numbers(refused);
   while (true) {
-    varying.fixed_sizes = fixed.sizes;
-    varying.fixed_sizes.add(refused.sizes);
-    varying.fixed_ints = fixed.ints;
-    varying.fixed_ints.insert(refused.ints.begin(), refused.ints.end());
-    varying.fixed_floats = refused.floats;
+    STATOR_CHECK(choice.number <= kMaxCaptures);
+    take(choice, fixed, refused, varying);
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;
+    const CaptureDecision decision = next_capture(choice, outcome_of(*entry, varying, changed.specialised));
+    const Numbers& needed = decision.needed;
     refused.add_numbers(entry->specialised_by_backend);
-    if (entry->refused_by_backend.has_numbers()) {
-      refused.add_numbers(entry->refused_by_backend);
-      for (Varying* each : {&varying, &changed.sources}) each->remove_numbers(entry->refused_by_backend);
-      continue;
-    }
-    const Varying needed = numbers_that_ended(*entry, varying, changed);
+    refused.add_numbers(entry->refused_by_backend);
+    if (decision.is_unusable) return raise_unusable(entry->refused_by_backend), nullptr;
     if (needed.has_numbers()) note_constants(*entry->broke, needed, constants);
-    if (raise_violation(*entry, needed, constants)) return nullptr;
-    if (!needed.has_numbers()) {
-      observe::count("recompiles.float_inputs", changed.sources.floats.size());
-      observe::count("recompiles.int_inputs", changed.sources.ints.size());
-      observe::count("recompiles.symbolic_sizes", changed.sources.sizes.size());
-      known.add_numbers(changed.sources);
-      if (observe::CompilationRecord* record = observe::open_record()) {
-        record->float_inputs = static_cast<int64_t>(varying.floats.size());
-        record->symbolic_sizes = static_cast<int64_t>(varying.sizes.size());
-        record->fixed_numbers.insert(fixed.floats.begin(), fixed.floats.end());
-      }
+    if (!entry->refused_by_backend.has_numbers() && raise_violation(*entry, needed, constants)) return nullptr;
+    known.remove_numbers(needed);
+    fixed.add_numbers(needed);
+    if (!decision.next) {
+      choice.changed.remove_numbers(needed);
+      known.add_numbers(choice.changed);
+      note_choice(choice, fixed);
       const Varying repeated = note_specialised(*entry, constants);
       known.remove_numbers(repeated);
       fixed.add_numbers(repeated);
-      if (changed.sources.has_numbers()) entry->changed = std::move(changed.texts);
+      if (choice.changed.has_numbers()) entry->changed = std::move(changed.texts);
       return entry;
     }
-    for (Varying* each : {&varying, &known, &changed.sources}) each->remove_numbers(needed);
-    fixed.add_numbers(needed);
+    choice = *decision.next;
   }
 }
 
-Varying FrameCompiler::numbers_that_ended(const Entry& entry, const Varying& varying,
-                                          const CodeCache::Changed& changed) const {
-  if (!entry.broke) return {};
-  const bool has_changes = changed.sources.has_numbers();
-  if (has_changes && ends_as_before(entry, changed.specialised)) return {};
-  if (Varying named = named_by(*entry.broke, varying); named.has_numbers()) return named;
-  // The break does not name the value that it needs, so it may be any of those that changed.
-  if (has_changes) return changed.sources;
-  Varying all;
-  if (is_refusal(entry)) all.add_numbers(varying);
-  return all;
+CaptureOutcome FrameCompiler::outcome_of(const Entry& entry, const Varying& varying,
+                                         const std::vector<std::shared_ptr<Entry>>& earlier) const {
+  CaptureOutcome outcome{entry.specialised_by_backend, entry.refused_by_backend};
+  outcome.broke = entry.broke.has_value();
+  outcome.is_refusal = is_refusal(entry);
+  outcome.ends_as_before = ends_as_before(entry, earlier);
+  if (entry.broke) outcome.named = named_by(*entry.broke, varying);
+  return outcome;
 }
 
 bool FrameCompiler::report_misses(CodeCache& cache, const Place& place) {
   PyObject* key = request_.cache_key.get();
-  if (cache.count(place.offset, key) == 0) return true;
+  if (cache.count(place.offset, key) + cache.died(place.offset, key) == 0) return true;
   observe::count("recompiles.total");
   if (!request_.guards || !request_.guards->wants_failures()) return true;
   return request_.guards->tell_failures(cache.failures(place.offset, key, {place.values, place.function}),

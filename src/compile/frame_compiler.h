@@ -4,6 +4,7 @@
 
 #include "capture/cache/code_cache.h"
 #include "capture/frame/compiler.h"
+#include "compile/next_capture.h"
 #include "compile/pipeline.h"
 
 namespace stator {
@@ -46,13 +47,13 @@ class FrameCompiler final : public capture::Compiler {
   /// Whether the entry only reports a break that this request makes an error.
   bool is_refusal(const capture::Entry& entry) const;
   /// Captures with the numbers that changed as inputs of the graph, and the sizes that changed as symbols, as far as
-  /// the program allows that. `varying`: what the entry does not specialise on. Null with a Python error set.
+  /// the program and the backend allow that (`next_capture`). `varying`: what the entry does not specialise on. Null
+  /// with a Python error set.
   std::shared_ptr<capture::Entry> capture_general(capture::CodeCache& cache, const capture::Place& place,
                                                   const KnownBreaks& known_breaks, capture::Varying& varying);
-  /// The numbers and sizes that must be specialised on, because the entry ends at a break where one of them is needed.
-  /// As far as that is known: `changed` became inputs and symbols just now.
-  capture::Varying numbers_that_ended(const capture::Entry& entry, const capture::Varying& varying,
-                                      const capture::CodeCache::Changed& changed) const;
+  /// What `next_capture` needs to know of the entry. `earlier`: entries that specialised on a number that changed.
+  CaptureOutcome outcome_of(const capture::Entry& entry, const capture::Varying& varying,
+                            const std::vector<std::shared_ptr<capture::Entry>>& earlier) const;
   /// Tells the user's callback why the entries at the place do not hold. False with the Python error of the callback
   /// set.
   bool report_misses(capture::CodeCache& cache, const capture::Place& place);

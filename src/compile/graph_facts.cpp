@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/backend/early_checks.h"
+#include "core/backend/kept_failures.h"
 #include "core/backend/probe.h"
 #include "core/backend/undo_log.h"
 #include "core/graph/aliasing.h"
@@ -27,6 +28,19 @@ RunFacts examine_run(graph::Graph& graph, bool moves_checks) {
   facts.verifies_unordered = log.checks() && !log.undoes_everything();
   facts.hazard = copy(log.hazard());
   facts.unordered_hazard = copy(log.early_hazard().node < log.hazard().node ? log.early_hazard() : log.hazard());
+  return facts;
+}
+
+RunFacts examine_python_run(const graph::Graph& graph) {
+  std::optional<backend::EarlyPart> part = backend::early_part(graph);
+  const graph::Graph& examined = part ? part->graph : graph;
+  const backend::UndoLog log(examined, true, part ? part->nodes : 0);
+  RunFacts facts;
+  facts.is_checked_early = part.has_value();
+  if (part) facts.order = part->order;
+  facts.verifies_unordered = log.checks() && !log.undoes_everything();
+  const auto hazard = log.early_hazard().node < log.hazard().node ? log.early_hazard() : log.hazard();
+  facts.unordered_hazard = {hazard.node, hazard.effect};
   return facts;
 }
 
@@ -53,6 +67,8 @@ bool has_refused_write(const graph::Graph& graph) {
     return graph::may_write(node.op) && backend::raises_on_sight(graph, node);
   });
 }
+
+void keep_failures(graph::Graph& graph) { backend::keep_failures(graph); }
 
 void drop_fakes(graph::Graph& graph) { graph.drop_fakes(); }
 

@@ -31,7 +31,11 @@ struct RunFacts {
   /// The same for a backend that does not keep the order of nodes, which may write before a fallible node that comes
   /// first: then `node` is the one that writes, `effect` the fallible one.
   Hazard unordered_hazard{};
+  bool is_checked_early = false;
 };
+/// What a run of the graph by a Python backend does. Computations that may fail and can run before the graph does count
+/// as checked: then `is_checked_early` is set, and indices of nodes are to be mapped by `order`.
+RunFacts examine_python_run(const graph::Graph& graph);
 /// `moves_checks`: moves checks of data before the writes first; see `backend::check_early`.
 RunFacts examine_run(graph::Graph& graph, bool moves_checks);
 /// A graph input to which autograd follows a write, and the first node that writes to it. Indices.
@@ -42,6 +46,8 @@ std::vector<FollowedWrite> followed_writes(const graph::Graph& graph);
 /// Whether a write raises whatever the data, such as one of floats to a tensor of ints. Compilers that make writes from
 /// operators without writes do not notice.
 bool has_refused_write(const graph::Graph& graph);
+/// Adds outputs that nothing reads, so that no backend deletes an operator which may raise (backend/kept_failures).
+void keep_failures(graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
 }  // namespace stator

@@ -6,6 +6,7 @@
 
 #include "capture/call/plan_text.h"
 #include "compile/errors.h"
+#include "compile/explore.h"
 #include "compile/graph_facts.h"
 #include "compile/options.h"
 #include "core/observe/counters.h"
@@ -62,7 +63,8 @@ std::string only_in(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::unique_ptr<OracleRecord> oracle_record(const Entry& entry, const Plan* plan, const graph::Graph* graph) {
+std::unique_ptr<OracleRecord> oracle_record(const Entry& entry, const Plan* plan, const Exploration& explored) {
+  const graph::Graph* graph = explored.result.graph.get();
   std::vector<std::string> guards = entry.guards->describe();
   for (std::string& line : guards) line = "guard: " + without_addresses(line);
   std::sort(guards.begin(), guards.end());
@@ -79,6 +81,10 @@ std::unique_ptr<OracleRecord> oracle_record(const Entry& entry, const Plan* plan
     for (const std::string& line : lines_of(graph_text(*graph))) text += "graph: " + without_addresses(line) + "\n";
   auto record = std::make_unique<OracleRecord>();
   record->text = std::move(text);
+  if (!entry.guards_break) {
+    record->stop_before = explored.result.interpreter->options.stop_before;
+    record->stop_reason = entry.broke->id;
+  }
   return record;
 }
 

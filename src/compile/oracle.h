@@ -11,11 +11,14 @@
 /// checks guards, graph and plan; that the plan does what the program does, the tests compare with eager.
 namespace stator {
 
+struct Exploration;
+
 /// Its text has the guards, plan, graph and graph break of a capture, one fact per line. Addresses are left out: those
 /// of objects that the capture made differ, and those of all others were just compared by the guards. The order of
-/// guards is no matter.
+/// guards does not matter.
+/// The guards of the entry must have been built. `plan`: null if there is none.
 std::unique_ptr<capture::OracleRecord> oracle_record(const capture::Entry& entry, const capture::Plan* plan,
-                                                     const graph::Graph* graph);
+                                                     const Exploration& explored);
 
 /// Whether two captures of one call are the same. Graph, plan and break must be equal. Of the guards, those of one may
 /// include those of the other: an object that is only passed on has guards or not, depending on its class. A call that

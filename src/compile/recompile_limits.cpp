@@ -42,16 +42,39 @@ TorchLimits limits_at(const CodeCache& cache, const Place& place, const CompileR
   return known ? *known : torch_limits();
 }
 
+/// The captures at a place that the recompile limit counts. Where reaching it is an error, entries that died do not
+/// count: objects that come and go are not a reason to end the program.
+size_t tried_with(size_t live, size_t died, const Limits& limits) { return limits.is_error ? live : live + died; }
+
+/// Whether a source behind a break became mortal: the next capture is not bound to the object there. Entries for other
+/// objects do not count towards the limit, since each object may come again, so this looks at all entries.
+bool find_renewed(CodeCache& cache, const Place& place, const CompileRequest& request, const Limits& limits,
+                  const std::function<std::string()>& reason) {
+  PyObject* key = request.cache_key.get();
+  const size_t entries = place.offset > 0 ? cache.count(place.offset, key) : 0;
+  if (entries < kEntriesBehindBreak || !std::has_single_bit(cache.refused + 1)) return false;
+  const bool has_many = static_cast<int64_t>(entries) >= limits.recompile;
+  const std::vector<std::string> renewed =
+      cache.renewed_sources(place.offset, key, {place.values, place.function}, has_many);
+  if (renewed.empty()) return false;
+  cache.varying[place.offset].mortal.insert(renewed.begin(), renewed.end());
+  if (has_many)
+    report_limit(cache, request, false, "recompile_limit", limits.recompile,
+                 "the lines that look at " + renewed.front() + " run as plain Python", reason);
+  return true;
+}
+
 }  // namespace
 
 bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& request,
                  const std::function<std::string()>& reason) {
   GuardInput input{place.values, place.function};
   PyObject* key = request.cache_key.get();
-  const size_t tried = cache.count_for(place.offset, key, input);
-  if (tried == 0 && cache.next_compile_id == 0) return false;
+  const size_t live = cache.count_for(place.offset, key, input), died = cache.died(place.offset, key);
+  if (live + died == 0 && cache.next_compile_id == 0) return false;
   const TorchLimits of_torch = limits_at(cache, place, request);
   const Limits limits(request, of_torch);
+  const size_t tried = tried_with(live, died, limits);
   const int64_t limit = tried > 0 ? limits.recompile : 1;
   const int64_t accumulated = cache.next_compile_id > 0 ? limits.accumulated : 1;
   const bool is_local = static_cast<int64_t>(tried) >= limit;
@@ -69,6 +92,7 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
                    "the lines that look at " + places.front() + " run as plain Python", reason);
     if (!places.empty()) return false;
   }
+  if (!limits.is_error && find_renewed(cache, place, request, limits, reason)) return false;
   if (!is_local && !is_accumulated) return false;
   observe::count("recompiles.limit_hit");
   report_limit(cache, request, is_error, is_local ? "recompile_limit" : "accumulated_recompile_limit",
@@ -79,13 +103,15 @@ bool is_at_limit(CodeCache& cache, const Place& place, const CompileRequest& req
   // After many misses: what is called now may not be what filled the cache, so one entry makes room.
   cache.refused = 0;
   cache.patience *= 2;
-  cache.evict(key);
+  if (!cache.forgive_death(place.offset, key)) cache.evict(key);
   return false;
 }
 
 bool is_full(const CodeCache& cache, const Place& place, const CompileRequest& request) {
-  const size_t tried = cache.count_for(place.offset, request.cache_key.get(), {place.values, place.function});
+  PyObject* key = request.cache_key.get();
   const Limits limits(request, limits_at(cache, place, request));
+  const size_t live = cache.count_for(place.offset, key, {place.values, place.function});
+  const size_t tried = tried_with(live, cache.died(place.offset, key), limits);
   return static_cast<int64_t>(tried) >= limits.recompile ||
          static_cast<int64_t>(cache.next_compile_id) >= limits.accumulated;
 }

@@ -31,8 +31,13 @@ void put(PyObject* dict, const char* key, Ref value) {
   }
   PyDict_SetItemString(dict, key, value.get());
 }
-Ref text(const std::string& value) { return Ref::steal(PyUnicode_FromStringAndSize(value.data(), value.size())); }
+Ref text(const std::string& value) { return exact_str(value); }
 Ref number(double value) { return Ref::steal(PyFloat_FromDouble(value)); }
+Ref numbers(const std::vector<double>& values) {
+  Ref list = Ref::steal(PyList_New(0));
+  for (const double value : values) PyList_Append(list.get(), number(value).get());
+  return list;
+}
 Ref integer(uint64_t value) { return Ref::steal(PyLong_FromUnsignedLongLong(value)); }
 Ref texts(const std::vector<std::string>& values) {
   Ref list = Ref::steal(PyList_New(0));
@@ -76,12 +81,8 @@ Ref describe_phases(const observe::CompilationRecord* record) {
 
 }  // namespace
 
-std::string text_of(PyObject* object) {
-  const char* chars = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
-  return chars ? chars : "?";
-}
-
-Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason) {
+Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason,
+                     const std::vector<double>& guard_costs) {
   Ref record = Ref::steal(PyDict_New());
   put(record.get(), "function", text(text_of(code->co_qualname)));
   put(record.get(), "file", text(text_of(code->co_filename)));
@@ -97,6 +98,7 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   put(record.get(), "phases", describe_phases(entry.record.get()));
   const std::optional<double> latency = entry.record ? entry.record->guard_latency_us : std::nullopt;
   put(record.get(), "guard_latency_us", latency ? number(*latency) : Ref());
+  put(record.get(), "guard_costs_ns", guard_costs.empty() ? Ref() : numbers(guard_costs));
   put(record.get(), "compile_id", text(entry.id()));
   put(record.get(), "recompile_reason", recompile_reason.empty() ? Ref() : text(recompile_reason));
   std::vector<std::string> specialised;
@@ -107,15 +109,19 @@ Ref describe_capture(PyCodeObject* code, const Entry& entry, const std::string& 
   return record;
 }
 
-bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason,
+bool tell_listener(PyCodeObject* code, const Entry& entry, const std::string& recompile_reason, const GuardInput& input,
                    const std::function<void()>& check_guards) {
   PyObject* wanted = log_is_wanted();
   if (!wanted) return false;
   const bool is_logged = wanted == Py_True;
   if (!listener() && !is_logged) return true;
   observe::Phase reporting(report_phase);
-  if (is_logged) check_guards();
-  Ref record = describe_capture(code, entry, recompile_reason);
+  std::vector<double> guard_costs;
+  if (is_logged) {
+    check_guards();
+    guard_costs = entry.guards->costs(input);
+  }
+  Ref record = describe_capture(code, entry, recompile_reason, guard_costs);
   for (const Ref& kept : {listener(), is_logged ? log() : Ref()}) {
     if (!kept) continue;
     Ref told = Ref::steal(PyObject_CallOneArg(kept.get(), record.get()));

@@ -134,8 +134,13 @@ shapes::DataUses uses_of_data(const CompileRequest& request) {
 void examine_graph(const Attempt& attempt, AttemptResult& result) {
   const Interpreter& in = *result.interpreter;
   const bool is_python = in.options.for_python_backend;
-  const RunFacts run = examine_run(*result.graph, attempt.options.may_assume && !is_python);
-  result.outcome.verifies_late = attempt.options.may_assume && (is_python ? run.verifies_unordered : run.verifies_late);
+  const RunFacts run =
+      is_python ? examine_python_run(*result.graph) : examine_run(*result.graph, attempt.options.may_assume);
+  result.is_checked_early = run.is_checked_early;
+  // Compilers of Python backends may compute something else where Python raises.
+  const bool is_unchecked = in.torch.has_unsure_numbers && !run.is_checked_early;
+  const bool verifies_late = is_python ? run.verifies_unordered || is_unchecked : run.verifies_late;
+  result.outcome.verifies_late = attempt.options.may_assume && verifies_late;
   // The graph of a Python backend is split only where the program has a handler: else an error ends the program's call,
   // whichever effects it had.
   const bool may_split = attempt.rules.may_split && (!is_python || in.frames.has_seen_handlers());

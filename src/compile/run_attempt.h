@@ -17,6 +17,7 @@ struct AttemptResult {
   std::optional<capture::BreakReason> broke;  // if the outcome is Broke; then nothing below is set
   capture::Assembly assembly;
   std::shared_ptr<graph::Graph> graph;
+  bool is_checked_early = false;                // for a Python backend: its computations that may fail run before it
   std::vector<uint32_t> kept_inputs;            // the graph inputs that are used, as indices of `TorchSession::inputs`
   std::vector<capture::SizeInput> size_inputs;  // of the graph for a Python backend, before the others; likewise
   std::shared_ptr<const capture::GlobalState> state_at_end;  // null: the same as at the start

@@ -1,5 +1,8 @@
 #include "compile/shape_settings.h"
 
+#include <algorithm>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "compile/options.h"
@@ -30,6 +33,18 @@ std::shared_ptr<const SourcePatterns> patterns(const std::string& own, const cha
   return last.second;
 }
 
+/// The ints of a list that is separated by commas. Others are left out.
+std::vector<int64_t> ints_in(std::string_view list) {
+  std::vector<int64_t> ints;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(','), list.size()), first = std::min(list.find_first_not_of(' '), end);
+    int64_t number = 0;
+    if (std::from_chars(list.data() + first, list.data() + end, number).ec == std::errc()) ints.push_back(number);
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return ints;
+}
+
 }  // namespace
 
 std::optional<ShapeSettings> shape_settings(std::optional<bool> dynamic) {
@@ -41,6 +56,9 @@ std::optional<ShapeSettings> shape_settings(std::optional<bool> dynamic) {
   const bool has_ints = !flag(&Config::specialize_int, "specialize_int");
   made.all_ints = made.all_sizes && has_ints;
   made.changed_ints = made.changed_sizes && has_ints;
+  made.changed_floats = torch_setting("specialize_float", 0) == 0;
+  made.changed_are_unbacked = torch_text("torch._dynamo.config", "automatic_dynamic_shapes_mark_as") == "unbacked";
+  made.values = ints_in(torch_text("torch.compiler.config", "dynamic_values"));
   made.parameters = !flag(&Config::force_parameter_static_shapes, "force_parameter_static_shapes");
   made.dynamic = patterns(config().dynamic_sources, "dynamic_sources", last_dynamic);
   if (!PyErr_Occurred()) made.unbacked = patterns(config().unbacked_sources, "unbacked_sources", last_unbacked);

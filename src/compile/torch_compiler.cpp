@@ -1,6 +1,7 @@
 #include "compile/torch_compiler.h"
 
 #include "capture/pycompat/evaluation.h"
+#include "capture/pycompat/text.h"
 #include "compile/options.h"
 #include "compile/reports.h"
 
@@ -40,9 +41,8 @@ std::string torch_text(const char* module, const char* name) {
   kept.take();
   PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
   const Ref value = found ? Ref::steal(PyObject_GetAttrString(found, name)) : Ref();
-  const char* text = value && PyUnicode_Check(value.get()) ? PyUnicode_AsUTF8(value.get()) : nullptr;
   PyErr_Clear();
-  return text ? text : "";
+  return text_of(value.get(), "");
 }
 
 TorchLimits torch_limits() {

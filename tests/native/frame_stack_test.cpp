@@ -119,12 +119,12 @@ TEST(FrameStack, ScopesRestoreTheFrameBefore) {
 
 TEST(FrameStack, NestingIsBounded) {
   FrameStack stack;
-  std::vector<Frame> frames(FrameStack::kMaxInlineDepth + 1);
+  std::vector<Frame> frames(FrameStack::kMaxNestedCalls + 1);
   std::vector<std::unique_ptr<FrameStack::Scope>> scopes;
-  for (int i = 0; i < FrameStack::kMaxInlineDepth; ++i)
+  for (int i = 0; i < FrameStack::kMaxNestedCalls; ++i)
     scopes.push_back(std::make_unique<FrameStack::Scope>(stack, frames[i]));
   EXPECT_THROW(FrameStack::Scope(stack, frames.back()), Break);
-  EXPECT_EQ(stack.current(), &frames[FrameStack::kMaxInlineDepth - 1]);
+  EXPECT_EQ(stack.current(), &frames[FrameStack::kMaxNestedCalls - 1]);
   scopes.pop_back();
   EXPECT_NO_THROW(FrameStack::Scope(stack, frames.back()));
   while (!scopes.empty()) scopes.pop_back();

@@ -55,13 +55,13 @@ TEST_F(LifetimesTest, AnObjectWithoutAFinalizerMayHoldOneThatHasOne) {
   EXPECT_NO_THROW(lifetimes->drop_parts_of(locals[1]));
 }
 
-TEST_F(LifetimesTest, ThatALaterCallDropsQuietlyIsGuarded) {
+TEST_F(LifetimesTest, ThatADropIsUnobservableInALaterCallIsGuarded) {
   resume({python("Silent()"), python("[Silent()]")});
   lifetimes->drop(locals[0]);
   lifetimes->drop_parts_of(locals[1]);
   for (size_t i = 0; i < 2; ++i) {
     ASSERT_EQ(locals[i]->source->facts.size(), 1u);
-    EXPECT_EQ(locals[i]->source->facts[0].kind, FactKind::QuietDrop);
+    EXPECT_EQ(locals[i]->source->facts[0].kind, FactKind::UnobservableDrop);
     EXPECT_EQ(locals[i]->source->facts[0].number, static_cast<int64_t>(i == 0 ? Dropped::Object : Dropped::Parts));
   }
 }
@@ -71,10 +71,10 @@ TEST_F(LifetimesTest, AnAttributeIsDroppedWhereItIsReplaced) {
   PyObject* owner = locals[0]->source->object.get();
   Ref name = python("'held'");
   EXPECT_NO_THROW(lifetimes->drop_attribute(owner, locals[0]->source, name.get())) << "there is none yet";
-  EXPECT_TRUE(is_dropped_quietly(owner, Dropped::Attribute, name.get()));
+  EXPECT_FALSE(drop_is_observable(owner, Dropped::Attribute, name.get()));
   PyObject_SetAttr(owner, name.get(), python("Loud()").get());
   EXPECT_THROW(lifetimes->drop_attribute(owner, locals[0]->source, name.get()), Break);
-  EXPECT_FALSE(is_dropped_quietly(owner, Dropped::Attribute, name.get()));
+  EXPECT_TRUE(drop_is_observable(owner, Dropped::Attribute, name.get()));
 }
 
 TEST_F(LifetimesTest, WhatKeepsAnObjectAlive) {

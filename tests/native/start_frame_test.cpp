@@ -70,7 +70,9 @@ TEST_F(StartFrameTest, SourcesThatVaryAreNotSpecialisedOn) {
   Source *first = sources.argument(0, item.get()), *second = sources.argument(1, Py_None);
   const Ref number = Ref::steal(PyFloat_FromDouble(0.5));
   Source* third = sources.argument(2, number.get());
-  const Varying varying{{first->describe()}, {second->describe(), third->describe()}};
+  Varying varying;
+  varying.values = {first->describe()};
+  varying.floats = {second->describe(), third->describe()};
   Start start = start_at(0, 0);
   EXPECT_FALSE(StartFrame(start).is_varying(first));
   start.varying = &varying;

@@ -81,7 +81,7 @@ TEST_F(TorchSessionTest, OtherFailuresOfACallWithNumbersAreNotTriedAgain) {
   int calls = 0;
   auto call = [&]() -> Value* {
     ++calls;
-    EXPECT_FALSE(torch.gives_numbers_as_tensors());
+    EXPECT_FALSE(torch.scope.gives_numbers_as_tensors);
     throw Break{BreakId::torch_error, "another reason"};
   };
   EXPECT_THROW(torch.with_numbers(call), Break);

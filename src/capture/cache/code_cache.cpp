@@ -5,6 +5,7 @@
 
 #include "capture/guards/literals.h"
 #include "capture/guards/tensor_expectation.h"
+#include "capture/pycompat/text.h"
 #include "core/observe/clock.h"
 #include "core/observe/counters.h"
 
@@ -19,6 +20,11 @@ constexpr size_t kRefusalsUntilRest = 16;
 constexpr size_t kRefusalsUntilSure = 4;
 /// Of the calls that rest, one in this many times the number of entries looks at all of them.
 constexpr size_t kCallsPerEntry = 4;
+/// So many hits make up for a capture.
+constexpr uint64_t kHitsThatPay = 100;
+/// After so many entries behind a break that died with the object at one place and were never hit, captures break
+/// there.
+constexpr size_t kDeathsUntilMortal = 2;
 /// One hit in so many is timed. To time all would cost more than many checks of guards do.
 constexpr uint64_t kHitsPerSample = 256;
 
@@ -69,6 +75,7 @@ std::shared_ptr<Entry> CodeCache::find(int32_t offset, PyObject* cache_key, cons
     Entry& entry = **it;
     auto here = it++;
     if (entry.guards->is_dead()) {
+      note_death(entry);
       dead.splice(dead.end(), *entries, here);
     } else if (entry.cache_key.get() == cache_key && entry.fits(input.arguments) && entry.guards->run(input)) {
       return hit(*entries, here, start);
@@ -136,6 +143,29 @@ std::shared_ptr<Entry> CodeCache::hit(Entries& entries, Entries::iterator at, in
   if (!refusals_.empty()) end_refusals((*at)->offset);
   if (at != entries.begin() && !(*at)->general) entries.splice(entries.begin(), entries, at);
   return *at;
+}
+
+void CodeCache::note_death(const Entry& entry) {
+  if (entry.hits >= kHitsThatPay) return;
+  Deaths& deaths = deaths_[{entry.offset, entry.cache_key.get()}];
+  ++deaths.count;
+  for (const std::string& place : entry.guards->died_at()) {
+    deaths.last = place;
+    if (entry.offset == 0 || entry.hits > 0 || ++deaths.places[place] < kDeathsUntilMortal) continue;
+    varying[entry.offset].mortal.insert(place);
+  }
+}
+
+size_t CodeCache::died(int32_t offset, PyObject* cache_key) const {
+  auto found = deaths_.find({offset, cache_key});
+  return found == deaths_.end() ? 0 : found->second.count;
+}
+
+bool CodeCache::forgive_death(int32_t offset, PyObject* cache_key) {
+  auto found = deaths_.find({offset, cache_key});
+  if (found == deaths_.end() || found->second.count == 0) return false;
+  --found->second.count;
+  return true;
 }
 
 std::optional<TorchLimits> CodeCache::known_limits(int32_t offset, PyObject* cache_key) const {
@@ -230,6 +260,10 @@ std::vector<std::string> CodeCache::failures(int32_t offset, PyObject* cache_key
       reasons.push_back(
           entry->id() + ": " +
           (entry->fits(input.arguments) ? entry->guards->miss(input).text : "other variables of the frame are bound"));
+  auto deaths = deaths_.find({offset, cache_key});
+  if (deaths != deaths_.end() && reasons.size() < limit)
+    reasons.push_back("an object that an earlier capture was bound to was deleted" +
+                      (deaths->second.last.empty() ? "" : ": it was at " + deaths->second.last));
   return reasons;
 }
 
@@ -270,6 +304,38 @@ std::vector<std::string> CodeCache::unstable_sources(int32_t offset, PyObject* c
   return unstable;
 }
 
+/// Whether they are two classes of one name, which the same statement made.
+static bool is_class_made_again(PyObject* a, PyObject* b) {
+  if (!PyType_Check(a) || !PyType_Check(b)) return false;
+  auto *x = reinterpret_cast<PyTypeObject*>(a), *y = reinterpret_cast<PyTypeObject*>(b);
+  if (a == b || !PyType_HasFeature(x, Py_TPFLAGS_HEAPTYPE) || !PyType_HasFeature(y, Py_TPFLAGS_HEAPTYPE)) return false;
+  return PyUnicode_Compare(reinterpret_cast<PyHeapTypeObject*>(a)->ht_qualname,
+                           reinterpret_cast<PyHeapTypeObject*>(b)->ht_qualname) == 0;
+}
+
+std::vector<std::string> CodeCache::renewed_sources(int32_t offset, PyObject* cache_key, const GuardInput& input,
+                                                    bool is_at_limit) {
+  const Entries* entries = offset > 0 ? at(offset) : nullptr;
+  if (!entries) return {};
+  std::unordered_map<std::string, size_t> blamed;
+  size_t failed = 0;
+  for (auto& entry : *entries) {
+    if (entry->cache_key.get() != cache_key || entry->general || !entry->fits(input.arguments)) continue;
+    ++failed;
+    const CheckArray::Miss miss = entry->guards->miss(input);
+    if (!miss.saw || !miss.expected || is_from_pinned(*miss.source)) continue;
+    const bool is_type = miss.fact->kind == FactKind::TypeIs;
+    if (!is_type && miss.fact->kind != FactKind::Identity) continue;
+    PyObject* found = is_type ? reinterpret_cast<PyObject*>(Py_TYPE(miss.saw)) : miss.saw;
+    if (is_at_limit ? entry->hits == 0 : is_class_made_again(miss.expected, found)) ++blamed[miss.source->describe()];
+  }
+  const auto& known = varying[offset].mortal;
+  std::vector<std::string> renewed;
+  for (auto& [place, count] : blamed)
+    if (count > 1 && 2 * count > failed && !known.contains(place)) renewed.push_back(place);
+  return renewed;
+}
+
 /// Whether the guard failed because of another number of this class.
 static bool is_other_number(const CheckArray::Miss& miss, const PyTypeObject* type) {
   return miss.fact->kind == FactKind::Equals && miss.saw && Py_TYPE(miss.saw) == type &&
@@ -286,6 +352,12 @@ static uint64_t other_sizes(const CheckArray::Miss& miss, bool parameters) {
   return dims;
 }
 
+/// The dimensions of a tensor whose other stride made the guard fail, and may be symbolic: a bit for each.
+static uint64_t other_strides(const CheckArray::Miss& miss, uint64_t symbolic, bool parameters) {
+  if (miss.fact->kind != FactKind::Tensor || !miss.saw || (!parameters && miss.fact->tensor->is_parameter())) return 0;
+  return miss.fact->tensor->other_strides(miss.saw, symbolic);
+}
+
 /// Adds what changed as text, once.
 static void tell_change(std::vector<std::string>& into, const std::string& source, const std::string& before,
                         const std::string& now) {
@@ -296,9 +368,8 @@ static void tell_change(std::vector<std::string>& into, const std::string& sourc
 /// The text of a number.
 static std::string number_text(PyObject* number) {
   const Ref text = Ref::steal(PyObject_Repr(number));
-  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!chars) PyErr_Clear();
-  return chars ? chars : "?";
+  if (!text) PyErr_Clear();
+  return text_of(text.get());
 }
 
 CodeCache::Changed CodeCache::changed(int32_t offset, PyObject* cache_key, const GuardInput& input, bool parameters) {
@@ -314,17 +385,23 @@ CodeCache::Changed CodeCache::changed(int32_t offset, PyObject* cache_key, const
     bool is_specialised = false;
     for (const CheckArray::Miss& miss : misses) {
       const bool is_float = is_other_number(miss, &PyFloat_Type), is_int = is_other_number(miss, &PyLong_Type);
-      uint64_t dims = other_sizes(miss, parameters);
-      if (!is_float && !is_int && dims == 0) continue;
+      uint64_t dims = other_sizes(miss, parameters), strides = other_strides(miss, dims, parameters);
+      if (!is_float && !is_int && dims == 0 && strides == 0) continue;
       std::string place = miss.source->describe();
       dims &= ~(known.sizes.of(place) | fixed_here.sizes.of(place));
+      strides &= ~(known.strides.of(place) | fixed_here.strides.of(place));
       auto is_new = [&](const std::unordered_set<std::string>& numbers, const std::unordered_set<std::string>& fixed) {
         return !numbers.contains(place) && !known.values.contains(place) && !fixed.contains(place);
       };
       const bool is_new_float = is_float && is_new(known.floats, fixed_here.floats);
       const bool is_new_int = is_int && is_new(known.ints, fixed_here.ints);
-      is_specialised = is_specialised || is_new_float || is_new_int || dims != 0;
+      is_specialised = is_specialised || is_new_float || is_new_int || dims != 0 || strides != 0;
       changed.sources.sizes.add(place, dims);
+      changed.sources.strides.add(place, strides);
+      for (int dim = 0; dim < 64 && strides >> dim != 0; ++dim)
+        if ((strides >> dim & 1) != 0)
+          tell_change(changed.texts, stride_text(place, dim), std::to_string(miss.fact->tensor->stride(dim)),
+                      std::to_string(stride_of(miss.saw, dim)));
       for (int dim = 0; dim < 64 && dims >> dim != 0; ++dim)
         if ((dims >> dim & 1) != 0)
           tell_change(changed.texts, size_text(place, dim), std::to_string(miss.fact->tensor->size(dim)),
@@ -360,6 +437,7 @@ void CodeCache::detach() {
   dropped.swap(entries_);
   at_start_ = nullptr;
   refusals_.clear();
+  deaths_.clear();
   resting_ = 0;
   next_compile_id = 0;
   warned = skipped = false;

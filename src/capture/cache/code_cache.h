@@ -54,6 +54,11 @@ class CodeCache {
   /// Sources that became varying: most entries for the same instances fail on this input because of the value at this
   /// source. Sources in `varying` are not returned again.
   std::vector<std::string> unstable_sources(int32_t offset, PyObject* cache_key, const GuardInput& input);
+  /// Sources behind a break where each call brings another object: most entries for the same instances fail on this
+  /// input because the object there, or its class, is another one. As long as the limit is not reached, that counts
+  /// only where a class was made again. Sources that are known to be mortal are not returned again.
+  std::vector<std::string> renewed_sources(int32_t offset, PyObject* cache_key, const GuardInput& input,
+                                           bool is_at_limit);
   /// Floats, ints and tensor sizes that changed, from entries of the same instances that fail only on values, lengths
   /// and sizes. Sources in `varying` and `fixed` are not returned.
   struct Changed {
@@ -67,6 +72,11 @@ class CodeCache {
   /// The number of entries for the instances of this call (`CheckArray::is_about_same`). The recompile limit applies to
   /// it, so that one instance does not use up the captures of others.
   size_t count_for(int32_t offset, PyObject* cache_key, const GuardInput& input) const;
+  /// How many entries died because an object died that their guards refer to, before their hits made up for the
+  /// capture. They count towards the recompile limit: each call may bring a new object.
+  size_t died(int32_t offset, PyObject* cache_key) const;
+  /// Counts one of them less; false if there are none.
+  bool forgive_death(int32_t offset, PyObject* cache_key);
   /// A call at this place was refused: no entry fits, and a limit forbids another. After many in a row, most calls need
   /// not look for an entry any more (`is_resting`). Returns the number of calls that the refusal counts for: this one,
   /// and those that rested since the last call that looked for an entry.
@@ -127,6 +137,13 @@ class CodeCache {
     size_t unseen = 0;  // calls since the last one that looked for an entry
     TorchLimits limits;
   };
+  /// Entries of one place that died before they paid.
+  struct Deaths {
+    size_t count = 0;
+    std::unordered_map<std::string, size_t> places;  // of those that were never hit, by where the object was
+    std::string last;
+  };
+  void note_death(const Entry& entry);
   /// The time if this lookup is to be timed; else 0.
   int64_t lookup_start() const;
   std::shared_ptr<Entry> hit(Entries& entries, Entries::iterator at, int64_t start);
@@ -140,7 +157,8 @@ class CodeCache {
   std::unordered_map<int32_t, Entries> entries_;
   Entries* at_start_ = nullptr;  // those at offset 0, which every call asks for
   std::unordered_map<int32_t, Refusals> refusals_;
-  size_t resting_ = 0;  // offsets with so many refusals that calls rest
+  std::map<std::pair<int32_t, PyObject*>, Deaths> deaths_;  // by offset and key, which is compared only
+  size_t resting_ = 0;                                      // offsets with so many refusals that calls rest
   uint64_t clock_ = 0;
 };
 

@@ -69,7 +69,7 @@ struct Entry {
     for (const BoundPlace& place : bound)
       if (place.bound != (values[place.index] != nullptr)) return false;
     for (int32_t slot : stored)
-      if (values[slot] && !is_dropped_quietly(values[slot], Dropped::Object, nullptr)) return false;
+      if (values[slot] && drop_is_observable(values[slot], Dropped::Object, nullptr)) return false;
     return true;
   }
   /// `frame_id/compile_id`; in a compiled backward pass `!autograd_id/frame_id/compile_id`.

@@ -4,29 +4,28 @@
 
 #include <algorithm>
 
+#include "capture/pycompat/text.h"
 #include "capture/tensors/tensor_object.h"
 
 namespace stator::capture {
 namespace {
 
 // Beyond these limits nothing is noted: what changes there is symbolic one capture later.
-constexpr int kMaxDepth = 4;
+constexpr int kMaxLevel = 4;
 constexpr size_t kMaxSources = 512;
 constexpr Py_ssize_t kMaxItems = 512;  // of one container
 
 std::string text_of_key(PyObject* key) {
   const Ref text = PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? Ref::steal(PyObject_Repr(key)) : Ref();
-  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!chars) PyErr_Clear();
-  return chars ? chars : "";
+  if (!text) PyErr_Clear();
+  return text_of(text.get(), "");
 }
 
 std::string text_of_number(double number) {
   const Ref value = Ref::steal(PyFloat_FromDouble(number));
   const Ref text = value ? Ref::steal(PyObject_Repr(value.get())) : Ref();
-  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!chars) PyErr_Clear();
-  return chars ? chars : "?";
+  if (!text) PyErr_Clear();
+  return text_of(text.get());
 }
 
 std::string item_source(std::string container, const std::string& key) {
@@ -38,15 +37,12 @@ std::string item_source(std::string container, const std::string& key) {
 
 SeenArguments::SeenArguments(const pycompat::Code& code, PyObject* const* slots) {
   const int count = code.parameter_slots();
-  for (int i = 0; i < count; ++i) {
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code.localsplus_names, i));
-    if (!name) PyErr_Clear();
-    if (name && slots[i]) look_at(name, slots[i], 0);
-  }
+  for (int i = 0; i < count; ++i)
+    if (slots[i]) look_at(text_of(PyTuple_GET_ITEM(code.localsplus_names, i)), slots[i], 0);
 }
 
-void SeenArguments::look_at(const std::string& source, PyObject* object, int depth) {
-  if (depth > kMaxDepth || sizes_.size() + ints_.size() + floats_.size() >= kMaxSources) return;
+void SeenArguments::look_at(const std::string& source, PyObject* object, int level) {
+  if (level > kMaxLevel || sizes_.size() + ints_.size() + floats_.size() >= kMaxSources) return;
   if (is_tensor_object(object)) {
     const at::Tensor& tensor = tensor_of(object);
     const bool is_plain = tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() &&
@@ -60,13 +56,13 @@ void SeenArguments::look_at(const std::string& source, PyObject* object, int dep
     floats_[source] = PyFloat_AS_DOUBLE(object);
   } else if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
     for (Py_ssize_t i = 0; i < std::min(PySequence_Fast_GET_SIZE(object), kMaxItems); ++i)
-      look_at(item_source(source, std::to_string(i)), PySequence_Fast_GET_ITEM(object, i), depth + 1);
+      look_at(item_source(source, std::to_string(i)), PySequence_Fast_GET_ITEM(object, i), level + 1);
   } else if (PyDict_CheckExact(object)) {
     Py_ssize_t position = 0;
     PyObject *key, *value;
     while (position < kMaxItems && PyDict_Next(object, &position, &key, &value))
       if (const std::string text = text_of_key(key); !text.empty())
-        look_at(item_source(source, text), value, depth + 1);
+        look_at(item_source(source, text), value, level + 1);
   }
 }
 

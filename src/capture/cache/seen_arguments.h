@@ -21,7 +21,7 @@ class SeenArguments {
   void add_changes(const SeenArguments& later, Varying& sources, std::vector<std::string>& texts) const;
 
  private:
-  void look_at(const std::string& source, PyObject* object, int depth);
+  void look_at(const std::string& source, PyObject* object, int level);
 
   std::map<std::string, std::vector<int64_t>> sizes_;
   std::map<std::string, int64_t> ints_;

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "capture/pycompat/keep_first.h"
+
 namespace stator::capture {
 namespace {
 
@@ -18,15 +20,16 @@ bool has_dict(PyTypeObject* type) { return type->tp_dictoffset != 0 || (type->tp
 
 /// A class whose `__init_subclass__` does nothing, with the memory layout of a class with `__dict__`, or of `object`.
 PyObject* class_without_hook(bool with_dict) {
-  static PyObject* const scope = [] {
+  static PyObject* scope = nullptr;
+  keep_first(scope, [] {
     Ref made = Ref::steal(PyDict_New());
     PyDict_SetItemString(made.get(), "__builtins__", PyEval_GetBuiltins());
     static const char* const text =
         "class Dict:\n def __init_subclass__(cls): pass\n"
         "class Bare:\n __slots__ = ()\n def __init_subclass__(cls): pass\n";
     Ref ran = Ref::steal(PyRun_String(text, Py_file_input, made.get(), made.get()));
-    return ran ? made.release() : nullptr;
-  }();
+    return ran ? made : Ref();
+  });
   return scope ? PyDict_GetItemString(scope, with_dict ? "Dict" : "Bare") : nullptr;
 }
 

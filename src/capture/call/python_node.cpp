@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/call/gil.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -34,10 +35,8 @@ class HeldObject final : public c10::ivalue::PyObjectHolder {
   std::string toStr() override {
     WithGil gil;
     Ref text = Ref::steal(PyObject_Str(object_.get()));
-    const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    std::string copy = chars ? chars : "?";
     PyErr_Clear();
-    return copy;
+    return text_of(text.get());
   }
   std::vector<at::Tensor> extractTensors() override { return {}; }
 

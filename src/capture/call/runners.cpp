@@ -5,6 +5,7 @@
 
 #include "capture/call/gil.h"
 #include "capture/tensors/tensor_object.h"
+#include "core/backend/precheck.h"
 #include "core/backend/registry.h"
 #include "core/backend/undo_log.h"
 #include "core/shapes/number_ops.h"
@@ -138,9 +139,15 @@ class PythonRunner final : public GraphRunner {
       : GraphRunner(graph->outputs.size()),
         callable_(std::move(callable)),
         undo_log_(*graph, /*keeps_order=*/false),
+        precheck_(backend::make_precheck(*graph)),
         graph_(std::move(graph)) {}
 
   bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const override {
+    if (!passes_precheck(tensors)) {
+      PyErr_SetString(PyExc_RuntimeError, "a number or an assumption of the graph does not hold");
+      undone = true;
+      return false;
+    }
     backend::UndoLog::Saved saved;
     if (undo_log_.saves() && !save(tensors, saved)) return false;
     Ref result = call(tensors);
@@ -155,12 +162,29 @@ class PythonRunner final : public GraphRunner {
   bool is_programs_error(std::span<PyObject* const> tensors) const override {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    const bool raises = raises_natively(graph_, undo_log_, tensors, refuses_warnings);
+    const bool raises = !passes_precheck(tensors) || raises_natively(graph_, undo_log_, tensors, refuses_warnings);
     PyErr_Restore(type, value, trace);
     return raises;
   }
 
  private:
+  /// Whether the computations of the graph that may fail do not fail, as far as they can run before it.
+  bool passes_precheck(std::span<PyObject* const> tensors) const {
+    if (!precheck_) return true;
+    bool passes = false;
+    handle_errors([&]() -> PyObject* {
+      std::vector<at::Tensor> inputs;
+      for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
+      WithoutGil released;
+      KeptWarnings kept;
+      c10::WarningUtils::WarningHandlerGuard silent(&kept);
+      passes = precheck_->passes(inputs);
+      return Py_None;
+    });
+    PyErr_Clear();
+    return passes;
+  }
+
   Ref call(std::span<PyObject* const> tensors) const {
     if (!refuses_warnings || !undo_log_.undoes_everything())
       return Ref::steal(PyObject_Vectorcall(callable_.get(), tensors.data(), tensors.size(), nullptr));
@@ -203,6 +227,7 @@ class PythonRunner final : public GraphRunner {
 
   Ref callable_;
   backend::UndoLog undo_log_;
+  std::unique_ptr<backend::Precheck> precheck_;  // null: the graph needs none
   std::shared_ptr<const graph::Graph> graph_;
 };
 

@@ -20,7 +20,7 @@ std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Gra
 /// tensors. The graph must still have its fakes.
 std::unique_ptr<GraphRunner> make_python_runner(Ref callable, std::shared_ptr<const graph::Graph> graph);
 /// Whether an operator of the graph raises on these tensors in the reference executor. What the run wrote is undone;
-/// false if the graph has writes that cannot be undone, or an input is no tensor.
+/// false if the graph has writes that cannot be undone, or an input is not a tensor.
 bool raises_in_reference(const std::shared_ptr<const graph::Graph>& graph, std::span<PyObject* const> tensors);
 
 }  // namespace stator::capture

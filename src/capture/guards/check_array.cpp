@@ -5,6 +5,7 @@
 #include "capture/guards/describe.h"
 #include "capture/guards/filter.h"
 #include "capture/guards/tensor_expectation.h"
+#include "core/observe/clock.h"
 
 namespace stator::capture {
 
@@ -97,7 +98,8 @@ template <class F>
 bool CheckArray::run_without(const GuardInput& input, F&& is_left_out) {
   if (*dead_ || !globals_->matches()) return false;
   CheckRun run{input, slots_.data(), fresh_.data()};
-  // The tails of blocks are left out: a tag that is stored would vouch for checks that did not run.
+  // The tail check of each dict block is skipped: it stores the dict's tag, which would mark checks as passed that are
+  // left out here.
   for (size_t i = 0; i < checks_.size();) {
     Check& check = checks_[i];
     const int step = check.group == CheckGroup::DictTail || is_left_out(check) ? 1 : check.fn(check, run);
@@ -136,6 +138,16 @@ std::string CheckArray::compare_passes(const GuardInput& input) {
   return {};
 }
 
+std::vector<std::string> CheckArray::died_at() const {
+  std::vector<std::string> places;
+  for (const Watch& watch : watches_)
+    if (watch.source && !is_from_pinned(*watch.source) && PyWeakref_GET_OBJECT(watch.weak.get()) == Py_None)
+      places.push_back(watch.source->describe());
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
 static PyObject* held_by_cell(PyObject* function, int32_t cell) {
   PyObject* closure = function && PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function) : nullptr;
   return closure && cell < PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, cell)) : nullptr;
@@ -170,7 +182,7 @@ CheckArray::Miss CheckArray::miss(const GuardInput& input) {
       shown.object = Ref::borrow(object);
       PyObject* saw = slots_[check.slot];
       return {describe_fact(*source, shown) + "; saw " + describe_seen(shown, saw) + at_line(fact->line), source, fact,
-              saw};
+              saw, object};
     }
     return {"an attribute, item or variable that the capture read no longer exists"};
   }
@@ -182,21 +194,38 @@ bool CheckArray::misses(const GuardInput& input, std::vector<Miss>& into) {
   CheckRun run{input, slots_.data(), fresh_.data()};
   for (size_t i = 0; i < checks_.size();) {
     Check& check = checks_[i];
-    // Checks of the block may have failed: its head must not accept the dict's present tag.
+    // This pass goes on after a failed check, so it must not store the dict's tag: later calls would skip the block.
     int step = check.group == CheckGroup::DictTail || check.of_break ? 1 : check.fn(check, run);
     if (!step) {
       if (check.fact < 0) return false;
       const Asserted& asserted = facts_[check.fact];
       FactKind kind = asserted.fact->kind;
       PyObject* saw = slots_[check.slot];
-      const bool has_other_sizes = kind == FactKind::Tensor && asserted.fact->tensor->other_sizes(saw) != 0;
-      const bool is_value = kind == FactKind::Equals || kind == FactKind::Length || has_other_sizes;
+      const bool has_other_layout = kind == FactKind::Tensor && asserted.fact->tensor->differs_in_layout_only(saw);
+      const bool is_value = kind == FactKind::Equals || kind == FactKind::Length || has_other_layout;
       if (!is_value && kind != FactKind::Shapes) return false;
       if (is_value) into.push_back({{}, asserted.source, asserted.fact, saw});
     }
     i += std::max(step, 1);
   }
   return true;
+}
+
+std::vector<double> CheckArray::costs(const GuardInput& input) {
+  constexpr int kRepetitions = 32;
+  if (*dead_ || !globals_->matches()) return {};
+  std::vector<double> costs(facts_.size() + 1);
+  CheckRun run{input, slots_.data(), fresh_.data()};
+  for (Check& check : checks_) {
+    // A tail stores the dict's tag. A head may say that its block can be skipped; the block is measured all the same.
+    if (check.group == CheckGroup::DictTail) continue;
+    if (check.fn(check, run) == 0) return {};
+    const int64_t start = observe::now_ns();
+    for (int i = 0; i < kRepetitions; ++i) check.fn(check, run);
+    const double each = static_cast<double>(observe::now_ns() - start) / kRepetitions;
+    costs[check.fact < 0 ? facts_.size() : static_cast<size_t>(check.fact)] += each;
+  }
+  return costs;
 }
 
 std::vector<std::string> CheckArray::slot_names() const {

@@ -38,6 +38,8 @@ class CheckArray {
   /// The object that the source of this slot gave in the last run that held; borrowed.
   PyObject* slot(int32_t index) const { return current_[index]; }
   bool is_dead() const { return *dead_; }
+  /// Where the objects were whose death made it dead, as far as arguments, variables or stack values lead to them.
+  std::vector<std::string> died_at() const;
   /// Makes the array dead when `object` dies. False for objects without weak references.
   bool watch(PyObject* object);
   /// The state of torch (grad mode, autocast, ...) that the guards require.
@@ -52,7 +54,8 @@ class CheckArray {
     std::string text;                // what was expected, what was seen, and the program's line
     const Source* source = nullptr;  // null: no guard of a source failed, but the state of torch or a load
     const Fact* fact = nullptr;
-    PyObject* saw = nullptr;  // borrowed
+    PyObject* saw = nullptr;       // borrowed
+    PyObject* expected = nullptr;  // the object of the fact; borrowed
   };
   Miss miss(const GuardInput& input);
   /// Runs the word pass and the full pass on one input. Empty if they agree, else what they say. The oracle asks this.
@@ -63,6 +66,9 @@ class CheckArray {
   bool misses(const GuardInput& input, std::vector<Miss>& into);
   /// One line per fact.
   std::vector<std::string> describe() const;
+  /// Nanoseconds of each guard on an input for which all hold, in the order of `describe`; last those of reading the
+  /// objects that they are about. Each is measured alone, over many repetitions. Empty if a guard does not hold.
+  std::vector<double> costs(const GuardInput& input);
   /// By slot, the path of its source.
   std::vector<std::string> slot_names() const;
   size_t size() const { return facts_.size(); }
@@ -114,8 +120,13 @@ class CheckArray {
   std::vector<std::pair<int32_t, PyObject*>> identities_;  // arguments that are guarded by identity; compared only
   std::vector<std::unique_ptr<const DistinctSlots>> groups_;
   std::vector<std::unique_ptr<const ShapeCheck>> shape_checks_;
-  std::vector<Ref> watches_;
-  Ref on_death_;  // the callback of the watches
+  struct Watch {
+    Ref weak;
+    const Source* source;  // of the guard that refers to the object; null: it belongs to no single one
+  };
+  std::vector<Watch> watches_;
+  const Source* watching_ = nullptr;  // while the array is built: the source of the guards that are added
+  Ref on_death_;                      // the callback of the watches
   std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);
 };
 

@@ -156,6 +156,7 @@ struct CheckArray::Builder {
   }
 
   void emit_fact(Source* s, Fact& fact) {
+    array.watching_ = s;
     if (has_trait(fact.kind, kElementTuple)) fact.object = watched_elements(array, fact.object.get());
     Check& check = add(check_of(fact.kind), CheckGroup::Fact, s);
     check.kind = static_cast<uint8_t>(fact.kind);
@@ -260,6 +261,7 @@ struct CheckArray::Builder {
 
   /// Drops the references to the program's objects that the capture needed: an entry must not keep them alive.
   void release(Source* s) {
+    array.watching_ = s;
     for (Fact& fact : s->facts) {
       watch(fact.object);
       watch(fact.extra);
@@ -287,7 +289,7 @@ bool CheckArray::watch(PyObject* object) {
     PyErr_Clear();
     return false;
   }
-  watches_.push_back(std::move(weak));
+  watches_.push_back({std::move(weak), watching_});
   return true;
 }
 
@@ -315,6 +317,7 @@ CheckArray::CheckArray(std::unique_ptr<SourceTree> tree, std::shared_ptr<const G
   }
   for (Source* root : roots) build.emit_relations(root);
   for (Source* root : tree_->roots()) build.release(root);
+  watching_ = nullptr;
 }
 
 }  // namespace stator::capture

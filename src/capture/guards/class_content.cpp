@@ -5,6 +5,7 @@
 #include "capture/guards/literals.h"
 #include "capture/pycompat/class_slots.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -158,9 +159,7 @@ PyObject* ClassNames::first_change() const {
 
 std::string ClassNames::difference() const {
   PyObject* name = first_change();
-  const char* text = name ? PyUnicode_AsUTF8(name) : "";
-  if (!text) PyErr_Clear();
-  return name ? std::string(type_->tp_name) + "." + (text ? text : "?") : "";
+  return name ? std::string(type_->tp_name) + "." + text_of(name) : "";
 }
 
 bool ClassNames::hold() {

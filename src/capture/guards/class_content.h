@@ -33,7 +33,7 @@ class ClassNames {
     Literal,  // an equal literal
     Parts,    // a descriptor of the same class with the same parts
     Code,     // a Python function: the capture looked for no such name, and so did not call it
-    Plain,    // an object that is no descriptor: a source guards it, where the program read it
+    Plain,    // an object that is not a descriptor: a source guards it, where the program read it
     Unknown,  // it can neither be watched nor owned: no change of the class's dict is accepted
   };
   struct Item {

@@ -6,6 +6,7 @@
 
 #include "capture/pycompat/facts.h"
 #include "capture/pycompat/lifetime.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -44,9 +45,7 @@ int is_unobservable_callback(PyObject* callback, void*) {
   }
   if (!PyFunction_Check(callee.get())) return false;
   PyObject* module = PyDict_GetItemString(PyFunction_GET_GLOBALS(callee.get()), "__name__");
-  const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
-  if (!name) PyErr_Clear();
-  return name && std::string_view(name).starts_with("torch.");
+  return text_of(module).starts_with("torch.");
 }
 
 bool holds_observable(PyObject* container) {
@@ -116,11 +115,11 @@ Ref attribute_held_by(PyObject* instance, PyObject* name) {
   return held;
 }
 
-bool is_dropped_quietly(PyObject* object, Dropped what, PyObject* name) {
-  if (what == Dropped::Parts) return !holds_observable(object);
-  if (what == Dropped::Object) return !finalization_is_observable(object);
+bool drop_is_observable(PyObject* object, Dropped what, PyObject* name) {
+  if (what == Dropped::Parts) return holds_observable(object);
+  if (what == Dropped::Object) return finalization_is_observable(object);
   Ref held = what == Dropped::Item ? Ref::borrow(stator_dict_get_str(object, name)) : attribute_held_by(object, name);
-  return !held || !finalization_is_observable(held.get());
+  return held && finalization_is_observable(held.get());
 }
 
 bool is_reachable(PyObject* root, PyObject* wanted) { return Search(wanted).finds_in(root); }

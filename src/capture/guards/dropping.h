@@ -16,9 +16,9 @@ enum class Dropped : uint8_t { Object, Parts, Attribute, Item };
 bool finalization_is_observable(PyObject* object, const std::function<bool(PyObject*)>& is_ours = {});
 /// The attribute that the instance itself holds, in its `__dict__` or a slot; null if it holds none.
 Ref attribute_held_by(PyObject* instance, PyObject* name);
-/// Whether dropping it runs no code that the program can observe. `name`: of the attribute, or the item's key; there
+/// Whether dropping it may run code that the program can observe. `name`: of the attribute, or the item's key; there
 /// need not be one.
-bool is_dropped_quietly(PyObject* object, Dropped what, PyObject* name);
+bool drop_is_observable(PyObject* object, Dropped what, PyObject* name);
 
 /// Whether an object is kept alive by the root, directly or through others, or there are too many objects to search.
 /// Classes and modules are not searched: they stay alive in any case.

@@ -100,6 +100,10 @@ int check_code(Check& c, CheckRun& run) {
          reinterpret_cast<uint64_t>(PyFunction_GET_GLOBALS(seen)) == c.number;
 }
 
+int check_native_method(Check& c, CheckRun& run) {
+  return pycompat::native_method(run.slots[c.slot]).method == pycompat::method_of_descriptor(c.object);
+}
+
 int check_no_attribute(Check& c, CheckRun& run) {
   return stator_instance_value(run.slots[c.slot], c.object) == nullptr;
 }
@@ -166,11 +170,11 @@ int check_unknown_item(Check& c, CheckRun& run) {
   return stator_iter_peek(iterator, static_cast<Py_ssize_t>(c.number), nullptr, nullptr) == kStatorPeekUnknown;
 }
 
-int check_quiet_drop(Check& c, CheckRun& run) {
-  return is_dropped_quietly(run.slots[c.slot], static_cast<Dropped>(c.number), c.object);
+int check_observable_drop(Check& c, CheckRun& run) {
+  return drop_is_observable(run.slots[c.slot], static_cast<Dropped>(c.number), c.object);
 }
 
-int check_observed_drop(Check& c, CheckRun& run) { return !check_quiet_drop(c, run); }
+int check_unobservable_drop(Check& c, CheckRun& run) { return !check_observable_drop(c, run); }
 
 int check_survives(Check& c, CheckRun& run) {
   const std::vector<int32_t>& dropped = reinterpret_cast<const DistinctSlots*>(c.number)->slots;

@@ -8,6 +8,7 @@
 #include "capture/guards/object_queries.h"
 #include "capture/guards/shape_guards.h"
 #include "capture/guards/tensor_expectation.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -47,6 +48,7 @@ std::string saw_keys(const Fact&, PyObject* object) {
 std::string describe_absent(const Fact& fact) { return "has no key " + expected_object(fact); }
 std::string describe_set(const Fact& fact) { return "has the elements " + describe_elements(fact.object.get()); }
 std::string describe_code(const Fact&) { return "has the same code"; }
+std::string describe_native_method(const Fact& fact) { return "is bound from " + expected_object(fact); }
 std::string describe_no_attribute(const Fact& fact) { return "has no own attribute " + expected_object(fact); }
 std::string describe_no_attributes(const Fact&) { return "has no own attributes"; }
 std::string describe_cell_empty(const Fact&) { return "is unbound"; }
@@ -92,10 +94,10 @@ std::string describe_drop(const Fact& fact, const std::string& text) {
       return "has an item " + expected_object(fact) + " that " + text;
   }
 }
-std::string describe_quiet_drop(const Fact& fact) {
+std::string describe_unobservable_drop(const Fact& fact) {
   return describe_drop(fact, "can be dropped without running code of the program");
 }
-std::string describe_observed_drop(const Fact& fact) {
+std::string describe_observable_drop(const Fact& fact) {
   return describe_drop(fact, "cannot be dropped without running code of the program");
 }
 std::string describe_depends(const Fact&) { return "is kept alive by what the program drops"; }
@@ -139,8 +141,7 @@ std::string describe_fact(const Source& source, const Fact& fact) {
 
 std::string at_line(const UserLine& line) {
   if (!line.file) return "";
-  const char* file = PyUnicode_AsUTF8(line.file.get());
-  return std::string("  (needed at ") + (file ? file : "?") + ":" + std::to_string(line.line) + ")";
+  return "  (needed at " + stator::text_of(line.file.get()) + ":" + std::to_string(line.line) + ")";
 }
 
 std::string describe_seen(const Fact& fact, PyObject* object) { return text_of(fact.kind).saw(fact, object); }

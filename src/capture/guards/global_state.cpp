@@ -133,7 +133,7 @@ class Snapshot final : public GlobalState {
     at::autocast::set_autocast_dtype(at::kCPU, autocast_cpu_);
     at::autocast::set_autocast_dtype(at::kCUDA, autocast_cuda_);
     at::autocast::set_autocast_cache_enabled(autocast_cache_);
-    // The nesting depth can only be changed by one at a time.
+    // The nesting level can only be changed by one at a time.
     const int before = autocast_depth();
     int nesting = before;
     while (nesting > autocast_nesting_) nesting = at::autocast::decrement_nesting();

@@ -6,6 +6,7 @@
 
 #include "capture/pycompat/evaluation.h"
 #include "capture/pycompat/objects.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -17,7 +18,7 @@ std::unordered_set<PyTypeObject*>& other_literal_types() {
 
 bool is_other_literal(PyTypeObject* type) { return other_literal_types().contains(type); }
 
-/// For NumPy scalars.
+/// Whether two objects with a buffer, NumPy scalars, have equal bytes.
 bool same_buffers(PyObject* a, PyObject* b) {
   Py_buffer x, y;
   if (PyObject_GetBuffer(a, &x, PyBUF_SIMPLE) < 0) {
@@ -79,37 +80,37 @@ Ref enum_value(PyObject* object) {
 }
 
 /// Whether its repr runs no code of the program.
-bool is_shown_by_c(PyObject* object, int depth) {
+bool is_shown_by_c(PyObject* object, int level) {
   constexpr int kDeepest = 4;
   PyTypeObject* type = Py_TYPE(object);
   if (is_literal_type(type) || type->tp_repr == PyBaseObject_Type.tp_repr) return true;
   if (type == &PyType_Type || PyFunction_Check(object) || PyCFunction_Check(object) || PyModule_Check(object))
     return true;
-  if (depth == kDeepest) return false;
+  if (level == kDeepest) return false;
   if (PyExceptionInstance_Check(object)) {
     bool is_plain = type->tp_repr == reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_repr;
-    return is_plain && is_shown_by_c(reinterpret_cast<PyBaseExceptionObject*>(object)->args, depth + 1);
+    return is_plain && is_shown_by_c(reinterpret_cast<PyBaseExceptionObject*>(object)->args, level + 1);
   }
   if (PyDict_CheckExact(object)) {
     Py_ssize_t position = 0;
     PyObject *key, *value;
     while (PyDict_Next(object, &position, &key, &value))
-      if (!is_shown_by_c(key, depth + 1) || !is_shown_by_c(value, depth + 1)) return false;
+      if (!is_shown_by_c(key, level + 1) || !is_shown_by_c(value, level + 1)) return false;
     return true;
   }
   if (PyAnySet_CheckExact(object)) {
     Ref elements = Ref::steal(PySequence_List(object));
-    return elements && is_shown_by_c(elements.get(), depth);
+    return elements && is_shown_by_c(elements.get(), level);
   }
   if (PySlice_Check(object)) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
-    return is_shown_by_c(slice->start, depth + 1) && is_shown_by_c(slice->stop, depth + 1) &&
-           is_shown_by_c(slice->step, depth + 1);
+    return is_shown_by_c(slice->start, level + 1) && is_shown_by_c(slice->stop, level + 1) &&
+           is_shown_by_c(slice->step, level + 1);
   }
-  if (Ref value = enum_value(object)) return is_shown_by_c(value.get(), depth + 1);
+  if (Ref value = enum_value(object)) return is_shown_by_c(value.get(), level + 1);
   bool is_sequence = PyList_CheckExact(object) || (PyTuple_Check(object) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE));
   for (Py_ssize_t i = 0; is_sequence && i < PySequence_Fast_GET_SIZE(object); ++i)
-    if (!is_shown_by_c(PySequence_Fast_GET_ITEM(object, i), depth + 1)) return false;
+    if (!is_shown_by_c(PySequence_Fast_GET_ITEM(object, i), level + 1)) return false;
   return is_sequence;
 }
 
@@ -118,7 +119,7 @@ bool is_shown_by_c(PyObject* object, int depth) {
 void add_literal_type(PyTypeObject* type) { other_literal_types().insert(type); }
 
 bool is_literal_type(PyTypeObject* type) {
-  // Most objects that captures ask about are of these.
+  // Fast path: most objects have one of these types, none of which is a literal.
   if (type == &PyFunction_Type || type == &PyType_Type || type == &PyDict_Type || type == &PyCFunction_Type ||
       type == &PyMethodDescr_Type || type == &PyModule_Type)
     return false;
@@ -212,10 +213,8 @@ std::string short_repr(PyObject* object) {
   if (PyModule_Check(object)) return module_text(object);
   NoSignals no_signals;  // repr of a long text checks for signals, whose handlers are code of the program
   Ref text = is_shown_by_c(object, 0) ? Ref::steal(PyObject_Repr(object)) : Ref();
-  const char* chars = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  // Raised for an integer with too many digits, or for text that is not valid Unicode.
-  PyErr_Clear();
-  std::string result = chars ? chars : std::string("<") + Py_TYPE(object)->tp_name + " object>";
+  PyErr_Clear();  // raised for an integer with too many digits
+  std::string result = text_of(text.get(), std::string("<") + Py_TYPE(object)->tp_name + " object>");
   if (result.size() > kLimit) result = result.substr(0, kLimit - 3) + "...";
   return result;
 }

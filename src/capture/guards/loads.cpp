@@ -123,15 +123,15 @@ int load_bound_function(Check& c, CheckRun& run) {
 }
 
 int load_bound_self(Check& c, CheckRun& run) {
-  if (!PyMethod_Check(run.slots[c.from])) return 0;
-  run.slots[c.slot] = PyMethod_GET_SELF(run.slots[c.from]);
-  return 1;
+  PyObject* method = run.slots[c.from];
+  run.slots[c.slot] = PyMethod_Check(method) ? PyMethod_GET_SELF(method) : pycompat::native_method(method).self;
+  return run.slots[c.slot] ? 1 : 0;
 }
 
 int load_gradient(Check& c, CheckRun& run) { return (run.slots[c.slot] = gradient_of(run.slots[c.from])) ? 1 : 0; }
 
 int load_referent(Check& c, CheckRun& run) {
-  if (!PyWeakref_CheckRefExact(run.slots[c.from]) && !PyWeakref_CheckProxy(run.slots[c.from])) return 0;
+  if (!PyWeakref_Check(run.slots[c.from])) return 0;
   run.slots[c.slot] = PyWeakref_GET_OBJECT(run.slots[c.from]);
   return 1;
 }

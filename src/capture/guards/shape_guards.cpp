@@ -15,7 +15,9 @@ bool ShapeCheck::holds(PyObject* const* objects) const {
     const ShapeGuards::Input& input = guards->inputs[i];
     PyObject* object = objects[slots[input.tensor]];
     int overflow = 0;
-    sizes[i] = input.dim >= 0 ? size_of(object, input.dim) : PyLong_AsLongLongAndOverflow(object, &overflow);
+    sizes[i] = input.dim < 0     ? PyLong_AsLongLongAndOverflow(object, &overflow)
+               : input.is_stride ? stride_of(object, input.dim)
+                                 : size_of(object, input.dim);
     if (overflow != 0) return false;
   }
   return guards->program.holds(sizes);

@@ -13,6 +13,7 @@ struct ShapeGuards {
   struct Input {
     uint32_t tensor;  // index into the sources of the fact
     int32_t dim;      // -1: the object there is an int
+    bool is_stride = false;
   };
   std::vector<Input> inputs;  // what the program reads: sizes and ints
   shapes::GuardProgram program;

@@ -33,6 +33,8 @@ struct Facts {
 constexpr int64_t kSymbolic = -1;
 /// In a shape: the stride is the size times the stride of dimension `dim`. Tensors have no negative strides.
 constexpr int64_t product_at(int64_t dim) { return -1 - dim; }
+/// In a shape: any stride, which the guards on sizes check.
+constexpr int64_t kSymbolicStride = INT64_MIN;
 
 /// `shape`: sizes, then strides.
 inline bool facts_hold(const Facts& facts, const int64_t* shape, PyObject* object) {
@@ -50,6 +52,7 @@ inline bool facts_hold(const Facts& facts, const int64_t* shape, PyObject* objec
     const int64_t stride = shape[facts.dim + i];
     if (strides[i] == stride) continue;
     if (stride >= 0) return false;
+    if (stride == kSymbolicStride) continue;
     const int64_t inner = product_at(stride);
     if (int64_t product; __builtin_mul_overflow(sizes[inner], strides[inner], &product) || strides[i] != product)
       return false;
@@ -73,6 +76,7 @@ class Expectation final : public TensorExpectation {
     for (uint32_t i = 0; i < layout.sizes.size(); ++i) {
       if (layout.sizes[i]) shape_[i] = kSymbolic;
       if (layout.strides[i] >= 0) shape_[facts_.dim + i] = product_at(layout.strides[i]);
+      if (layout.strides[i] == shapes::InputLayout::kOwnSymbol) shape_[facts_.dim + i] = kSymbolicStride;
     }
   }
 
@@ -116,36 +120,65 @@ class Expectation final : public TensorExpectation {
   int64_t size(int64_t dim) const override { return shape_[dim]; }
   bool is_parameter() const override { return facts_.type != reinterpret_cast<PyTypeObject*>(THPVariableClass); }
 
-  uint64_t other_sizes(PyObject* object) const override {
-    if (Py_TYPE(object) != facts_.type) return 0;
+  bool differs_in_layout_only(PyObject* object) const override {
+    if (Py_TYPE(object) != facts_.type) return false;
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-    if (impl->key_set().raw_repr() != facts_.keys || tensor.dtype() != facts_.dtype ||
-        tensor.device() != facts_.device || tensor.requires_grad() != facts_.requires_grad ||
-        tensor.dim() != static_cast<int64_t>(facts_.dim))
-      return 0;
+    return tensor.key_set().raw_repr() == facts_.keys && tensor.dtype() == facts_.dtype &&
+           tensor.device() == facts_.device && tensor.requires_grad() == facts_.requires_grad &&
+           tensor.dim() == static_cast<int64_t>(facts_.dim);
+  }
+
+  uint64_t other_sizes(PyObject* object) const override {
+    if (!differs_in_layout_only(object)) return 0;
+    const at::Tensor& tensor = THPVariable_Unpack(object);
     uint64_t other = 0;
     for (uint32_t i = 0; i < facts_.dim && i < 64; ++i)
       if (shape_[i] != kSymbolic && tensor.size(i) != shape_[i]) other |= uint64_t{1} << i;
     return other;
   }
 
+  uint64_t other_strides(PyObject* object, uint64_t symbolic) const override {
+    if (!differs_in_layout_only(object)) return 0;
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    uint64_t differing = 0, other = 0;
+    for (uint32_t i = 0; i < facts_.dim && i < 64; ++i) {
+      if (shape_[i] == kSymbolic) symbolic |= uint64_t{1} << i;
+      if (!has_stride(tensor, i)) differing |= uint64_t{1} << i;
+    }
+    if (differing == 0) return 0;
+    const shapes::InputLayout layout = layout_of(object, symbolic, differing);
+    for (uint32_t i = 0; i < facts_.dim && i < 64; ++i)
+      if (layout.strides[i] == shapes::InputLayout::kOwnSymbol) other |= uint64_t{1} << i;
+    return other;
+  }
+
+  int64_t stride(int64_t dim) const override {
+    const int64_t stride = shape_[facts_.dim + dim];
+    return stride >= 0 ? stride : -1;
+  }
+
  private:
+  bool has_stride(const at::Tensor& tensor, uint32_t dim) const {
+    const int64_t stride = shape_[facts_.dim + dim];
+    if (stride >= 0) return tensor.stride(dim) == stride;
+    if (stride == kSymbolicStride) return true;
+    const int64_t inner = product_at(stride);
+    return tensor.stride(dim) == tensor.size(inner) * tensor.stride(inner);
+  }
   std::string dtype() const { return graph::dtype_name(at::typeMetaToScalarType(facts_.dtype)); }
   bool has_strides(const at::Tensor& tensor) const {
-    for (uint32_t i = 0; i < facts_.dim; ++i) {
-      const int64_t stride = shape_[facts_.dim + i], inner = product_at(stride);
-      if (tensor.stride(i) != (stride >= 0 ? stride : tensor.size(inner) * tensor.stride(inner))) return false;
-    }
+    for (uint32_t i = 0; i < facts_.dim; ++i)
+      if (!has_stride(tensor, i)) return false;
     return true;
   }
 
-  /// A symbolic size reads `*`, and a stride that follows a product `size(i)*stride(i)`.
+  /// A symbolic size or stride reads `*`, and a stride that follows a product `size(i)*stride(i)`.
   std::string sizes() const {
     return listed(0, [](int64_t) { return std::string("*"); });
   }
   std::string strides() const {
     return listed(facts_.dim, [](int64_t stride) {
+      if (stride == kSymbolicStride) return std::string("*");
       const std::string inner = std::to_string(product_at(stride));
       return "size(" + inner + ")*stride(" + inner + ")";
     });
@@ -202,13 +235,14 @@ std::shared_ptr<const TensorExpectation> TensorExpectation::of(PyObject* tensor,
   return std::make_shared<Expectation>(tensor, layout);
 }
 
-shapes::InputLayout layout_of(PyObject* object, uint64_t symbolic) {
-  if (symbolic == 0) return {};
+shapes::InputLayout layout_of(PyObject* object, uint64_t symbolic, uint64_t open) {
+  if (symbolic == 0 && open == 0) return {};
   const at::Tensor& tensor = THPVariable_Unpack(object);
-  return shapes::layout_of(tensor.sizes(), tensor.strides(), symbolic);
+  return shapes::layout_of(tensor.sizes(), tensor.strides(), symbolic, open);
 }
 
 int64_t size_of(PyObject* tensor, int64_t dim) { return THPVariable_Unpack(tensor).size(dim); }
+int64_t stride_of(PyObject* tensor, int64_t dim) { return THPVariable_Unpack(tensor).stride(dim); }
 int64_t dim_of(PyObject* tensor) { return THPVariable_Unpack(tensor).dim(); }
 
 int64_t storage_offset_of(PyObject* tensor) { return THPVariable_Unpack(tensor).storage_offset(); }

@@ -22,19 +22,27 @@ class TensorExpectation {
   virtual std::string describe() const = 0;
   /// If the object matches but for sizes and strides: the dimensions whose size differs, a bit for each. 0 otherwise.
   virtual uint64_t other_sizes(PyObject* object) const = 0;
+  /// The same for strides that are not 0, 1 or products of sizes and strides. `symbolic`: the sizes that are symbols.
+  virtual uint64_t other_strides(PyObject* object, uint64_t symbolic) const = 0;
+
+  /// Whether nothing else than sizes and strides may differ.
+  virtual bool differs_in_layout_only(PyObject* object) const = 0;
 
   /// The size of a dimension, unless it is symbolic.
   virtual int64_t size(int64_t dim) const = 0;
+  /// The stride of a dimension; -1 if it is symbolic.
+  virtual int64_t stride(int64_t dim) const = 0;
   /// Whether a torch.nn.Parameter is expected.
   virtual bool is_parameter() const = 0;
 
-  /// `layout`: the symbolic sizes, which may be any; empty vectors: none is.
+  /// `layout`: the symbolic sizes and strides, which may be any; empty vectors: none is.
   static std::shared_ptr<const TensorExpectation> of(PyObject* tensor, const shapes::InputLayout& layout = {});
 };
 
-/// See shapes::layout_of. Without symbolic dimensions its vectors are empty.
-shapes::InputLayout layout_of(PyObject* tensor, uint64_t symbolic);
+/// See shapes::layout_of. Without symbolic dimensions and open strides its vectors are empty.
+shapes::InputLayout layout_of(PyObject* tensor, uint64_t symbolic, uint64_t open = 0);
 int64_t size_of(PyObject* tensor, int64_t dim);
+int64_t stride_of(PyObject* tensor, int64_t dim);
 int64_t dim_of(PyObject* tensor);
 
 /// Whether the tensor is a leaf of autograd's graph.

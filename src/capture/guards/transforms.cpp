@@ -38,9 +38,10 @@ class ErrorAside {
 
 TransformState TransformState::current() {
   ErrorAside aside;
-  Ref depth = functorch("get_dynamic_layer_stack_depth"), inplace = functorch("get_inplace_requires_grad_allowed");
+  Ref open_layers = functorch("get_dynamic_layer_stack_depth"),
+      inplace = functorch("get_inplace_requires_grad_allowed");
   const auto& autograd = c10::AutogradState::get_tls_state();
-  return {depth ? PyLong_AsSize_t(depth.get()) : 0, inplace.get() == Py_True,
+  return {open_layers ? PyLong_AsSize_t(open_layers.get()) : 0, inplace.get() == Py_True,
           static_cast<bool>(ForwardADLevel::try_get_by_idx(0)),
           autograd.get_fw_grad_mode() || autograd.get_inference_mode(),
           at::SavedTensorDefaultHooks::get_disabled_error_message()};
@@ -51,8 +52,8 @@ void TransformState::restore() const {
   TransformState now = current();
   if (now == *this) return;
   if (now.layers > layers) {
-    Ref depth = Ref::steal(PyLong_FromSize_t(layers));
-    functorch("pop_dynamic_layer_stack_and_undo_to_depth", depth.get());
+    Ref count = Ref::steal(PyLong_FromSize_t(layers));
+    functorch("pop_dynamic_layer_stack_and_undo_to_depth", count.get());
   }
   functorch("set_inplace_requires_grad_allowed", inplace_requires_grad ? Py_True : Py_False);
   if (now.dual_level && !dual_level) ForwardADLevel::release_idx(0);

@@ -16,7 +16,8 @@ struct TransformState {
   std::optional<std::string> hooks_disabled;  // why saved-tensor hooks may not be used now
 
   static TransformState current();
-  /// Closes the levels that were opened since. The caller must restore the dispatcher's keys afterwards.
+  /// Closes the levels that were opened since this state was read. The caller must restore the dispatcher's keys
+  /// afterwards.
   void restore() const;
   bool operator==(const TransformState&) const = default;
 };

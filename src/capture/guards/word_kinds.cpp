@@ -143,7 +143,13 @@ bool bound_function_words(const Check& c, WordRecorder& to) {
 
 bool bound_self_words(const Check& c, WordRecorder& to) {
   if (!follows(c, to)) return false;
-  if (!to.is_fixed(c.from)) to.word(&reinterpret_cast<PyMethodObject*>(to.at(c.from))->im_self);
+  PyObject* method = to.at(c.from);
+  if (PyMethod_Check(method)) {
+    if (!to.is_fixed(c.from)) to.word(&reinterpret_cast<PyMethodObject*>(method)->im_self);
+    return placed(c, to);
+  }
+  if (!PyCFunction_CheckExact(method)) return false;
+  to.word(&reinterpret_cast<PyCFunctionObject*>(method)->m_self);
   return placed(c, to);
 }
 
@@ -253,6 +259,13 @@ bool no_attribute_words(const Check& c, WordRecorder& to) {
   if (dict && !stator_dict_tag_place(dict)) return false;
   to.word(_PyObject_GetDictPtr(owner));
   if (dict) to.word(stator_dict_tag_place(dict));
+  return true;
+}
+
+bool native_method_words(const Check& c, WordRecorder& to) {
+  PyObject* method = to.at(c.slot);
+  if (!to.is_placed(c.slot) || !to.is_typed(c.slot) || !PyCFunction_CheckExact(method)) return false;
+  to.word(&reinterpret_cast<PyCFunctionObject*>(method)->m_ml);
   return true;
 }
 

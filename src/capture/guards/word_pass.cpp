@@ -75,7 +75,7 @@ bool WordPass::rearm(size_t word) {
     for (uint32_t i = block.first_loaded; same && i < block.last_loaded; ++i, ++saved)
       same = loaded_[i].replaceable || slots_[loaded_[i].slot] == before_[saved];
   }
-  // 0 is no tag: CPython had none left for the class.
+  // 0 is not a tag: CPython had none left for the class.
   if (same && *words_[word].at != 0) {
     words_[word].wanted = *words_[word].at;
     counts.rearmed.bump();

@@ -13,7 +13,7 @@ static int deep_threads;            // threads with kMaxBypasses nested bypasses
 enum { kMaxBypasses = 200 };
 
 typedef struct {
-  int depth;                // nested evaluations that came through the hook
+  int nested;               // nested evaluations that came through the hook
   int users;                // this thread's share of `users`
   int bypasses;             // nested evaluations for which the hook is removed
   int users_at_bypass;      // `users` when the innermost of them began; later users install the hook again
@@ -74,10 +74,10 @@ static PyObject* enter_hook(PyThreadState* tstate, StatorFrame* frame, int throw
   ThreadHook* thread = &thread_hook;
   // `below` is a hook that itself calls the evaluator it found installed, which was this one.
   if (thread->delegating == frame) return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
-  if (thread->depth >= kStatorHookDepth) return eval_without_hook(tstate, frame, throwflag);
-  ++thread->depth;
+  if (thread->nested >= kStatorMaxNested) return eval_without_hook(tstate, frame, throwflag);
+  ++thread->nested;
   PyObject* result = users > 0 ? the_hook(tstate, frame, throwflag) : stator_eval_next(tstate, frame, throwflag);
-  --thread->depth;
+  --thread->nested;
   return result;
 }
 

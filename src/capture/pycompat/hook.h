@@ -13,7 +13,7 @@ typedef PyObject* (*StatorFrameHook)(PyThreadState* tstate, StatorFrame* frame, 
 
 /// From the first acquire to the last release, every evaluation of a Python frame calls `hook`, on all threads. There
 /// is one hook per process. -1 with an error in a subinterpreter. A hook turns Python calls into C recursion; therefore
-/// frames nested deeper than kStatorHookDepth bypass the hook, until they return or acquire it again. A frame may also
+/// frames nested deeper than kStatorMaxNested bypass the hook, until they return or acquire it again. A frame may also
 /// bypass it because another tool installed its own hook on top, or because another thread is nested deeply. Callers
 /// must not rely on seeing every frame.
 int stator_hook_acquire(StatorFrameHook hook);
@@ -22,7 +22,7 @@ void stator_hook_release(void);
 bool stator_hook_is_current(void);
 /// Whether another tool's evaluator is installed.
 bool stator_has_foreign_evaluator(void);
-enum { kStatorHookDepth = 100 };
+enum { kStatorMaxNested = 100 };
 
 /// Calls the evaluator that was installed before the hook.
 PyObject* stator_eval_next(PyThreadState* tstate, StatorFrame* frame, int throwflag);

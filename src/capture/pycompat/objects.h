@@ -48,6 +48,38 @@ inline PyObject* proxied_mapping(PyObject* proxy) {
 inline PyTypeObject* method_wrapper_type() { return &_PyMethodWrapper_Type; }
 inline bool is_method_wrapper(PyObject* object) { return Py_TYPE(object) == method_wrapper_type(); }
 
+/// A method of a C class that is bound to an instance, such as `[].append` or `[].__len__`. `method`: the definition
+/// of the method, or the descriptor of the slot; compared only.
+struct NativeMethod {
+  PyObject* self = nullptr;
+  const void* method = nullptr;
+};
+/// Nulls for any other object, and where a C function is bound to nothing.
+inline NativeMethod native_method(PyObject* bound) {
+  if (PyCFunction_CheckExact(bound)) {
+    auto* function = reinterpret_cast<PyCFunctionObject*>(bound);
+    return {function->m_self, function->m_ml};
+  }
+  if (!is_method_wrapper(bound)) return {};
+  // The only objects that its tp_traverse visits are the descriptor and the instance, in this order.
+  NativeMethod found;
+  visitproc take = [](PyObject* object, void* into) {
+    auto* parts = static_cast<NativeMethod*>(into);
+    if (parts->method)
+      parts->self = object;
+    else
+      parts->method = object;
+    return 0;
+  };
+  method_wrapper_type()->tp_traverse(bound, take, static_cast<void*>(&found));
+  return found;
+}
+/// What `native_method` gives as `method` for what the descriptor binds.
+inline const void* method_of_descriptor(PyObject* descriptor) {
+  if (!Py_IS_TYPE(descriptor, &PyMethodDescr_Type)) return descriptor;
+  return reinterpret_cast<PyMethodDescrObject*>(descriptor)->d_method;
+}
+
 /// Whether a class pattern with one positional sub-pattern matches the subject itself, as for int and str.
 inline bool matches_self(const PyTypeObject* type) { return (type->tp_flags & _Py_TPFLAGS_MATCH_SELF) != 0; }
 

@@ -31,7 +31,7 @@ class ClassLookups {
     ClassLookups* outer_;
   };
 
-  /// What a lookup relies on if it finds an object that is no descriptor.
+  /// What a lookup relies on if it finds an object that is not a descriptor.
   enum class Use : uint8_t {
     Presence,  // that it is there: a source of its own guards the object, where the program reads it
     Object,    // the object itself
@@ -96,7 +96,7 @@ Ref interned(PyObject* name);
 /// What CPython's lookup along the MRO finds; borrowed, null if there is nothing. The class is guarded, and so is the
 /// class of what was found. The caller uses the object itself.
 PyObject* look_up(PyTypeObject* type, PyObject* name);
-/// The same for the attribute of an instance or class. The caller passes a found object that is no descriptor to
+/// The same for the attribute of an instance or class. The caller passes a found object that is not a descriptor to
 /// `Interpreter::bind_descriptor`, or only asks whether it is one.
 PyObject* look_up_attribute(PyTypeObject* type, PyObject* name);
 /// What the class itself has under this name, without its bases; as `look_up_attribute`. The class must be in the MRO

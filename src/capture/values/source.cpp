@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "capture/pycompat/evaluation.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -174,10 +175,8 @@ void SourceTree::add_of_break(const SourceTree& other, uint64_t last_step) {
 
 static void append_object(PyObject* object, bool quoted, std::string& text) {
   auto append = [&text](PyObject* shown) {
-    Py_ssize_t length = 0;
-    const char* chars = shown ? PyUnicode_AsUTF8AndSize(shown, &length) : nullptr;
-    if (!chars) PyErr_Clear();
-    chars ? text.append(chars, static_cast<size_t>(length)) : text.append("?");
+    if (!shown) PyErr_Clear();
+    text += text_of(shown);
   };
   if (PyUnicode_CheckExact(object) && !quoted) return append(object);
   // An instance of a Python class would run the program's __repr__ or __str__.
@@ -304,6 +303,12 @@ bool is_per_call(const Source& source) {
              source.parent->kind != SourceKind::Pinned;
   }
   return true;
+}
+
+bool is_from_pinned(const Source& source) {
+  const Source* at = &source;
+  while (at->parent) at = at->parent;
+  return at->kind == SourceKind::Pinned;
 }
 
 std::string Source::describe() const {

@@ -96,6 +96,8 @@ struct Source {
 
 /// Whether each call may well bring another object: then the object is guarded by its type, not by its identity.
 bool is_per_call(const Source& source);
+/// Whether the path begins at an object whose identity follows from other guards: a global variable, say.
+bool is_from_pinned(const Source& source);
 /// Whether a later call can find nothing at the source although the guards of its parent hold.
 bool may_be_missing(const Source& source);
 

@@ -12,7 +12,7 @@ namespace stator::capture {
 /// one restricts it to dimension N. A source has the name that guards show, and torch's: `L['x']` for the argument `x`.
 class SourcePatterns {
  public:
-  /// Sets a Python error if an entry is no regular expression; it is left out.
+  /// Sets a Python error if an entry is not a regular expression; it is left out.
   explicit SourcePatterns(const std::string& list);
 
   bool empty() const { return rows_.empty(); }

@@ -1,10 +1,14 @@
 #include "capture/values/specialised.h"
 
+#include "capture/pycompat/text.h"
 #include "capture/values/varying.h"
 
 namespace stator::capture {
 
-std::string Specialised::source() const { return dim < 0 ? tensor : size_text(tensor, dim); }
+std::string Specialised::source() const {
+  if (dim < 0) return tensor;
+  return is_stride ? stride_text(tensor, dim) : size_text(tensor, dim);
+}
 
 std::string Specialised::text() const {
   std::string text = source() + " is ";
@@ -15,9 +19,7 @@ std::string Specialised::text() const {
 }
 
 std::string line_text(const UserLine& line) {
-  const char* file = line.file ? PyUnicode_AsUTF8(line.file.get()) : nullptr;
-  if (!file) PyErr_Clear();
-  return file ? std::string(file) + ":" + std::to_string(line.line) : std::string();
+  return line.file ? text_of(line.file.get()) + ":" + std::to_string(line.line) : std::string();
 }
 
 }  // namespace stator::capture

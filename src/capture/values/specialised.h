@@ -17,8 +17,9 @@ struct Question {
 
 /// A symbolic size or int that turned out to be one value in a capture.
 struct Specialised {
-  std::string tensor;            // its source; that of the int
-  int32_t dim = -1;              // -1: an int
+  std::string tensor;  // its source; that of the int
+  int32_t dim = -1;    // -1: an int
+  bool is_stride = false;
   std::optional<int64_t> value;  // none if the capture was made again with the constant
   bool is_needed = true;         // the value itself was needed; else a comparison left no other value
   std::string asked;             // as in Question

@@ -28,12 +28,18 @@ bool is_of_argument(const Source& source) {
 
 }  // namespace
 
+bool Varying::asks_for(int64_t number) const {
+  return std::find(asked_values.begin(), asked_values.end(), number) != asked_values.end();
+}
+
 bool Varying::contains(const Source& source) const {
-  if (values.empty() && floats.empty() && ints.empty() && !all_ints && !dynamic) return false;
+  if (values.empty() && floats.empty() && ints.empty() && !all_ints && !dynamic && asked_values.empty()) return false;
   PyObject* object = source.object.get();
   const bool is_int = object && PyLong_CheckExact(object);
+  int overflow = 0;
   const bool is_asked =
-      is_int && ((all_ints && is_of_argument(source)) || (dynamic && dynamic->dimensions(source) != 0));
+      is_int && ((all_ints && is_of_argument(source)) || (dynamic && dynamic->dimensions(source) != 0) ||
+                 (!asked_values.empty() && asks_for(PyLong_AsLongLongAndOverflow(object, &overflow)) && overflow == 0));
   if (values.empty() && floats.empty() && ints.empty() && !is_asked) return false;
   const std::string text = source.describe();
   if (values.contains(text)) return true;
@@ -46,18 +52,6 @@ bool Varying::is_input(const Source& source) const {
   return fixed.empty() || !fixed.contains(source.describe());
 }
 
-void Varying::add_numbers(const Varying& other) {
-  floats.insert(other.floats.begin(), other.floats.end());
-  ints.insert(other.ints.begin(), other.ints.end());
-  sizes.add(other.sizes);
-}
-
-void Varying::remove_numbers(const Varying& other) {
-  for (const std::string& source : other.floats) floats.erase(source);
-  for (const std::string& source : other.ints) ints.erase(source);
-  sizes.remove(other.sizes);
-}
-
 Varying Varying::named_in(const std::string& text) const {
   Varying named;
   for (const std::string& source : floats)
@@ -65,29 +59,34 @@ Varying Varying::named_in(const std::string& text) const {
   for (const std::string& source : ints)
     if (names(text, source)) named.ints.insert(source);
   named.sizes = sizes_in(text);
+  named.strides = strides_in(text);
   // Ints that vary because the user asked for it are listed nowhere.
-  for (size_t first = 0; (all_ints || dynamic) && first < text.size();) {
+  for (size_t first = 0; (all_ints || dynamic || !asked_values.empty()) && first < text.size();) {
     const size_t end = std::min(text.find(kComma, first), text.size());
     const std::string source = text.substr(first, end - first);
-    if (sizes_in(source).empty() && !floats.contains(source) && !values.contains(source)) named.ints.insert(source);
+    const bool is_other = floats.contains(source) || values.contains(source) || mortal.contains(source);
+    if (sizes_in(source).empty() && strides_in(source).empty() && !is_other) named.ints.insert(source);
     first = end + kComma.size();
   }
   return named;
 }
 
-Dimensions sizes_in(const std::string& text) {
-  constexpr std::string_view kOpen = ".size(";
+/// The dimensions in a text whose parts read `tensor`, `opening`, the dimension and `)`.
+static Dimensions dimensions_in(const std::string& text, std::string_view opening) {
   Dimensions named;
   for (size_t first = 0; first < text.size();) {
     const size_t end = std::min(text.find("), ", first), text.size() - 1);
-    const size_t open = text.rfind(kOpen, end);
+    const size_t open = text.rfind(opening, end);
     int dim = -1;
     if (text[end] == ')' && open != std::string::npos && open >= first)
-      std::from_chars(text.data() + open + kOpen.size(), text.data() + end, dim);
+      std::from_chars(text.data() + open + opening.size(), text.data() + end, dim);
     if (dim >= 0 && dim < 64) named.add(text.substr(first, open - first), uint64_t{1} << dim);
     first = end + 3;
   }
   return named;
 }
+
+Dimensions sizes_in(const std::string& text) { return dimensions_in(text, ".size("); }
+Dimensions strides_in(const std::string& text) { return dimensions_in(text, ".stride("); }
 
 }  // namespace stator::capture

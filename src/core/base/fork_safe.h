@@ -14,8 +14,12 @@ namespace stator {
 /// classes below; each adds itself to one list, and the fork handlers work on that list. `tools/check_names.py` (part
 /// of `make lint`) rejects `std::mutex`, `std::once_flag` and the like elsewhere in src/.
 ///
-/// Locks live as long as the process: they are made by `new` at namespace scope, or in an object that is made so. A
-/// function-local static would need a guard variable, which is a lock that no handler knows.
+/// Locks live as long as the process: they are made by `new` at namespace scope, or in an object that is made so.
+///
+/// The guard of a function-local static is a lock as well, which no handler knows. So the core has no such static. The
+/// extension is compiled without guards (-fno-threadsafe-statics): its statics are used with the GIL only, which orders
+/// their initialisers. One that gives up the GIL may run again before it is done; it must
+/// give the same object each time, or use `keep_first` (capture/pycompat/keep_first.h).
 class STATOR_API ForkSafeLock {
  public:
   ForkSafeLock(const ForkSafeLock&) = delete;

@@ -46,7 +46,7 @@ Argument Argument::of_graph(std::shared_ptr<Graph> graph) {
 }
 
 const std::shared_ptr<Graph>& Argument::graph() const {
-  STATOR_CHECK(kind == Kind::Graph, "the argument is no sub-graph");
+  STATOR_CHECK(kind == Kind::Graph, "the argument is not a sub-graph");
   return static_cast<const HeldGraph*>(constant.toCapsule().get())->graph;
 }
 

@@ -134,7 +134,7 @@ class STATOR_API Graph {
   /// The definition of a value by a node; kNoDefinition where it makes none.
   DefinitionId definition_of(uint32_t node, ValueId value) const;
 
-  /// Removes the inputs that no node reads and that are no outputs, here and in `below`; the positions of the others.
+  /// Removes the inputs that no node reads and that are not outputs, here and in `below`; the positions of the others.
   std::vector<uint32_t> drop_unused_inputs();
 
   /// Gives the graph other inputs, in this order: inputs it has, by position, or new ones that nothing uses (kNoInput).

@@ -46,7 +46,7 @@ class LiteralParser {
   at::Tensor make_tensor(const TensorMeta& meta, const std::vector<c10::IValue>& elements, bool number);
 
   const std::vector<at::Tensor>& tensors_;
-  shapes::EnvPtr symbols_;  // of the sizes; made for the first one that is no plain number
+  shapes::EnvPtr symbols_;  // of the sizes; made for the first one that is not a plain number
 };
 
 }  // namespace stator::graph

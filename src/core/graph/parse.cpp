@@ -124,7 +124,7 @@ class Parser : LiteralParser {
     ValueInfo& value = graph_->values[id];
     const std::string word = in_.identifier();
     if (in_.peek() == '[') {
-      if (value.type != ValueType::Tensor) in_.fail("metadata of a value that is no tensor");
+      if (value.type != ValueType::Tensor) in_.fail("metadata of a value that is not a tensor");
       const TensorMeta meta = this->meta(dtype_named(word), nullptr);
       if (producer == UINT32_MAX)
         value.definition = graph_->definitions.add(id, meta);

@@ -24,8 +24,8 @@
 ///     return (%mm, %index)
 ///   }
 ///
-/// - `%name` is a value; names that are no identifiers are quoted. Left of `=`: a new value, or one known already (the
-///   operator returned that very tensor); `_` is a return that is no value.
+/// - `%name` is a value; names that are not identifiers are quoted. Left of `=`: a new value, or one known already (the
+///   operator returned that very tensor); `_` is a return that is not a value.
 /// - After a colon stands the type of a value (`int`, `float`, `bool`, `list`, `object`), or the metadata of a tensor's
 ///   definition: dtype, sizes, strides unless row-major, device unless cpu, whether it requires grad. It is written for
 ///   the first definition, and for later ones that differ from the one before. After `then`, in brackets, stand

@@ -49,7 +49,7 @@ class Verifier {
 
   std::string run() {
     for (auto id : graph_.inputs) {
-      if (id >= defined_.size()) return join("input ", id, " is no value");
+      if (id >= defined_.size()) return join("input ", id, " is not a value");
       if (defined_[id]) return join("value ", id, " is an input twice");
       if (graph_.values[id].producer != UINT32_MAX) return join("input ", id, " has a producer");
       defined_[id] = true;
@@ -92,7 +92,7 @@ class Verifier {
                    : join("a value of type ", type_name(given), " where ", type.str(), " is wanted");
       }
       case Argument::Kind::Constant:
-        return constant_fits(argument.constant, type) ? "" : join("a constant that is no ", type.str());
+        return constant_fits(argument.constant, type) ? "" : join("a constant that is not of type ", type.str());
       case Argument::Kind::Graph:
         if (type.kind() != TypeKind::AnyType) return join("a sub-graph where ", type.str(), " is wanted");
         return find_problem(*argument.graph());

@@ -226,7 +226,7 @@ shapes::Ex Builder::expression(const c10::IValue& number) {
 
 c10::IValue Builder::item(const at::Tensor& fake) {
   const auto dtype = shapes::number_dtype(fake.scalar_type());
-  TORCH_CHECK(dtype, "elements of ", fake.scalar_type(), " are no plain numbers");
+  TORCH_CHECK(dtype, "elements of ", fake.scalar_type(), " are not plain numbers");
   const auto type = *dtype == at::kLong     ? shapes::Type::Int
                     : *dtype == at::kDouble ? shapes::Type::Float
                                             : shapes::Type::Bool;
@@ -243,7 +243,7 @@ at::Tensor Builder::boxed(const c10::IValue& value) {
 
 Argument Builder::operand(const at::Tensor& fake) const {
   const ValueId id = recorder_.find(fake);
-  STATOR_CHECK(id < kConstants, "a tensor that is no value of the graph");
+  STATOR_CHECK(id < kConstants, "a tensor that is not a value of the graph");
   return Argument::of_value(id);
 }
 

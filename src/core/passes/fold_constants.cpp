@@ -27,7 +27,8 @@ bool is_constant(const Argument& argument) {
   return argument.kind == Argument::Kind::Constant && !argument.constant.isPyObject();
 }
 
-/// The constant as the operator takes it; lists of tensors are arguments of their own.
+/// The argument as a value of the operator's parameter type. A list argument is not one constant but one for each item:
+/// the list is built here.
 c10::IValue boxed(const Argument& argument, const c10::Type& type) {
   if (argument.kind == Argument::Kind::Constant) return argument.constant;
   const auto* list = &type;
@@ -92,7 +93,7 @@ class Folder {
 
   bool may_fold(const graph::Node& node) const {
     const std::string_view name = node.op.operator_name().name;
-    // The contents of new memory are no constant.
+    // `empty` and the like return uninitialised memory.
     if (name.find("empty") != std::string_view::npos || name == "stator::item" || node.results.empty()) return false;
     if (!name.starts_with("aten::") && !shapes::is_number_op(node.op)) return false;
     if (graph::may_write(node.op) || graph::is_control_op(node.op) || graph::draws_random(node)) return false;
@@ -128,7 +129,7 @@ class Folder {
       node.op.callBoxed(&stack);
       state.end(0);
     } catch (const std::exception&) {
-      return false;  // the run raises it
+      return false;  // the operator raises: the node stays, so that the run raises
     }
     std::vector<std::pair<ValueId, at::Tensor>> made;
     for (size_t r = 0; r < node.results.size(); ++r) {

@@ -83,7 +83,7 @@ std::vector<ValueId> Replay::outputs() {
 
 c10::IValue Replay::value(ValueId id, const c10::Type& type) {
   const c10::IValue& now = now_.at(id);
-  TORCH_CHECK(!now.isNone(), "value ", id, " of ", from_.name, " is no tensor and no number");
+  TORCH_CHECK(!now.isNone(), "value ", id, " of ", from_.name, " is neither a tensor nor a number");
   if (is_tensor_type(type)) return now.isTensor() ? tensor(id) : builder_.boxed(now);
   return now.isTensor() ? builder_.item(tensor(id)) : now;
 }
@@ -153,6 +153,8 @@ bool Replay::copy_number(const graph::Node& node) {
     made = builder_.item(tensor(node.args[0].value));
   } else if (node.op == shapes::size_op()) {
     made = tensor(node.args[0].value).sym_size(node.args[1].constant.toInt());
+  } else if (node.op == shapes::stride_op()) {
+    made = tensor(node.args[0].value).sym_stride(node.args[1].constant.toInt());
   } else if (node.op == shapes::choose_op()) {
     shapes::Ex expr = builder_.symbols().apply(shapes::Op::Ite, number(0), number(1), number(2));
     TORCH_CHECK(expr != nullptr, "a choice that has no symbolic form");
@@ -190,7 +192,7 @@ void Replay::copy_opaque(const graph::Node& node) {
     if (id == kNoValue) return {};
     const graph::ValueInfo& info = from_.values[id];
     TORCH_CHECK(info.type == graph::ValueType::Tensor && info.definition != graph::kNoDefinition, "a result of ",
-                node.op.operator_name(), " that is no tensor, or has no metadata");
+                node.op.operator_name(), " that is not a tensor, or has no metadata");
     return fake_of(from_.definitions.meta(info.definition));
   };
   torch::jit::Stack results;

@@ -83,6 +83,7 @@ ValueId Recorder::add_input(std::string name, const at::Tensor& fake) {
   graph_->inputs.push_back(id);
   know(fake, id);
   learn_sizes(id, fake);
+  if (fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) symbols_.learn_strides(id, fake);
   return id;
 }
 
@@ -200,9 +201,9 @@ bool Recorder::record(const c10::OperatorHandle& op, std::vector<Argument> args,
   const auto& schema = op.schema();
   auto returns = torch::jit::last(stack, schema.returns().size());
   auto is_tensors = [](const c10::IValue& v) { return v.isTensor() || v.isTensorList(); };
-  if (!returns.empty() && std::none_of(returns.begin(), returns.end(), is_tensors) && !schema.is_mutable()) {
-    return false;
-  }
+  // The schemas of collectives name no writes.
+  const bool may_write = schema.is_mutable() || std::string_view(schema.name()).starts_with("c10d::");
+  if (!returns.empty() && std::none_of(returns.begin(), returns.end(), is_tensors) && !may_write) return false;
   const std::vector<ValueId> reshaped = keep_sizes(op, args);
   auto index = static_cast<uint32_t>(graph_->nodes.size());
   add_node(op, std::move(args));

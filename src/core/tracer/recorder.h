@@ -78,7 +78,7 @@ class Recorder {
   void rollback(size_t mark);
 
  protected:
-  /// Called for an operand that is no value of the graph yet. Makes it one and returns its id, or throws.
+  /// Called for an operand that is not a value of the graph yet. Makes it one and returns its id, or throws.
   virtual graph::ValueId resolve(const c10::OperatorHandle& op, const at::Tensor& tensor) = 0;
   /// The graph's data for a new value, which will be `id`.
   virtual graph::ValueInfo describe(graph::ValueId id, const at::Tensor& fake) = 0;

@@ -103,7 +103,8 @@ bool Recorder::has_number(Ex expr) {
   if (expr->is_constant() || symbols_.find_number(expr) != kNoValue) return true;
   const auto size = symbols_.find_size(expr);
   if (size.tensor == kNoValue) return false;
-  add_number(shapes::size_op(), {Argument::of_value(size.tensor), constant_int(size.dim)}, expr);
+  add_number(size.is_stride ? shapes::stride_op() : shapes::size_op(),
+             {Argument::of_value(size.tensor), constant_int(size.dim)}, expr);
   return true;
 }
 

@@ -17,7 +17,8 @@ using graph::kNoValue;
 using graph::ValueId;
 using shapes::Ex;
 
-/// The symbol that a size is, with the equalities that the capture found; null for constants and other expressions.
+/// The backed symbol that a size equals, by the equalities that the capture found; null for constants and other
+/// expressions.
 Ex backed_symbol(const shapes::Expr& size) {
   if (!size) return nullptr;
   Ex simple = size->env->simplify(size);
@@ -75,7 +76,7 @@ class SizeLifter {
     known.is_used = true;
   }
 
-  /// The symbol that the node reads off a tensor; null for other nodes.
+  /// The symbol whose value the node reads from a tensor's size; null for other nodes.
   Ex read_symbol(const graph::Node& node) const {
     if (node.op != shapes::size_op()) return nullptr;
     const graph::DefinitionId definition = latest_[node.args[0].value];
@@ -85,7 +86,7 @@ class SizeLifter {
     return symbol != nullptr && known_.contains(symbol) ? symbol : nullptr;
   }
 
-  /// Moves the ints among the inputs that are left behind the sizes.
+  /// Moves the int inputs from `graph_.inputs` to the end of `first`, after the sizes.
   void take_ints(std::vector<ValueId>& first, SizeInputs& made) {
     std::vector<ValueId> others;
     std::vector<uint32_t> kept;
@@ -102,7 +103,7 @@ class SizeLifter {
     made.kept = std::move(kept);
   }
 
-  /// Gives the graph a tensor in place of each float among its inputs, and nodes that read the floats off these.
+  /// Replaces each float input by a tensor input and a node that reads the float from it.
   void read_floats() {
     std::vector<graph::Node> reads;
     for (ValueId& input : graph_.inputs) {
@@ -151,7 +152,7 @@ class SizeLifter {
       if (auto found = replaced_.find(id); found != replaced_.end()) id = found->second;
   }
 
-  /// The value becomes the input of the symbol, or an unused one if the symbol has an input already.
+  /// Makes the value the input for the symbol. If the symbol has an input already, that one replaces the value.
   void replace(Ex symbol, ValueId value) {
     Known& known = known_.at(symbol);
     graph_.values[value].producer = UINT32_MAX;
@@ -181,7 +182,7 @@ class SizeLifter {
   }
 
   graph::Graph& graph_;
-  std::vector<graph::DefinitionId> latest_;  // by value, before the node that is looked at
+  std::vector<graph::DefinitionId> latest_;  // by value: the newest one before the current node
   std::unordered_map<Ex, Known> known_;
   std::vector<Ex> used_;  // in the order of their first use
   std::unordered_map<ValueId, ValueId> replaced_;

@@ -16,6 +16,8 @@ class Symbols {
  public:
   /// Notes the symbolic sizes of a value's tensor.
   void learn_sizes(graph::ValueId value, const at::Tensor& fake);
+  /// Notes the strides of a graph input that are symbols of their own.
+  void learn_strides(graph::ValueId input, const at::Tensor& fake);
   /// Notes that `value` is a number tensor that holds `expr`.
   void learn_number(shapes::Ex expr, graph::ValueId value) { numbers_[expr] = value; }
 
@@ -24,6 +26,7 @@ class Symbols {
   struct Size {
     graph::ValueId tensor = graph::kNoValue;
     int64_t dim = 0;
+    bool is_stride = false;
   };
   Size find_size(shapes::Ex expr) const;
 

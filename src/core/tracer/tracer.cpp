@@ -80,6 +80,10 @@ at::Scalar scalar_of(c10::SymNode number) {
 /// Whether the sizes are known to be equal for all data.
 bool all_same(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
+           // A number that may fail is the same as itself, although a comparison may fail.
+           const bool are_symbols = x.is_heap_allocated() && y.is_heap_allocated();
+           if (const auto expr = are_symbols ? shapes::expression_of(x) : nullptr)
+             if (expr == shapes::expression_of(y)) return true;
            return shapes::known(x.sym_eq(y)).value_or(false);
          });
 }
@@ -125,7 +129,7 @@ struct Tracer::Impl {
   uint32_t state = 0;
   uint32_t region = 0;
   bool symbols = false;
-  bool pins_dtypes = false;
+  bool fixes_dtypes = false;
   bool for_compilers = false;
   std::optional<c10::OperatorHandle> failed;  // the operator that runs, or that threw
   const caffe2::TypeMeta dtype_at_start = c10::get_default_dtype();
@@ -139,8 +143,8 @@ struct Tracer::Impl {
     return {state, location, range};
   }
 
-  bool has_other_dtype() const { return pins_dtypes && c10::get_default_dtype() != dtype_at_start; }
-  void pin_dtype(const c10::OperatorHandle& op, std::vector<graph::Argument>& args, const torch::jit::Stack& stack);
+  bool has_other_dtype() const { return fixes_dtypes && c10::get_default_dtype() != dtype_at_start; }
+  void fix_dtype(const c10::OperatorHandle& op, std::vector<graph::Argument>& args, const torch::jit::Stack& stack);
   c10::SymNode item(const at::Tensor& fake);
   /// Results at the probabilities 0 and 1 may be the operand itself, or have another layout: the graph rejects them.
   void check_probabilities(const c10::OperatorHandle& op, const std::vector<graph::Argument>& args);
@@ -152,10 +156,10 @@ struct Tracer::Impl {
 c10::SymNode Tracer::Impl::item(const at::Tensor& fake) {
   const auto& op = shapes::item_op();
   const auto id = fake.defined() ? above.find(fake) : kNoValue;
-  if (id == kNoValue) refuse(op, "a tensor that is no value of the graph");
+  if (id == kNoValue) refuse(op, "a tensor that is not a value of the graph");
   if (below || !symbols) refuse(op, "data leaves torch");
   const auto dtype = shapes::number_dtype(fake.scalar_type());
-  if (!dtype) refuse(op, "a dtype whose elements are no plain numbers");
+  if (!dtype) refuse(op, "a dtype whose elements are not plain numbers");
   if (!shapes::known(fake.sym_numel().sym_eq(1)).value_or(false)) refuse(op, "a tensor of more than one element");
   above.set_place(current_place());
   const auto type = *dtype == at::kLong     ? shapes::Type::Int
@@ -180,7 +184,7 @@ std::optional<bool> takes_floating(const graph::Graph& graph, const std::vector<
   return floating;
 }
 
-void Tracer::Impl::pin_dtype(const c10::OperatorHandle& op, std::vector<graph::Argument>& args,
+void Tracer::Impl::fix_dtype(const c10::OperatorHandle& op, std::vector<graph::Argument>& args,
                              const torch::jit::Stack& stack) {
   if (stack.empty() || !stack.back().isTensor() || !stack.back().toTensor().defined()) return;
   const auto dtype = stack.back().toTensor().scalar_type();
@@ -215,7 +219,7 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   failed = op;
   answer(op, keys, stack);
   failed.reset();
-  if (has_other_dtype()) pin_dtype(op, args, *stack);
+  if (has_other_dtype()) fix_dtype(op, args, *stack);
   refuse_unknown_tangent(op, *stack);
   above.set_place(current_place());
   check_probabilities(op, args);
@@ -313,13 +317,24 @@ bool Tracer::failed_by_data() const {
 
 void Tracer::forget_failure() { impl_->failed.reset(); }
 
-void Tracer::pin_dtypes() { impl_->pins_dtypes = true; }
+void Tracer::fix_dtypes() { impl_->fixes_dtypes = true; }
 
 void Tracer::allow_symbols() { impl_->symbols = true; }
 
 at::Tensor Tracer::add_input(const at::Tensor& real, std::string name) { return add_input(real, std::move(name), {}); }
 
-/// A fake of the tensor with symbols for the sizes that the layout names.
+/// A stride of an input, which is neither 0 nor 1.
+static c10::SymInt stride_symbol(shapes::ShapeEnv& env, const at::Tensor& real, const std::string& name, uint32_t input,
+                                 uint32_t dim) {
+  shapes::BackedSpec spec;
+  spec.hint = real.stride(dim);
+  spec.source = name + ".stride(" + std::to_string(dim) + ")";
+  spec.tag = size_tag({input, kStrideTag + dim});
+  spec.shared = false;
+  return shapes::to_sym_int(env.add_backed(spec).expr);
+}
+
+/// A fake of the tensor with symbols for the sizes and strides that the layout names.
 static at::Tensor symbolic_fake(shapes::ShapeEnv& env, fake::FakeMode& fakes, const at::Tensor& real,
                                 const std::string& name, uint32_t input, const shapes::InputLayout& layout) {
   std::vector<c10::SymInt> sizes, strides(real.sym_strides().vec());
@@ -343,7 +358,11 @@ static at::Tensor symbolic_fake(shapes::ShapeEnv& env, fake::FakeMode& fakes, co
   }
   // A stride follows from one that is smaller, so that each pass over the dimensions makes at least one.
   std::vector<bool> is_made(layout.strides.size());
-  for (size_t dim = 0; dim < is_made.size(); ++dim) is_made[dim] = layout.strides[dim] < 0;
+  for (uint32_t dim = 0; dim < is_made.size(); ++dim) {
+    is_made[dim] = layout.strides[dim] < 0;
+    if (layout.strides[dim] == shapes::InputLayout::kOwnSymbol)
+      strides[dim] = stride_symbol(env, real, name, input, dim);
+  }
   for (size_t pass = 0; pass < is_made.size(); ++pass)
     for (size_t dim = 0; dim < is_made.size(); ++dim) {
       const auto inner = static_cast<size_t>(layout.strides[dim]);
@@ -436,7 +455,7 @@ void Tracer::add_control(const c10::OperatorHandle& op, std::vector<graph::Argum
 
 graph::Argument Tracer::operand(const c10::OperatorHandle& op, const at::Tensor& fake) const {
   const ValueId id = value_of(fake);
-  if (id == kNoValue) refuse(op, "a tensor that is no value of the graph");
+  if (id == kNoValue) refuse(op, "a tensor that is not a value of the graph");
   return graph::Argument::of_value(id);
 }
 

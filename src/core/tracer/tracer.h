@@ -46,7 +46,7 @@ class STATOR_API Tracer {
   /// While the default dtype differs from that at the start of the trace, operators that make tensors are recorded with
   /// the dtype they give. Operators whose result has the default dtype for another reason are refused. So the graph
   /// gives the same results under the default dtype of the start.
-  void pin_dtypes();
+  void fix_dtypes();
 
   /// A fake for a real input tensor; becomes the next graph input.
   at::Tensor add_input(const at::Tensor& real, std::string name);
@@ -128,10 +128,12 @@ class STATOR_API Tracer {
   friend struct Hook;
 };
 
-/// Names a size of a graph input in the environment: the place of the input, and the dimension.
+/// Names a size of a graph input in the environment: the place of the input, and the dimension. A stride has the
+/// dimension plus `kStrideTag`.
 struct SizeTag {
   uint32_t input, dim;
 };
+inline constexpr uint32_t kStrideTag = 64;
 /// In place of a dimension: the input is an int, not a tensor.
 inline constexpr uint32_t kNumberTag = 255;
 inline uint64_t size_tag(SizeTag size) { return uint64_t{size.input} << 8 | size.dim; }

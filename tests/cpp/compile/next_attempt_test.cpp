@@ -241,7 +241,7 @@ TEST(NextAttempt, SplitsOnce) {
   EXPECT_EQ(reach.options.stop_before, 4u);
 }
 
-TEST(NextAttempt, SplitsNeitherForAPythonBackendNorInOneGraphNorUnderBreakAfter) {
+TEST(NextAttempt, SplitsOnlyWhereTheRulesAllowIt) {
   Outcome outcome = finished();
   outcome.split = PlanEnd{5, BreakId::split_before_fallible_op};
   expect_end(next_attempt(first_attempt({}, {}), outcome), Keep::All);

@@ -127,6 +127,9 @@ TEST_F(OperatorTable, SharesTraitsBetweenOverloads) {
     EXPECT_TRUE(has_trait(op(name), FallibleOnIntegers)) << name;
   for (const char* name : {"add.Scalar", "add_.Tensor", "_foreach_add_.Scalar", "clamp.Tensor_out"})
     EXPECT_TRUE(has_trait(op(name), TakesFittingNumbers)) << name;
+  for (const char* name :
+       {"add.Tensor", "sub_.Tensor", "div.Tensor_mode", "floor_divide.Scalar", "true_divide_.Tensor"})
+    EXPECT_TRUE(has_trait(op(name), TakesNumbers)) << name;
   for (const char* name : {"addmm", "relu", "embedding_dense_backward", "_linalg_det", "gru.input"})
     EXPECT_EQ(traits_of(op(name)) & kSharedTraits, None) << name;
 }

@@ -248,6 +248,88 @@ def is_compiling():
     assert torch.equal(*parameters)
 
 
+@row("torch._dynamo.is_compiling")
+def dynamo_is_compiling():
+    def program(a):
+        return a + 1 if torch._dynamo.is_compiling() else a - 1
+
+    assert torch.equal(stator.compile(program, fullgraph=True)(x), x + 1) and torch.equal(program(x), x - 1)
+
+
+@row("torch.compiler.is_exporting")
+def is_exporting():
+    def program(a):
+        return a + 1 if torch.compiler.is_exporting() else a - 1
+
+    assert torch.equal(stator.compile(program, fullgraph=True)(x), x - 1)
+
+
+@row("torch.compiler.cudagraph_mark_step_begin")
+def cudagraph_mark_step_begin():
+    compiled = stator.compile(frame_program(torch.compiler.cudagraph_mark_step_begin))
+    for _ in range(2):
+        assert torch.equal(compiled(x), x * 2 + 1)
+    assert captures() >= 2 and stator.counters["breaks"]
+
+
+@row("torch._dynamo.comptime.comptime")
+def comptime():
+    from torch._dynamo.comptime import comptime
+
+    called = []
+
+    def program(a):
+        comptime(called.append)
+        return a + 1
+
+    assert torch.equal(stator.compile(program, fullgraph=True)(x), x + 1) and not called
+
+
+def captures_below(wrap):
+    """`wrap(function)`, compiled, and called by a captured function."""
+    compiled = stator.compile(wrap(below))
+    assert functions_captured(lambda: compiled(x)) == {"below"} and torch.equal(compiled(x), x * 3)
+    torch._dynamo.reset()
+    wrapped = wrap(below)
+    compiled = stator.compile(lambda a: wrapped(a * 2) + 1)
+    for _ in range(2):
+        assert torch.equal(compiled(x), x * 6 + 1)
+
+
+@row("torch._dynamo.run")
+def run():
+    captures_below(torch._dynamo.run)
+
+
+@row("torch._dynamo.optimize")
+def optimize():
+    captures_below(torch._dynamo.optimize("eager"))
+
+
+@row("torch._dynamo.dont_skip_tracing")
+def dont_skip_tracing():
+    wrapped = torch._dynamo.dont_skip_tracing(below)
+    for compiled in (stator.compile(wrapped), stator.compile(lambda a: wrapped(a) + 0)):
+        assert torch.equal(compiled(x), x * 3) and torch.equal(compiled(x), x * 3)
+    with pytest.raises(stator.Unsupported):
+        stator.compile(lambda a: wrapped(a) + 1, fullgraph=True)(x)
+
+
+@row("torch._dynamo.decorators.patch_dynamo_config")
+def patch_dynamo_config():
+    def program(a):
+        with torch._dynamo.decorators.patch_dynamo_config(capture_scalar_outputs=True):
+            inside = torch._dynamo.config.capture_scalar_outputs
+        return a + inside, torch._dynamo.config.capture_scalar_outputs
+
+    before = torch._dynamo.config.capture_scalar_outputs
+    compiled = stator.compile(program)
+    for _ in range(2):
+        made, after = compiled(x)
+        assert torch.equal(made, x + 1) and after == before
+    assert stator.counters["breaks"]
+
+
 # ---- the compiler's state
 
 
@@ -307,7 +389,7 @@ def skip_guard_eval_unsafe():
         assert torch.equal(compiled(x, 2), x * 4)
         FACTOR = 3
         with stance(skip_guard_eval_unsafe=True):
-            assert torch.equal(compiled(x, 2), x * 4)  # the caller vouches for what is no argument
+            assert torch.equal(compiled(x, 2), x * 4)  # the caller vouches for what is not an argument
             assert captures() == 1
             assert torch.equal(compiled(x, 5), x * 15)  # arguments are checked
             assert torch.equal(compiled(x, 2), x * 6)  # several entries: so is everything
@@ -471,6 +553,67 @@ def specialize_int():
         assert ints_captured() == 5
 
 
+def captures_of(fn, calls):
+    stator.reset()
+    compiled = stator.compile(fn)
+    for args in calls:
+        assert torch.equal(compiled(*args), fn(*args))
+    return captures()
+
+
+@row("torch._dynamo.config.specialize_float")
+def specialize_float():
+    calls = [(x, n / 2) for n in range(1, 6)]
+    assert captures_of(lambda x, n: x * n, calls) == 2
+    with torch._dynamo.config.patch(specialize_float=True):
+        assert captures_of(lambda x, n: x * n, calls) == 5
+
+
+@row("torch._dynamo.config.automatic_dynamic_shapes_mark_as")
+def automatic_dynamic_shapes_mark_as():
+    calls = [(torch.ones(n),) for n in (3, 4, 1, 0, 7)]
+    assert captures_of(lambda x: x * 2, calls) == 4
+    with torch._dynamo.config.patch(automatic_dynamic_shapes_mark_as="unbacked"):
+        assert captures_of(lambda x: x * 2, calls) == 2
+
+
+@row("torch._dynamo.config.allow_ignore_mark_dynamic")
+def allow_ignore_mark_dynamic():
+    def fn(x):
+        return x + sum(range(x.size(0)))
+
+    def marked(n):
+        made = torch.ones(n)
+        stator.mark_dynamic(made, 0)
+        return (made,)
+
+    with pytest.raises(stator.ConstraintViolation):
+        captures_of(fn, [marked(3)])
+    with torch._dynamo.config.patch(allow_ignore_mark_dynamic=True):
+        assert captures_of(fn, [marked(3), marked(4)]) == 2
+
+
+@row("torch.compiler.config.dynamic_values")
+def dynamic_values():
+    def fn(x, n):
+        return x * n
+
+    calls = [(torch.ones(1111), 2222), (torch.ones(5), 7), (torch.ones(6), 2222)]
+    assert captures_of(fn, calls) == 2
+    with torch.compiler.config.patch(dynamic_values="1111, 2222"):
+        assert captures_of(fn, calls) == 1
+        assert captures_of(fn, [(torch.ones(5), 7), (torch.ones(5), 7)]) == 1
+
+
+@row("torch.fx.experimental._config.backed_size_oblivious")
+def backed_size_oblivious():
+    from torch.fx.experimental import _config
+
+    calls = [(torch.ones(n),) for n in (3, 4, 1, 0)]
+    with _config.patch(backed_size_oblivious=True):
+        assert captures_of(lambda x: x * 2, calls) == 4
+
+
 @row("torch._dynamo.config.force_parameter_static_shapes")
 def force_parameter_static_shapes():
     def parameters_captured():
@@ -619,6 +762,21 @@ def maybe_mark_dynamic():
     dimension_mark("maybe_mark_dynamic")
 
 
+@row("torch._dynamo.decorators.mark_unbacked")
+def mark_unbacked():
+    def fn(x, y):
+        return x + y if x.size(0) >= 2 else x - y
+
+    def marked(n, m):
+        made = torch.ones(n), torch.ones(m)
+        for each in made:
+            torch._dynamo.decorators.mark_unbacked(each, 0, shape_id="rows", min=2, max=8)
+        return made
+
+    assert captures_of(fn, [marked(n, n) for n in (3, 2, 8, 5)]) == 1
+    captures_of(fn, [marked(3, 3), marked(9, 9), marked(1, 1), marked(1, 4), marked(4, 1), marked(3, 3)])
+
+
 @row("torch._dynamo.mark_static")
 def mark_static():
     with warnings.catch_warnings():
@@ -659,6 +817,12 @@ def dynamic():
         for n in (4, 5, 6, 7):
             assert torch.equal(compiled(torch.ones(n)), torch.ones(n) * 3)
         assert captures() == expected
+
+
+@row("torch.compile(shapes_spec=...)")
+def shapes_spec():
+    with pytest.raises(TypeError, match="shapes_spec"):
+        stator.compile(below, shapes_spec=None)
 
 
 @row("torch.compile(name=...)")

@@ -147,6 +147,13 @@ class TestTracer:
         same(graph(x), (torch.mul(x, number),))
         same(fx.to_graph_module(graph)(x), (torch.mul(x, number),))
 
+    def test_operators_that_take_numbers(self):
+        """In a torch.fx graph, these take a Python number in a tensor's place."""
+        for name, overload in (("add", "Tensor"), ("mul_", "Tensor"), ("true_divide", "Tensor"), ("floor_divide", "")):
+            assert _C.takes_numbers(f"aten::{name}", overload)
+        for name in ("aten::pow.Tensor_Tensor", "aten::matmul", "stator::item", "other::add.Tensor"):
+            assert not _C.takes_numbers(*(*name.split("."), "")[:2])
+
     def test_data_exits_poison(self):
         tracer = _C.Tracer()
         fake = tracer.input(torch.ones(2), "x")

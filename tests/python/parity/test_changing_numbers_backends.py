@@ -199,3 +199,21 @@ def test_static_when_the_user_says_so():
     for n in (2, 3, 4):
         assert_same(compiled(x, n), fn(x, n))
     assert captures() == 3
+
+
+def test_a_backend_that_refuses_a_marked_size():
+    """A guard that no text states makes the size a constant. The mark forbids that, so that the capture must end."""
+
+    def backend(gm, example_inputs):
+        for example in example_inputs:
+            if isinstance(example, torch.SymInt):
+                bool((example & 3) == 0)
+        return gm.forward
+
+    compiled = stator.compile(lambda a: a * 2 + a.size(0), backend=backend)
+    for rows in (8, 9, 12):
+        assert_same(compiled(torch.ones(rows, 6)), torch.ones(rows, 6) * 2 + rows)
+    marked = torch.ones(16, 6)
+    stator.mark_dynamic(marked, 0)
+    with pytest.raises(stator.ConstraintViolation, match="constants only: a.size"):
+        compiled(marked)

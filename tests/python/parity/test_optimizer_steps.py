@@ -174,3 +174,68 @@ def test_a_check_of_a_number():
     assert torch.equal(fn(torch.tensor([3])), torch.tensor([6]))
     with pytest.raises(RuntimeError, match="Expected cond to be True"):
         fn(torch.tensor([-2]))
+
+
+def reading(gm, inputs):
+    gm.recompile()
+    return gm
+
+
+@pytest.mark.parametrize("backend", [reading, "aot_eager"], ids=["reading", "aot_eager"])
+@pytest.mark.parametrize("sizes", [(3, 5), (LARGE, 4, LARGE)], ids=["small", "large"])
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "Adamax"])
+def test_python_backends_get_one_graph(name, sizes, backend):
+    """What may fail in a number is checked before the backend's graph runs, so that there is no break at it."""
+    mine, theirs = parameters(sizes), parameters(sizes)
+    ours, plain = (getattr(torch.optim, name)(p, foreach=False) for p in (mine, theirs))
+    compiled = stator.compile(ours.step, backend=backend)
+    for index in range(5):
+        for a, b in zip(mine, theirs, strict=True):
+            a.grad, b.grad = a.detach().cos() * (index + 1), b.detach().cos() * (index + 1)
+        compiled()
+        plain.step()
+        torch.testing.assert_close([p.detach() for p in mine], [p.detach() for p in theirs])
+    assert [s["step"] for s in ours.state.values()] == [s["step"] for s in plain.state.values()]
+    # The first step makes the state.
+    assert captures() <= 3
+    assert "data_dependent" not in stator.counters()["breaks"]
+
+
+@pytest.mark.parametrize("backend", [reading, lambda gm, inputs: gm.forward], ids=["reading", "unread"])
+def test_a_number_that_fails_before_a_write(backend):
+    def fn(count, weight):
+        count += 1
+        share = 1 / (count.item() - 3)
+        weight.mul_(2)
+        return weight + share
+
+    compiled = stator.compile(fn, backend=backend)
+    ours, plain = [(torch.zeros(()), torch.ones(LARGE)) for _ in range(2)]
+    for index in range(5):
+        if index == 2:
+            for run, given in ((compiled, ours), (fn, plain)):
+                with pytest.raises(ZeroDivisionError):
+                    run(*given)
+        else:
+            assert_same(compiled(*ours), fn(*plain), f"call {index}")
+        assert_same(ours, plain, f"inputs of call {index}")
+
+
+def test_a_number_whose_tensor_shares_memory_in_a_later_call():
+    def fn(count, weight):
+        weight.mul_(2)
+        share = 1 / count.item()
+        return weight + share
+
+    compiled = stator.compile(fn, backend=reading)
+    for make in (lambda: (torch.ones(()), torch.ones(LARGE)), lambda: (lambda w: (w[0], w))(torch.zeros(LARGE))):
+        for _ in range(2):
+            ours, plain = make(), make()
+            results = []
+            for run, given in ((compiled, ours), (fn, plain)):
+                try:
+                    results.append(run(*given))
+                except ZeroDivisionError:
+                    results.append("raised")
+            assert_same(results[0], results[1])
+            assert_same(ours, plain)

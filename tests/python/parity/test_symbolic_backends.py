@@ -172,7 +172,7 @@ def test_programs(program):
 
 @pytest.mark.parametrize("backend", CALLABLES)
 def test_a_size_that_a_break_leaves_as_an_int(backend):
-    """Ints that change are no inputs of graphs for Python backends: a frame behind a break captures each value."""
+    """Ints that change are not inputs of graphs for Python backends: a frame behind a break captures each value."""
     assert count_captures(broken, pairs(LENGTHS), backend=backend) <= 3 + len(set(LENGTHS))
 
 
@@ -233,7 +233,7 @@ def test_the_graph_as_torch_compile_gives_it():
 
 
 def test_unused_symbols_are_no_inputs():
-    """A tensor of which only a size is used is no input; a size that is a constant by a guard is none either."""
+    """A tensor of which only a size is used is not an input, nor is a size that a guard makes constant."""
     graphs = []
 
     def backend(gm, example_inputs):

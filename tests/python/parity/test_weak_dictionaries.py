@@ -194,3 +194,90 @@ def test_weak_values():
     for name in ("b", "a"):
         assert_same(compiled(x, table, name), fn(x, table, name), name)
     assert captures() > 0
+
+
+def weak_value_reads():
+    def get(t, d):
+        return d.get("k")(t)
+
+    def item(t, d):
+        return d["k"](t)
+
+    def contains(t, d):
+        return t + ("k" in d)
+
+    def items(t, d):
+        for _, value in d.items():
+            t = value(t)
+        return t
+
+    def values(t, d):
+        return sum(value(t) for value in d.values())
+
+    def keys(t, d):
+        return t + len(list(d.keys()))
+
+    return [get, item, contains, items, values, keys]
+
+
+@pytest.mark.parametrize("fn", weak_value_reads(), ids=lambda fn: fn.__name__)
+def test_one_capture_reads_weak_values(fn):
+    class Scale:
+        def __init__(self, number):
+            self.number = number
+
+        def __call__(self, t):
+            return t * self.number
+
+    held = Scale(2.0)
+    table = weakref.WeakValueDictionary(k=held)
+    compiled = stator.compile(fn)
+    for _ in range(12):
+        assert_same(compiled(x, table), fn(x, table))
+    # The dict's set of iterations in progress is made on the first one.
+    assert captures() <= 2
+    made = captures()
+    held = table["k"] = Scale(2.0)  # replaced by one of equal structure
+    gc.collect()
+    for _ in range(3):
+        assert_same(compiled(x, table), fn(x, table))
+    assert captures() <= made + 1
+    held = table["k"] = Scale(3.0)
+    for _ in range(3):
+        assert_same(compiled(x, table), fn(x, table))
+    del held
+    gc.collect()
+    assert "k" not in table
+    if fn.__name__ in ("contains", "items", "values", "keys"):
+        assert_same(compiled(x, table), fn(x, table))
+    else:
+        error = KeyError if fn.__name__ == "item" else TypeError
+        for run in (fn, compiled, compiled):
+            with pytest.raises(error):
+                run(x, table)
+
+
+def test_a_weak_reference_of_a_subclass_whose_object_dies():
+    class Kept(weakref.ref):
+        pass
+
+    class Holder:
+        number = 2.0
+
+    def fn(t, reference):
+        found = reference()
+        return t + 1 if found is None else t * found.number
+
+    held = Holder()
+    reference = Kept(held)
+    compiled = stator.compile(fn)
+    for _ in range(4):
+        assert_same(compiled(x, reference), x * 2)
+    assert captures() == 1
+    held.number = 3.0
+    assert_same(compiled(x, reference), x * 3)
+    del held
+    gc.collect()
+    for _ in range(4):
+        assert_same(compiled(x, reference), x + 1)
+    assert captures() <= 3

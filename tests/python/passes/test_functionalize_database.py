@@ -50,7 +50,7 @@ REFUSED += ("made by an operator that cannot be repeated",)
 
 
 def check(fn, tensors):
-    """The functional form does what the function does. False if the function is no program: eager raises, it gives
+    """The functional form does what the function does. False if the function is not a program: eager raises, it gives
     no tensors, or it seeds the generator, which a graph does not."""
 
     def copies():

@@ -87,10 +87,10 @@ int32_t Assembler::emit(Value* value) {
   known_[value] = -1;
   const bool is_own = in_.prototypes.owns(value->source);
   if (is_own && value->kind != Kind::Constant && value->kind != Kind::Tuple) refuse_part();
-  ++depth_;
+  ++nesting_;
   int32_t made = value->source && !is_own ? emit_slot(value->source) : emit_new(value);
   known_[value] = made;
-  if (--depth_ == 0)
+  if (--nesting_ == 0)
     while (!later_.empty())
       for (auto& fill : std::exchange(later_, {})) fill();
   return made;

@@ -3,6 +3,7 @@
 
 #include "capture/guards/literals.h"
 #include "capture/interpreter/assembly/assembler.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -87,7 +88,7 @@ void Assembler::emit_effect(const Effect& effect) {
       for (Value* argument : as_sequence(effect.value)->items) arguments.push_back(emit(argument));
       Step step{StepKind::CallMethod, target, -1, name()};
       if (effect.target->kind == Kind::Set)
-        step = call_on_set(target, PyUnicode_AsUTF8(name().get()), std::move(arguments));
+        step = call_on_set(target, text_of(name().get()).c_str(), std::move(arguments));
       else
         step.items = std::move(arguments);
       add(std::move(step));

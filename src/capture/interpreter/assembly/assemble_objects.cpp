@@ -161,7 +161,7 @@ int32_t Assembler::emit_dict_of(int32_t made) {
 Ref Assembler::attribute_name(Value* key) {
   auto* name = as<ConstantValue>(key);
   if (!name || !PyUnicode_Check(name->object.get()))
-    throw Break{BreakId::reconstruct, "an object with attributes that have no name"};
+    throw Break{BreakId::reconstruct, "an object with an attribute whose name is not a known str"};
   return name->object;
 }
 

@@ -37,7 +37,7 @@ class Assembler {
         known_.clear();
         made_.clear();
         later_.clear();
-        open_classes_ = depth_ = 0;
+        open_classes_ = nesting_ = 0;
       }
     }
   }
@@ -92,7 +92,7 @@ class Assembler {
   int32_t emit_bare(ObjectValue* object);
   /// `__dict__` of the instance that the step makes.
   int32_t emit_dict_of(int32_t made);
-  /// The key of a `__dict__` item as an attribute name; breaks for a key that is no str.
+  /// The key of a `__dict__` item as an attribute name; breaks for a key that is not a str.
   static Ref attribute_name(Value* key);
   int32_t emit_object(ObjectValue* object);
   void fill_object(ObjectValue* object, int32_t made);
@@ -109,7 +109,7 @@ class Assembler {
   std::unordered_set<Value*> cyclic_;
   std::unordered_map<const Prototype*, int32_t> made_;
   int open_classes_ = 0;                      // classes that are being made
-  int depth_ = 0;                             // nesting of values
+  int nesting_ = 0;                           // nesting of values
   std::vector<std::function<void()>> later_;  // what waits until they are made
 };
 

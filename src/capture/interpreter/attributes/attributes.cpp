@@ -10,6 +10,7 @@
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -106,6 +107,7 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
       throw Break{BreakId::unknown_attribute, name_text(name)};
     case Kind::Number:
     case Kind::Text:
+      if (!look_up_attribute(type_of(value), name)) return nullptr;
       needs_number(*this, value, "is asked for its attribute " + name_text(name));
     default:
       return builtin_instance_attr(*this, value, name);
@@ -115,13 +117,15 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
 void raise_no_attribute(Interpreter& in, Value* value, PyObject* name) {
   PyObject* object = value->kind == Kind::Constant ? in.constant_of(value) : nullptr;
   std::string owner = "'" + std::string(in.type_of(value)->tp_name) + "' object";
-  if (object && PyModule_Check(object))
-    owner = "module '" + std::string(PyModule_GetName(object)) + "'";
-  else if (object && PyType_Check(object))
+  if (object && PyModule_Check(object)) {
+    const Ref own = Ref::steal(PyModule_GetNameObject(object));
+    if (!own) PyErr_Clear();
+    owner = own ? "module '" + exact_text_of(own.get()) + "'" : "module";
+  } else if (object && PyType_Check(object))
     owner = "type object '" + std::string(reinterpret_cast<PyTypeObject*>(object)->tp_name) + "'";
   else if (value->kind == Kind::Super)
     owner = "'super' object";
-  in.raise(PyExc_AttributeError, owner + " has no attribute '" + name_text(name) + "'");
+  in.raise(PyExc_AttributeError, owner + " has no attribute '" + exact_text_of(name) + "'");
 }
 
 Value* Interpreter::get_attr(Value* value, PyObject* name) {

@@ -277,7 +277,7 @@ Value* constant_attr(Interpreter& in, ConstantValue* constant, PyObject* name) {
   PyObject* fallback = look_up(type, getattr);
   static PyObject* const packet_getattr = known_object("torch._ops.OpOverloadPacket.__getattr__");
   if (!fallback || fallback == packet_getattr) return nullptr;
-  if (!PyFunction_Check(fallback)) unknown_attribute(type, name, "its __getattr__ is no function");
+  if (!PyFunction_Check(fallback)) unknown_attribute(type, name, "its __getattr__ is not a function");
   return in.call(in.bind_descriptor(fallback, type, constant, getattr), arguments({in.constant(name)}));
 }
 

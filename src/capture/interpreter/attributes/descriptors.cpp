@@ -6,11 +6,12 @@
 #include "capture/interpreter/protocol/special_methods.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
 
-/// The tuple index that a field of a named tuple reads; negative: the descriptor is no such field.
+/// The tuple index that a field of a named tuple reads; negative: the descriptor is not such a field.
 Py_ssize_t tuple_field(PyObject* descriptor) {
   static PyObject* const field = known_object("_collections._tuplegetter");
   if (reinterpret_cast<PyObject*>(Py_TYPE(descriptor)) != field) return -1;
@@ -33,8 +34,8 @@ bool is_of_prototype(Interpreter& in, PyObject* descriptor, PyTypeObject* owner,
   return false;
 }
 
-/// An object that the class found in its MRO, and that is no descriptor, at its place in the class that has it; null if
-/// that class never changes.
+/// An object that the class found in its MRO, and that is not a descriptor, at its place in the class that has it; null
+/// if that class never changes.
 Value* class_data(Interpreter& in, PyTypeObject* type, PyObject* name, PyObject* object) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
@@ -57,9 +58,7 @@ Value* part_of_prototype(Interpreter& in, PyObject* part) {
 /// "Class.name". Valid until the next call.
 static const char* text_of(PyTypeObject* owner, PyObject* name) {
   static std::string text;  // kept for its memory
-  const char* chars = PyUnicode_AsUTF8(name);
-  if (!chars) PyErr_Clear();
-  text.assign(owner->tp_name).append(".").append(chars ? chars : "?");
+  text.assign(owner->tp_name).append(".").append(stator::text_of(name));
   return text.c_str();
 }
 

@@ -5,6 +5,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/state/shared_dicts.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -68,7 +69,7 @@ DictValue* shared_dict(Interpreter& in, FunctionValue* function) {
 }  // namespace
 
 Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
-  std::string text = name_text(name);
+  const std::string text = exact_text_of(name);
   if (auto written = function->fields.find(text); written != function->fields.end()) return written->second;
   PyObject* on_class = look_up_attribute(&PyFunction_Type, name);
   if (on_class && !is_data_descriptor(on_class)) return in.arena.make<MethodValue>(in.constant(on_class), function);
@@ -104,7 +105,7 @@ Value* function_attr(Interpreter& in, FunctionValue* function, PyObject* name) {
 
 void set_function_attr(Interpreter& in, FunctionValue* function, PyObject* name, Value* to) {
   in.effects.refuse_frozen(function);
-  std::string text = name_text(name);
+  const std::string text = exact_text_of(name);
   if (is_field(text)) {
     function->fields[text] = to;
   } else if (look_up_attribute(&PyFunction_Type, name)) {

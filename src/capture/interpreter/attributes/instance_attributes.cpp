@@ -125,7 +125,7 @@ Value* object_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     if (!is_attribute_error(in, raised)) throw;
   }
   if (fallback == module_getattr) return module_member(in, object, name);
-  if (!is_accessor(fallback)) unknown_attribute(object->type, name, "its __getattr__ is no function");
+  if (!is_accessor(fallback)) unknown_attribute(object->type, name, "its __getattr__ is not a function");
   return in.call(in.bind_descriptor(fallback, object->type, object, getattr), arguments({in.constant(name)}));
 }
 
@@ -145,7 +145,7 @@ Value* module_member(Interpreter& in, ObjectValue* module, PyObject* name, DictV
       // A subclass of dict may have its own lookup.
       Value* key = in.constant(name);
       if (!in.contains(value, key)) continue;
-      if (holder) throw Break{BreakId::mutation, "a member of a module whose tables are of a class of their own"};
+      if (holder) throw Break{BreakId::mutation, "a member of a module whose tables are not plain dicts"};
       return in.get_item(value, key);
     }
     Value* found = dict->external && !dict->mutated ? dict_attr(in, dict->external.get(), dict->source, name)

@@ -12,6 +12,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/text.h"
 
 #include <structmember.h>
 
@@ -239,8 +240,8 @@ void plain_set_attr(Interpreter& in, ObjectValue* object, PyObject* name, Value*
   if (!on_class || !is_data_descriptor(on_class)) {
     if (!has_dict(object)) {
       if (!on_class && !written_class_attr(in, object->type, name)) raise_no_attribute(in, object, name);
-      in.raise(PyExc_AttributeError,
-               "'" + std::string(object->type->tp_name) + "' object attribute '" + name_text(name) + "' is read-only");
+      in.raise(PyExc_AttributeError, "'" + std::string(object->type->tp_name) + "' object attribute '" +
+                                         exact_text_of(name) + "' is read-only");
     }
     return store(in, object, name, to);
   }
@@ -300,7 +301,7 @@ void plain_del_attr(Interpreter& in, ObjectValue* object, PyObject* name) {
     return;
   }
   // Only what the instance itself holds can be deleted.
-  if (is_slot && !generic_attr(in, object, name)) in.raise(PyExc_AttributeError, name_text(name));
+  if (is_slot && !generic_attr(in, object, name)) in.raise(PyExc_AttributeError, exact_text_of(name));
   if (!is_slot && !own_attr(in, object, name)) raise_no_attribute(in, object, name);
   if (Value** written = object->find(name)) {
     *written = nullptr;

@@ -3,6 +3,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/keep_first.h"
 
 namespace stator::capture {
 namespace {
@@ -85,10 +86,11 @@ void raise_argument_error(Interpreter& in, PyObject* method, const CallArgs& arg
 void raise_unbound(Interpreter& in, const pycompat::Code& code, PyObject* qualified_name, size_t defaults,
                    const std::vector<PyObject*>& keyword_defaults, const CallArgs& args) {
   // A real function with the same parameters and names, and an empty body, makes the message.
-  static PyObject* const nothing = [] {
+  static PyObject* nothing = nullptr;
+  keep_first(nothing, [] {
     Ref scope = Ref::steal(PyDict_New());
-    return PyRun_String("(lambda: None).__code__", Py_eval_input, scope.get(), scope.get());
-  }();
+    return Ref::steal(PyRun_String("(lambda: None).__code__", Py_eval_input, scope.get(), scope.get()));
+  });
   const Py_ssize_t total = code.parameter_slots();
   Ref names = Ref::steal(PyTuple_GetSlice(code.localsplus_names, 0, total));
   Ref replace = Ref::steal(PyObject_GetAttrString(nothing, "replace")), none = Ref::steal(PyTuple_New(0));

@@ -9,8 +9,8 @@
 /// arguments fails with the same message.
 namespace stator::capture {
 
-/// Raises the TypeError of a method of a built-in container for a call of this shape. Returns if it is no such method,
-/// or accepts the shape.
+/// Raises the TypeError of a method of a built-in container for a call of this shape. Returns if it is not such a
+/// method, or accepts the shape.
 void raise_argument_error(Interpreter& in, PyObject* method, const CallArgs& args);
 /// Raises the TypeError of binding the arguments to the function's parameters, which is known to fail. `defaults`: how
 /// many positional parameters have a default; `keyword_defaults`: which keyword-only ones have.

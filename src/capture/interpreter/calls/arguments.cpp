@@ -9,13 +9,11 @@
 #include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
-std::string name_text(PyObject* name) {
-  const char* chars = PyUnicode_AsUTF8(name);
-  return chars ? chars : "?";
-}
+std::string name_text(PyObject* name) { return text_of(name); }
 
 CallArgs arguments(std::vector<Value*> positional) {
   CallArgs args;
@@ -30,6 +28,7 @@ Py_ssize_t index_of(Interpreter& in, Value* value) {
     throw Break{BreakId::unknown_object, "an int of another class as an index"};
   const bool is_asked = value->kind == Kind::Object && look_up(in.type_of(value), name);
   if (is_asked) value = in.call(type_method(in, value, name), {});
+  value = with_known_value(in, value);
   if (is_symbolic_number(value)) needs_number(in, value, "as an index");
   refuse_result(in, value);
   PyObject* object = in.constant_of(value);
@@ -67,8 +66,8 @@ std::string name_of(PyObject* callable) {
     return found;
   };
   Ref name = asked("__qualname__"), module = asked("__module__");
-  std::string text = module && PyUnicode_Check(module.get()) ? std::string(PyUnicode_AsUTF8(module.get())) + "." : "";
-  return text + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name);
+  const std::string text = module && PyUnicode_Check(module.get()) ? text_of(module.get()) + "." : "";
+  return text + text_of(name.get(), Py_TYPE(callable)->tp_name);
 }
 
 LiteralArgs literal_args(Interpreter& in, const CallArgs& args, bool lists) {
@@ -100,6 +99,13 @@ static bool takes_items(PyObject* callable) {
 }
 
 Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    Value* known = with_known_value(in, args.positional[i]);
+    if (known == args.positional[i]) continue;
+    CallArgs with_known = args;
+    with_known.positional[i] = known;
+    return call_literal(in, callable, with_known);
+  }
   for (Value* value : args.positional)
     if (value->kind == Kind::Tensor)
       throw Break{BreakId::data_exit, "a tensor is passed to " + name_of(callable)};

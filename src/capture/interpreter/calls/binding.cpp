@@ -50,8 +50,7 @@ Value* keyword_default(Interpreter& in, FunctionValue* function, PyObject* name)
   }
   static PyObject* const qualified = PyUnicode_InternFromString("__qualname__");
   Ref name = in.literal_of(in.get_attr(function, qualified));
-  if (!name || !PyUnicode_Check(name.get()))
-    throw Break{BreakId::raises, "a function that called with wrong arguments"};
+  if (!name || !PyUnicode_Check(name.get())) throw Break{BreakId::raises, "a function called with wrong arguments"};
   raise_unbound(in, code, name.get(), default_count(in, function), keyword_defaults, args);
 }
 

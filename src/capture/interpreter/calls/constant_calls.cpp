@@ -35,7 +35,7 @@ Value* call_alias(Interpreter& in, PyObject* alias, CallArgs args) {
   PyTypeObject* type = made->kind == Kind::Object ? in.type_of(made) : nullptr;
   if (!type || !type->tp_dictoffset) return made;
   if (type->tp_setattro != PyObject_GenericSetAttr)
-    throw Break{BreakId::unknown_call, "a class that is called by an alias, and stores attributes in its own way"};
+    throw Break{BreakId::unknown_call, "a class with its own __setattr__, called through a typing alias"};
   in.set_attr(made, kept, in.constant(alias));
   return made;
 }

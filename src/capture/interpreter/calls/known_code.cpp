@@ -3,6 +3,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/names.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/keep_first.h"
 
 namespace stator::capture {
 namespace {
@@ -69,9 +70,11 @@ std::unordered_map<PyCodeObject*, KnownCode> find_codes() {
 }  // namespace
 
 KnownCode known_code(PyCodeObject* code) {
-  static const auto* const codes = new std::unordered_map<PyCodeObject*, KnownCode>(find_codes());
-  auto found = codes->find(code);
-  return found == codes->end() ? nullptr : found->second;
+  using Codes = const std::unordered_map<PyCodeObject*, KnownCode>;
+  static Codes* made = nullptr;
+  Codes& codes = *keep_first(made, [] { return std::make_unique<Codes>(find_codes()); });
+  auto found = codes.find(code);
+  return found == codes.end() ? nullptr : found->second;
 }
 
 }  // namespace stator::capture

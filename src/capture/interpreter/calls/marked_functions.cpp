@@ -4,6 +4,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -55,12 +56,9 @@ PyObject* unless_disabled(PyObject* function) {
   if (!mark || mark == Py_False) return nullptr;
   PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
   PyObject* original = PyDict_GetItemString(attributes, "_torchdynamo_orig_callable");
-  if (original && module && PyUnicode_Check(module) &&
-      std::string_view(PyUnicode_AsUTF8(module)).starts_with("torch.optim."))
-    return original;
+  if (original && text_of(module).starts_with("torch.optim.")) return original;
   PyObject* why = PyDict_GetItemString(attributes, "_torchdynamo_disable_msg");
-  const char* text = why && PyUnicode_Check(why) ? PyUnicode_AsUTF8(why) : nullptr;
-  throw Break{BreakId::disabled, name_of(function) + (text ? std::string(": ") + text : "")};
+  throw Break{BreakId::disabled, name_of(function) + (why && PyUnicode_Check(why) ? ": " + text_of(why) : "")};
 }
 
 Value* call_marked_constant(Interpreter& in, FunctionValue* function, const CallArgs& args) {

@@ -32,7 +32,7 @@ Value* length(Interpreter& in, CallArgs& args) { return in.integer(*in.length_of
 Value* hash(Interpreter& in, CallArgs& args) {
   bool exact = true;
   Py_hash_t number = key_hash(in, args.positional[0], &exact);
-  if (!exact) throw Break{BreakId::unknown_call, "the hash of something that is known by its address"};
+  if (!exact) throw Break{BreakId::unknown_call, "the hash of an object that is hashed by its address"};
   return in.integer(number);
 }
 template <int conversion>

@@ -5,7 +5,7 @@
 namespace stator::capture {
 
 /// Calls a special method of a built-in class by name (`dict_keys.__contains__`): does what the operator does. Null if
-/// it is no such method, or the class of the value overrides it.
+/// it is not such a method, or the class of the value overrides it.
 Value* call_slot(Interpreter& in, PyObject* callable, CallArgs& args);
 
 }  // namespace stator::capture

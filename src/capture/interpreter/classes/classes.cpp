@@ -29,7 +29,7 @@ static Ref enum_member(PyTypeObject* type, PyObject* caller, PyObject* value) {
   return Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), value));
 }
 
-/// `Enum("C", "A B")` and the like: makes an enum class. Null for other calls, and for arguments that are no literals.
+/// `Enum("C", "A B")` and the like: makes an enum class. Null for other calls, and for arguments that are not literals.
 static Value* made_enum(Interpreter& in, PyTypeObject* type, PyObject* caller, CallArgs args) {
   static PyObject* const module_name = PyUnicode_InternFromString("module");
   static PyObject* const members_name = PyUnicode_InternFromString("_member_map_");

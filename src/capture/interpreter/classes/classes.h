@@ -9,7 +9,7 @@ bool is_plain_instance(Interpreter& in, Value* value, PyTypeObject* cls);
 /// issubclass, with the checks of metaclasses. `of` is a class, a typing object that represents classes, or a tuple.
 bool is_subclass(Interpreter& in, PyTypeObject* cls, PyObject* of);
 
-/// The object of a constant, or a tuple of the objects of a tuple's items; null if one is no constant.
+/// The object of a constant, or a tuple of the objects of a tuple's items; null if one is not a constant.
 Ref known_classes(Interpreter& in, Value* value);
 
 /// type.__call__: __new__, then __init__.

@@ -8,6 +8,7 @@
 #include "capture/interpreter/protocol/special_methods.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -37,9 +38,8 @@ bool has_own_check(PyTypeObject* cls) {
   static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
   PyObject* check = look_up(Py_TYPE(cls), name);
   PyObject* module = check && PyFunction_Check(check) ? PyFunction_GET_MODULE(check) : nullptr;
-  const char* text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
-  if (!text) return module != nullptr;
-  const std::string_view from = text;
+  if (!module) return false;
+  const std::string from = text_of(module);
   return from != "abc" && from != "typing" && from != "torch" && !from.starts_with("torch.");
 }
 
@@ -113,7 +113,7 @@ static PyTypeObject* declared_class(Interpreter& in, Value* value) {
   }
   if (!said) return nullptr;
   PyObject* cls = in.constant_of(said);
-  if (!cls) throw Break{BreakId::unknown_call, "isinstance of what says that it is of a class that is not known"};
+  if (!cls) throw Break{BreakId::unknown_call, "isinstance of an object whose __class__ is not known"};
   auto* found = reinterpret_cast<PyTypeObject*>(cls);
   return PyType_Check(cls) && found != type ? found : nullptr;
 }
@@ -196,7 +196,7 @@ bool Interpreter::is_instance(Value* value, Value* classes) {
     Ref part = class_part(cls);
     if (!part && static_cast<ConstantValue*>(classes)->literal) raise(PyExc_TypeError, kNoClass);
     if (!part || (is_union(cls) && !are_classes(part.get())))
-      throw Break{BreakId::unknown_call, "isinstance with something that is no class"};
+      throw Break{BreakId::unknown_call, "isinstance with something that is not a class"};
     if (is_union(cls)) return is_instance(value, constant(std::move(part)));
     // Checks of `typing` use the value's class, not the value.
     guards.add_class(type);

@@ -36,7 +36,7 @@ Ref function_surrogate(Interpreter& in, FunctionValue* function) {
 Ref object_surrogate(Interpreter& in, ObjectValue* object) {
   PyTypeObject* base = object->type;
   while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) base = base->tp_base;
-  // While the class is made nothing reads an object that is no descriptor: a plain object can represent it.
+  // While the class is made nothing reads an object that is not a descriptor: a plain object can represent it.
   if (base != &PyBaseObject_Type && !object->type->tp_descr_get && !object->type->tp_descr_set)
     return Ref::steal(PyBaseObject_Type.tp_new(&PyBaseObject_Type, Ref::steal(PyTuple_New(0)).get(), nullptr));
   if (base != &PyBaseObject_Type) refuse(in, object);

@@ -47,7 +47,9 @@ Py_hash_t object_hash(Interpreter& in, ObjectValue* object, bool* exact) {
   if (object->type == &_PyWeakref_RefType) {
     // A weak reference has the hash of its referent.
     Value* referent = weak_key(in, object);
-    if (!referent) throw Break{BreakId::unknown_object, "the hash of such a weak reference"};
+    if (!referent)
+      throw Break{BreakId::unknown_object,
+                  "the hash of a weak reference whose referent is gone or has its own __hash__"};
     return key_hash(in, referent, exact);
   }
   in.guards.add_class(object->type);
@@ -222,7 +224,9 @@ bool same_key(Interpreter& in, Value* known, Value* asked) {
   const bool is_reference = is_weak(known);
   if (is_reference && is_weak(asked)) {
     Value *one = identity_of_key(in, known), *other = identity_of_key(in, asked);
-    if (!one || !other) throw Break{BreakId::unknown_object, "such weak references as keys"};
+    if (!one || !other)
+      throw Break{BreakId::unknown_object,
+                  "weak references as keys, whose referents are gone or have their own __eq__"};
     return in.is_same(one, other);
   }
   if (is_reference || is_weak(asked)) return false;

@@ -4,6 +4,7 @@
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/iteration.h"
 #include "capture/interpreter/protocol/mappings.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -12,7 +13,7 @@ void each_item_by_keys(Interpreter& in, Value* mapping, const ItemVisitor& visit
   for (Value* key : in.unpack(in.call_method(mapping, "keys", {}))) visit(key, in.get_item(mapping, key));
 }
 
-/// The error messages of a container for an item that is no pair of key and value.
+/// The error messages of a container for an item that is not a pair of key and value.
 struct PairMessages {
   const char* not_iterable;  // null: the message of iterating it
   std::string (*wrong_size)(size_t number, size_t size);
@@ -35,7 +36,7 @@ std::vector<Value*> parts_of(Interpreter& in, Value* pair, size_t number, const 
     if (!messages.not_iterable || !is_exception(in, raised.exception, PyExc_TypeError)) throw;
   }
   Ref text = Ref::steal(PyUnicode_FromFormat(messages.not_iterable, number));
-  in.raise(PyExc_TypeError, PyUnicode_AsUTF8(text.get()));
+  in.raise(PyExc_TypeError, exact_text_of(text.get()));
 }
 
 void each_pair(Interpreter& in, Value* pairs, const ItemVisitor& visit, const PairMessages& messages) {

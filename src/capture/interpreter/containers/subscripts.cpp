@@ -17,8 +17,15 @@ struct SliceBounds {
   Py_ssize_t start, stop, step, count;
 };
 SliceBounds slice_of(Interpreter& in, SliceValue* slice, size_t size) {
+  auto known = [&](Value* part) {
+    part = with_known_value(in, part);
+    if (is_symbolic_number(part)) needs_number(in, part, "as the bound of a slice");
+    return part;
+  };
+  if (is_symbolic_number(slice->start) || is_symbolic_number(slice->stop) || is_symbolic_number(slice->step))
+    slice = in.arena.make<SliceValue>(known(slice->start), known(slice->stop), known(slice->step));
   Ref literal = in.literal_of(slice);
-  if (!literal) throw Break{BreakId::unknown_object, "a slice that is no constant"};
+  if (!literal) throw Break{BreakId::unknown_object, "a slice that is not a constant"};
   SliceBounds bounds{};
   if (PySlice_Unpack(literal.get(), &bounds.start, &bounds.stop, &bounds.step) < 0) raise_current(in);
   bounds.count = PySlice_AdjustIndices(static_cast<Py_ssize_t>(size), &bounds.start, &bounds.stop, bounds.step);
@@ -40,9 +47,8 @@ Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
     return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
   }
   PyObject* index = in.constant_of(key);
-  if (key->kind != Kind::Object && (!index || !PyIndex_Check(index))) {
+  if (key->kind != Kind::Object && !is_symbolic_number(key) && (!index || !PyIndex_Check(index))) {
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
-    if (is_symbolic_number(key)) needs_number(in, key, "as the index of a sequence");
     in.raise(PyExc_TypeError, std::string(sequence->kind == Kind::List ? "list" : "tuple") +
                                   " indices must be integers or slices, not " + in.type_of(key)->tp_name);
   }

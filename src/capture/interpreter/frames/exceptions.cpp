@@ -8,6 +8,7 @@
 #include "capture/guards/literals.h"
 #include "capture/interpreter/classes/classes.h"
 #include "capture/interpreter/protocol/classes.h"
+#include "capture/pycompat/text.h"
 #include "core/base/check.h"
 
 namespace stator::capture {
@@ -255,9 +256,7 @@ Value* result_or_raise(Interpreter& in, PyObject* result) {
 }
 
 void Interpreter::raise(PyObject* type, const std::string& message) {
-  raise_exception(*this,
-                  make_exception(*this, reinterpret_cast<PyTypeObject*>(type),
-                                 {constant(Ref::steal(PyUnicode_FromString(message.c_str())))}),
+  raise_exception(*this, make_exception(*this, reinterpret_cast<PyTypeObject*>(type), {constant(exact_str(message))}),
                   nullptr);
 }
 

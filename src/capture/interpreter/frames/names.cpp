@@ -5,6 +5,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -58,8 +59,7 @@ Value* Interpreter::load_global(Frame& f, PyObject* name) {
   found = plain_item(f.builtins, name);
   if (!found) {
     guards.add(guards.sources().pinned(f.builtins, "builtins"), FactKind::Absent, name);
-    const char* text = PyUnicode_AsUTF8(name);
-    raise(PyExc_NameError, std::string("name '") + (text ? text : "?") + "' is not defined");
+    raise(PyExc_NameError, "name '" + exact_text_of(name) + "' is not defined");
   }
   Source* builtins = guards.sources().pinned(f.builtins, "builtins");
   return wrap(found, guards.sources().child(builtins, SourceKind::DictItem, 0, name, found));
@@ -138,7 +138,7 @@ Value* import_name(Interpreter& in, Frame& f, PyObject* name, Value* from_list, 
   Source* table = in.guards.sources().pinned(modules, "sys.modules");
   if (!module) {
     in.guards.add(table, FactKind::Absent, full.get());  // once it is imported, a call need not break here
-    throw Break{BreakId::unknown_call, std::string("import of ") + PyUnicode_AsUTF8(full.get())};
+    throw Break{BreakId::unknown_call, "import of " + text_of(full.get())};
   }
   bool is_plain_import = in.is_same(from_list, in.none());
   Py_ssize_t dot = PyUnicode_FindChar(full.get(), '.', 0, PyUnicode_GET_LENGTH(full.get()), 1);

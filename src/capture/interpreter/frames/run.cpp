@@ -16,11 +16,10 @@ Interpreter::Interpreter(const Start& given, const std::string& graph_name, Atte
       effects(arena),
       guards(frames, prototypes),
       lifetimes(start, objects, effects, guards),
-      torch(graph_name, frames) {
+      torch(graph_name, frames, !options.for_python_backend) {
   none_ = constant(Py_None);
   true_ = constant(Py_True);
   false_ = constant(Py_False);
-  torch.tracer.takes_float_parameters = !options.for_python_backend;
 }
 
 Interpreter::~Interpreter() = default;

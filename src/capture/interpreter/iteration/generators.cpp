@@ -62,7 +62,7 @@ Value* GeneratorValue::raise_inside(Interpreter& in, Value* exception) {
     if (Value* raised = close_inner(in)) exception = raised;
   } else if (inner) {
     auto* generator = dynamic_cast<GeneratorValue*>(inner);
-    if (!generator) throw Break{BreakId::generator, "throw into an iterator that is no generator"};
+    if (!generator) throw Break{BreakId::generator, "throw into an iterator that is not a generator"};
     try {
       running = true;
       Value* item = generator->raise_inside(in, exception);
@@ -119,14 +119,14 @@ void GeneratorValue::close(Interpreter& in) {
 
 /// Whether the handlers that a GeneratorExit at this instruction reaches only raise it again: handlers of other
 /// exceptions, and those that the compiler adds to delete a name.
-static bool is_handed_on(const Frame& frame, int at, int depth = 0) {
+static bool is_handed_on(const Frame& frame, int at, int level = 0) {
   const auto& instrs = frame.code->instrs;
   const pycompat::ExceptionEntry* handler = nullptr;
   for (const pycompat::ExceptionEntry& entry : frame.code->exceptions)
     if (entry.start <= at && at < entry.end) handler = &entry;
   if (!handler) return true;
   constexpr int kDeepest = 16;
-  if (depth > kDeepest) return false;
+  if (level > kDeepest) return false;
   std::vector<PyObject*> loaded;
   for (size_t i = static_cast<size_t>(handler->target); i < instrs.size(); ++i) {
     switch (instrs[i].op) {
@@ -159,7 +159,7 @@ static bool is_handed_on(const Frame& frame, int at, int depth = 0) {
         loaded.clear();
         continue;
       case Op::RERAISE:
-        return is_handed_on(frame, static_cast<int>(i), depth + 1);
+        return is_handed_on(frame, static_cast<int>(i), level + 1);
       default:
         return false;
     }
@@ -198,7 +198,7 @@ Value* send_to(Interpreter& in, Value* iterator, Value* sent) {
   if (auto* generator = dynamic_cast<GeneratorValue*>(iterator)) return generator->send(in, sent);
   if (in.is_same(sent, in.none()))
     return iterator->kind == Kind::Object ? next_of_instance(in, iterator) : in.next(iterator);
-  throw Break{BreakId::opcode, "send of a value into an iterator that is no generator"};
+  throw Break{BreakId::opcode, "send of a value into an iterator that is not a generator"};
 }
 
 Value* result_of(Interpreter& in, Value* iterator) {

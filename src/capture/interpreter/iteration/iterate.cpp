@@ -149,7 +149,7 @@ Value* hinted_iterator(Interpreter& in, Value* iterable) {
       Value* hint = in.call(type_method(in, iterable, name), {});
       PyObject* number = in.constant_of(hint);
       if (!number || (number != Py_NotImplemented && !PyLong_Check(number)))
-        throw Break{BreakId::raises, "a length that is no int"};
+        throw Break{BreakId::raises, "a length that is not an int"};
       if (PyLong_Check(number) && PyLong_AsLong(number) < 0) throw Break{BreakId::raises, "a length below 0"};
       if (number != Py_NotImplemented) break;
     } catch (const Raise& raised) {

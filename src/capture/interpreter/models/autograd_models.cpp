@@ -6,10 +6,12 @@
 #include "capture/interpreter/protocol/mappings.h"
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/backward_reads.h"
 #include "capture/interpreter/torch/checkpoints.h"
 #include "capture/interpreter/torch/hooks.h"
 #include "capture/interpreter/torch/made_functions.h"
 #include "capture/interpreter/torch/parts.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -177,7 +179,7 @@ Ref context_template(Interpreter& in, ObjectValue* context, Template& made) {
   for (auto& [key, value] : mapping_items(in, context->own)) {
     PyObject* attribute = static_cast<ConstantValue*>(key)->object.get();
     if (PyUnicode_CompareWithASCIIString(attribute, "needs_input_grad") == 0) continue;
-    Ref part = made.of(value, std::string("kept for backward as ctx.") + PyUnicode_AsUTF8(attribute));
+    Ref part = made.of(value, "kept for backward as ctx." + text_of(attribute));
     PyDict_SetItem(dict.get(), attribute, part.get());
   }
   return dict;
@@ -250,8 +252,9 @@ Value* apply(Interpreter& in, CallArgs& args) {
   }
   Ref outputs = made.of_outputs(output);
   Ref kept = context_template(in, context, made);
+  Ref why_open = in.options.for_python_backend ? guard_backward(in, function, type, kept.get()) : Ref::borrow(Py_None);
   Ref call = Ref::steal(PyObject_CallFunctionObjArgs(known_object("stator.functions.FunctionCall"), type, given.get(),
-                                                     outputs.get(), kept.get(), nullptr));
+                                                     outputs.get(), kept.get(), why_open.get(), nullptr));
   in.torch.locate();
   const auto& tensors = made.tensors();
   Ref results = in.torch.tracer.run_on_fakes(

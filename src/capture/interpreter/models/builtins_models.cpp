@@ -135,7 +135,9 @@ bool adds_without_error(PyObject* literal) {
 Value* model_sum(Interpreter& in, CallArgs& args) {
   Value* start = argument(args, 1, "start");
   Value* total = start ? start : in.integer(0);
-  PyObject* first = start && start->kind == Kind::Constant ? in.constant_of(start) : nullptr;
+  // The plan, or the graph, adds ints that vary.
+  auto varies = [&](Value* value) { return varying_as(in, value, &PyLong_Type) != nullptr; };
+  PyObject* first = start && start->kind == Kind::Constant && !varies(start) ? in.constant_of(start) : nullptr;
   if (first && PyUnicode_Check(first)) in.raise(PyExc_TypeError, "sum() can't sum strings [use ''.join(seq) instead]");
   if (first && PyBytes_Check(first)) in.raise(PyExc_TypeError, "sum() can't sum bytes [use b''.join(seq) instead]");
   Value* iterator = in.iterate(args.positional[0]);
@@ -148,8 +150,9 @@ Value* model_sum(Interpreter& in, CallArgs& args) {
   // Float sums differ by CPython version (3.12 compensates rounding errors), so the real `sum` adds a run of literals.
   // Items are taken from the iterator earlier than by the real one, which is not observable for literals.
   std::vector<Value*> numbers;
-  if (adds_without_error(in.literal_of(total).get()))
-    for (; item && adds_without_error(in.literal_of(item).get()); item = next()) numbers.push_back(item);
+  auto adds = [&](Value* value) { return !varies(value) && adds_without_error(in.literal_of(value).get()); };
+  if (adds(total))
+    for (; item && adds(item); item = next()) numbers.push_back(item);
   if (!numbers.empty())
     total = call_literal(in, known_object("builtins.sum"), arguments({in.list(std::move(numbers)), total}));
   // Add the others one by one: an item is taken only after the previous one was added.

@@ -10,6 +10,7 @@
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/protocol/names.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -217,7 +218,7 @@ void call_init_subclass(Interpreter& in, Prototype& prototype, const CallArgs& k
   if (overriding.empty()) {
     if (!keywords.keywords.empty()) {
       Ref name = Ref::steal(PyType_GetQualName(type));
-      in.raise(PyExc_TypeError, name_text(name.get()) + ".__init_subclass__() takes no keyword arguments");
+      in.raise(PyExc_TypeError, exact_text_of(name.get()) + ".__init_subclass__() takes no keyword arguments");
     }
     return;
   }

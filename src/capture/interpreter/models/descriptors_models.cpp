@@ -61,7 +61,7 @@ Value* set_field(Interpreter& in, CallArgs& args) {
 }
 Value* delete_field(Interpreter& in, CallArgs& args) {
   auto* object = as<ObjectValue>(args.positional[1]);
-  if (!object) throw Break{BreakId::unknown_call, "__delete__ of a descriptor, for an object that is no instance"};
+  if (!object) throw Break{BreakId::unknown_call, "__delete__ of a descriptor, for an object that is not an instance"};
   plain_del_attr(in, object, field_of(in, args.positional[0], object).name);
   return in.none();
 }

@@ -9,6 +9,8 @@
 #include "capture/interpreter/models/tables.h"
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/keep_first.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -216,8 +218,8 @@ struct Tables {
 };
 
 Tables& tables() {
-  static Tables* made = new Tables;  // never deleted: Python objects must not be freed after finalization
-  return *made;
+  static Tables* made = nullptr;  // never deleted: Python objects must not be freed after finalization
+  return *keep_first(made, [] { return std::make_unique<Tables>(); });
 }
 
 bool is_pure_module(PyObject* module) {
@@ -266,8 +268,9 @@ const ModelRow* model_of(PyObject* callable) {
 }
 
 static bool takes_keyword(const ModelRow& row, PyObject* name) {
-  std::string_view names(row.keywords), wanted(PyUnicode_AsUTF8(name));
+  const std::string_view names(row.keywords);
   if (names == "*") return true;
+  const std::string wanted = text_of(name);
   for (size_t at = 0; at < names.size();) {
     size_t end = std::min(names.find(' ', at), names.size());
     if (names.substr(at, end - at) == wanted) return true;

@@ -10,6 +10,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/models.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/arrays.h"
 #include "capture/interpreter/torch/assumptions.h"
@@ -19,15 +20,13 @@
 #include "capture/interpreter/torch/tensor_data.h"
 #include "capture/interpreter/torch/tensor_items.h"
 #include "capture/pycompat/binary_ops.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
 
 /// The name of the module whose code the frame runs.
-std::string_view module_of(const Frame& frame) {
-  PyObject* module = PyDict_GetItemString(frame.globals, "__name__");
-  return module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
-}
+std::string module_of(const Frame& frame) { return text_of(PyDict_GetItemString(frame.globals, "__name__"), ""); }
 
 Value* is_true(Interpreter& in, CallArgs&) { return in.boolean(true); }
 Value* is_false(Interpreter& in, CallArgs&) { return in.boolean(false); }
@@ -39,7 +38,7 @@ Value* exchange_device(Interpreter& in, CallArgs& args) {
   CallArgs none;
   Value* current = in.call(in.constant(known_object("torch._C._cuda_getDevice")), none);
   Ref wanted = in.literal_of(args.positional[0]), before = in.literal_of(current);
-  if (!wanted || !PyLong_CheckExact(wanted.get())) throw Break{BreakId::unknown_call, "a device that is no number"};
+  if (!wanted || !PyLong_CheckExact(wanted.get())) throw Break{BreakId::unknown_call, "a device that is not a number"};
   const long index = PyLong_AsLong(wanted.get());
   if (index < 0) return in.integer(-1);
   if (index != PyLong_AsLong(before.get())) throw Break{BreakId::unknown_call, "another CUDA device becomes current"};
@@ -153,8 +152,7 @@ Value* graph_break(Interpreter& in, CallArgs& args) {
   Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
   if (!why)
     if (Value* reason = args.keyword("reason")) why = in.literal_of(reason);
-  const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
-  throw Break{BreakId::user, text};
+  throw Break{BreakId::user, text_of(why.get(), "")};
 }
 
 /// CPython runs the entire frame.
@@ -162,8 +160,8 @@ Value* skip_frame(Interpreter& in, CallArgs& args) {
   if (is_within_allowed(in)) return in.none();
   in.end.note_hopeless(in.frames);
   Ref why = args.positional.empty() ? Ref() : in.literal_of(args.positional[0]);
-  const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why.get()) : "";
-  throw Break{BreakId::user, *text ? text : "the program asked to skip the frame"};
+  const std::string text = text_of(why.get(), "");
+  throw Break{BreakId::user, text.empty() ? "the program asked to skip the frame" : text};
 }
 
 /// What precedes it is captured; CPython runs the rest of the frame.
@@ -358,9 +356,10 @@ Value* record_enter(Interpreter& in, CallArgs& args) {
   for (const char* name : {"name", "args"})
     made->arguments.push_back(in.get_attr(args.positional[0], Ref::steal(PyUnicode_InternFromString(name)).get()));
   PyObject* name = made->arguments[0]->kind == Kind::Constant ? in.constant_of(made->arguments[0]) : nullptr;
-  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-  PyErr_Clear();
-  in.torch.tracer.open_range(text ? text : "");
+  const std::string text = text_of(name, "");
+  if (name && PyUnicode_Check(name) && text != exact_text_of(name))
+    throw Break{BreakId::raises, "a range of the profiler whose name is not valid UTF-8"};
+  in.torch.tracer.open_range(text);
   in.set_attr(args.positional[0], record, made);
   return args.positional[0];
 }
@@ -404,9 +403,23 @@ Value* logspace(Interpreter& in, CallArgs& args) {
   return spaced(in, args, callable);
 }
 
+/// Torch's binding takes a plain int; the operator takes a symbolic one.
+Value* randperm(Interpreter& in, CallArgs& args) {
+  static PyObject* const callable = known_object("torch.randperm");
+  constexpr std::string_view kTaken[] = {"dtype", "layout", "device", "pin_memory"};
+  const bool is_taken = args.positional.size() == 1 && in.torch.modes.empty() &&
+                        std::ranges::all_of(args.keywords, [&](const auto& keyword) {
+                          return std::ranges::find(kTaken, name_text(keyword.first.get())) != std::end(kTaken);
+                        });
+  Value* count = is_taken ? graph_number(in, args.positional[0]) : nullptr;
+  if (!count || !is_symbolic_number(count)) return in.call_torch(callable, args);
+  args.positional[0] = count;
+  return in.call_torch(known_operator("randperm"), args);
+}
+
 /// True, except in torch's own modules, optimizers and transforms, which compute other results if it is true.
 Value* is_compiling(Interpreter& in, CallArgs&) {
-  const std::string_view caller = module_of(*in.frames.current());
+  const std::string caller = module_of(*in.frames.current());
   constexpr std::string_view kPlain[] = {"torch.optim.", "torch.nn.", "torch._functorch."};
   return in.boolean(std::none_of(std::begin(kPlain), std::end(kPlain), [&](auto s) { return caller.starts_with(s); }));
 }
@@ -425,6 +438,17 @@ Value* check_with(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 
+/// torch._check_is_size(i, message=None, *, max=None). What torch's shape environment is told beside follows from it.
+Value* check_is_size(Interpreter& in, CallArgs& args) {
+  auto check = [&](int op, Value* bound) {
+    CallArgs checked = arguments({in.none(), in.compare(op, args.positional[0], bound), in.none()});
+    check_with(in, checked);
+  };
+  check(Py_GE, in.integer(0));
+  if (Value* max = args.keyword("max"); max && !in.is_same(max, in.none())) check(Py_LE, max);
+  return in.none();
+}
+
 enum class Setting : uint8_t { Dtype, Flash, Math, MemEfficient, CuDNN, Overrideable, Order };
 constexpr const char* kSetters[] = {
     "torch._C._set_default_dtype",         "torch._C._set_sdp_use_flash", "torch._C._set_sdp_use_math",
@@ -436,7 +460,7 @@ constexpr const char* kSetters[] = {
 /// sets the dtype that holds at its end.
 Value* set_dtype_by_operators(Interpreter& in, PyObject* set, CallArgs& args) {
   Ref value = in.literal_of(args.positional[0]);
-  in.torch.tracer.pin_dtypes();
+  in.torch.tracer.fix_dtypes();
   if (!value || !Ref::steal(PyObject_CallOneArg(set, value.get()))) throw Break{BreakId::raises, take_error_text()};
   return in.none();
 }
@@ -459,19 +483,37 @@ Value* set_setting(Interpreter& in, CallArgs& args) {
   return in.none();
 }
 
-/// Known only for inputs, where it is guarded: another tensor may be a view into an input's storage.
+/// Whether the fake of an input begins where the input does.
+bool has_offset_of_input(const TensorValue* input) {
+  const Ref offset = Ref::steal(PyObject_CallMethod(input->fake.get(), "storage_offset", nullptr));
+  PyErr_Clear();
+  return offset && PyLong_CheckExact(offset.get()) &&
+         PyLong_AsLongLong(offset.get()) == storage_offset_of(input->real.get());
+}
+
+/// Known for inputs, where it is guarded, and for views of inputs: their fakes count from the offsets of the inputs.
 Value* storage_offset(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
-  if (!tensor || !tensor->source || tensor->written) throw Break{BreakId::data_exit, "the storage offset of a tensor"};
-  int64_t offset = storage_offset_of(tensor->real.get());
-  in.guards.add(tensor->source, FactKind::Offset, nullptr, offset);
-  return in.integer(offset);
+  if (!tensor || tensor->written || tensor->wrapped_at || in.frames.in_transform())
+    throw Break{BreakId::data_exit, "the storage offset of a tensor"};
+  PyObject* fake = in.fake_of(tensor);
+  bool is_known = false;
+  for (TensorValue* input : in.torch.inputs) {
+    if (is_number_input(*input) || !TorchTracer::share_storage(input->fake.get(), fake)) continue;
+    if (input->layout || input->written || !has_offset_of_input(input))
+      throw Break{BreakId::data_exit, "the storage offset of a tensor"};
+    in.guards.add(input->source, FactKind::Offset, nullptr, storage_offset_of(input->real.get()));
+    is_known = true;
+  }
+  if (!is_known) throw Break{BreakId::data_exit, "the storage offset of a tensor"};
+  return in.torch_result([&] { return PyObject_CallMethod(fake, "storage_offset", nullptr); }, "storage_offset");
 }
 
 constexpr ModelRow kRows[] = {
     {"torch._C._cuda_exchangeDevice", exchange_device, 1, 1},
     {"torch._C._cuda_maybeExchangeDevice", exchange_device, 1, 1},
     {"torch.linspace", linspace, 0, ModelRow::kAny, "*"},
+    {"torch.randperm", randperm, 0, ModelRow::kAny, "*"},
     {"torch.logspace", logspace, 0, ModelRow::kAny, "*"},
     {kSetters[0], set_setting<Setting::Dtype>, 1, 1},
     {kSetters[1], set_setting<Setting::Flash>, 1, 1},
@@ -487,6 +529,7 @@ constexpr ModelRow kRows[] = {
     {"torch._C.TensorBase.__float__", conversion<kFloat>, 1, 1},
     {"torch._C.TensorBase.__bool__", conversion<kBool>, 1, 1},
     {"torch._check_with", check_with, 3, 3},
+    {"torch._check_is_size.__wrapped__", check_is_size, 1, 2, "message max"},
     // torch.compile, if it runs in the same process, tags new modules; those made in a capture are skipped.
     {"torch._dynamo.mutation_guard.GenerationTracker.tag.__func__", is_none, 0, ModelRow::kAny, "*"},
     {"torch.compiler.is_compiling", is_compiling, 0, ModelRow::kAny, "*"},

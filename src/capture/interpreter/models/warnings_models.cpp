@@ -3,6 +3,7 @@
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/warning_filters.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -12,13 +13,13 @@ namespace {
 /// warnings._filters_mutated, called after the filters were changed: the filters must be read again.
 Value* rules_changed(Interpreter& in, CallArgs&) {
   in.replay_method(in.constant(known_object("_warnings._filters_mutated")), "__call__", {});
-  in.torch.tracer.refuses_warnings = has_changed_filters(in) || has_warned(in);
+  in.torch.tracer.refuse_warnings(has_changed_filters(in) || has_warned(in));
   return in.none();
 }
 
 /// Frames that CPython leaves out when it counts: those of the import machinery.
 bool is_internal(const Frame& frame) {
-  std::string_view file = PyUnicode_AsUTF8(frame.code->code->co_filename);
+  const std::string file = text_of(frame.code->code->co_filename);
   return file.find("importlib") != file.npos && file.find("_bootstrap") != file.npos;
 }
 
@@ -76,7 +77,7 @@ Value* warn(Interpreter& in, CallArgs& args) {
                    {in.constant(message), category, in.constant(frame.code->code->co_filename), in.integer(frame.line),
                     in.constant(std::move(module))});
   // A torch warning of a later operator would come before this one.
-  in.torch.tracer.refuses_warnings = true;
+  in.torch.tracer.refuse_warnings(true);
   return in.none();
 }
 

@@ -6,6 +6,7 @@
 #include "capture/interpreter/containers/sets.h"
 #include "capture/interpreter/iteration/external_iterators.h"
 #include "capture/interpreter/protocol/mappings.h"
+#include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/state/shared_dicts.h"
@@ -30,6 +31,13 @@ FunctionValue* Interpreter::external_function(PyObject* function, Source* source
   return made;
 }
 
+/// Breaks at an object of which each call brings another one, which dies after it: guards on it would never hold again.
+static void refuse_mortal(const Interpreter& in, PyObject* object, const Source* source) {
+  const bool has_structure = is_literal_type(Py_TYPE(object)) || PyCell_Check(object) || TorchTracer::is_tensor(object);
+  if (has_structure || in.start.break_is_error() || !in.start.is_mortal(source)) return;
+  throw Break{BreakId::varying, source->describe()};
+}
+
 Value* Interpreter::wrap(PyObject* object, Source* source) {
   if (Value* value = prototypes.value_of(object)) return value;
   if (Value* known = objects.find(object)) {
@@ -43,6 +51,7 @@ Value* Interpreter::wrap(PyObject* object, Source* source) {
   auto* function = as<FunctionValue>(owner);
   if ((function && function->own) || as<TensorValue>(owner))
     break_on_shared_dict(guards, source, owner, "the __dict__ of a function or tensor that was changed");
+  refuse_mortal(*this, object, source);
   Value* made = wrap_fresh(object, source);
   if (auto* instance = as<ObjectValue>(owner); instance && !instance->own) {
     guards.add_same(guards.sources().child(owner->source, SourceKind::InstanceDict, 0, nullptr, object), source, true);
@@ -106,7 +115,7 @@ static Value* external_view(Interpreter& in, PyObject* object, Source* source) {
 static Value* external_container(Interpreter& in, PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
   // Lists of varying length are guarded by type only.
-  if (type == &PyTuple_Type || (type == &PyList_Type && !in.start.is_varying(source)) ||
+  if (type == &PyTuple_Type || type == size_type() || (type == &PyList_Type && !in.start.is_varying(source)) ||
       (PyTuple_Check(object) && is_named_tuple(type))) {
     auto* sequence = in.arena.make<SequenceValue>(PyList_Check(object) ? Kind::List : Kind::Tuple, type);
     sequence->external = Ref::borrow(object);
@@ -143,6 +152,27 @@ static Value* external_container(Interpreter& in, PyObject* object, Source* sour
   return nullptr;
 }
 
+/// The descriptor that a method of a C class was bound from. Null for a C function that is not such a method, and for a
+/// method that is guarded by identity: one that has a model of its own, or that is found as a global variable, an
+/// attribute of a class or a key.
+static PyObject* native_descriptor(PyObject* object, const Source& source) {
+  const auto [self, method] = pycompat::native_method(object);
+  if (!self || PyModule_Check(self) || PyType_Check(self) || PyCapsule_CheckExact(self)) return nullptr;
+  const bool is_key = source.kind == SourceKind::DictKey || source.kind == SourceKind::UpcomingKey;
+  if (is_key || is_from_pinned(source) || model_of(object) || kind_of_callable(object) != CallableKind::Unknown)
+    return nullptr;
+  if (pycompat::is_method_wrapper(object)) return static_cast<PyObject*>(const_cast<void*>(method));
+  Ref name = Ref::steal(PyUnicode_InternFromString(static_cast<const PyMethodDef*>(method)->ml_name));
+  // A class before the one that defines the method may have another of this name: `super()` passes over it.
+  PyObject* classes = Py_TYPE(self)->tp_mro;
+  for (Py_ssize_t i = 0; classes && i < PyTuple_GET_SIZE(classes); ++i) {
+    PyObject* found = look_up_own(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(classes, i)), name.get());
+    if (found && Py_IS_TYPE(found, &PyMethodDescr_Type) && pycompat::method_of_descriptor(found) == method)
+      return found;
+  }
+  return nullptr;
+}
+
 /// The value of a function, bound method or cell; null for anything else.
 static Value* external_code(Interpreter& in, PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
@@ -158,6 +188,14 @@ static Value* external_code(Interpreter& in, PyObject* object, Source* source) {
     Value* self = part(PyMethod_GET_SELF(object), SourceKind::BoundSelf);
     Value* function = part(PyMethod_GET_FUNCTION(object), SourceKind::BoundFunction);
     return from_source(in.arena.make<MethodValue>(function, self), source);
+  }
+  if (PyObject* descriptor = native_descriptor(object, *source)) {
+    in.guards.add_type(source, type);
+    in.guards.add(source, FactKind::NativeMethod, descriptor);
+    PyObject* held = pycompat::native_method(object).self;
+    Value* self = in.wrap(held, in.guards.sources().child(source, SourceKind::BoundSelf, 0, nullptr, held));
+    in.type_of(self);  // guards the class, which owns the descriptor
+    return from_source(in.arena.make<MethodValue>(in.constant(descriptor), self), source);
   }
   if (type == &PyCell_Type) {
     auto* cell = in.arena.make<CellValue>();
@@ -220,7 +258,8 @@ static Value* external_instance(Interpreter& in, PyObject* object, Source* sourc
 }
 
 Value* Interpreter::wrap_fresh(PyObject* object, Source* source) {
-  if (is_literal_type(Py_TYPE(object)))
+  // The items of a torch.Size may vary, as those of a tuple.
+  if (is_literal_type(Py_TYPE(object)) && Py_TYPE(object) != size_type())
     return from_source(arena.make<ConstantValue>(Ref::borrow(object), true), source);
   if (TorchTracer::is_tensor(object)) return external_tensor(*this, object, source);
   if (Value* container = external_container(*this, object, source)) return container;
@@ -300,6 +339,7 @@ PyObject* Interpreter::fake_of(TensorValue* tensor) {
     tensor->source->loaded = true;
     torch.inputs.push_back(tensor);
     objects.add_fake(tensor->fake.get(), tensor);
+    if (!layout.unbacked.empty()) assume_marks(*this, tensor);
   }
   return tensor->fake.get();
 }
@@ -308,7 +348,7 @@ PyObject* Interpreter::constant_of(Value* value) {
   auto* constant = as<ConstantValue>(value);
   if (!constant) return nullptr;
   if (constant->source && !constant->guarded) {
-    // A value of another class may be no reason to break.
+    // A value of another class need not be a reason to break.
     if (start.is_varying(constant->source)) guards.add_type(constant->source, Py_TYPE(constant->object.get()));
     start.refuse_varying(constant->source);
     guards.add(constant->source, FactKind::Equals, constant->object.get());

@@ -44,7 +44,7 @@ void on_build_string(Interpreter& in, Frame& f, const Instr& i) {
     return f.push(joined_text(in, parts));
   for (Value* part : parts) {
     PyObject* piece = in.constant_of(part);
-    if (!piece || !PyUnicode_Check(piece)) throw Break{BreakId::internal, "a string part that is no constant"};
+    if (!piece || !PyUnicode_Check(piece)) throw Break{BreakId::internal, "a string part that is not a constant"};
     text = Ref::steal(PyUnicode_Concat(text.get(), piece));
   }
   f.push(in.constant(std::move(text)));
@@ -94,7 +94,7 @@ void on_map_add(Interpreter& in, Frame& f, const Instr& i) {
 static void merge_into(Interpreter& in, DictValue* to, Value* from, bool refuse_doubles) {
   if (from->kind != Kind::Dict && (from->kind != Kind::Object || !has_keys(in, from))) {
     // The message for arguments names the function.
-    if (refuse_doubles) throw Break{BreakId::raises, "** of what is no mapping"};
+    if (refuse_doubles) throw Break{BreakId::raises, "** of an object that is not a mapping"};
     in.raise(PyExc_TypeError, std::string("'") + in.type_of(from)->tp_name + "' object is not a mapping");
   }
   for (auto& [key, value] : mapping_items(in, from)) {

@@ -7,6 +7,7 @@
 #include "capture/interpreter/protocol/iteration.h"
 #include "capture/interpreter/protocol/mappings.h"
 #include "capture/pycompat/evaluation.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -37,11 +38,10 @@ void on_call(Interpreter& in, Frame& f, const Instr& i) {
                      : callee->kind == Kind::Constant ? in.constant_of(callee)
                                                       : nullptr;
   Ref name = object ? Ref::steal(stator_callable_text(object)) : Ref();
-  const char* text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
   PyErr_Clear();
-  if (!text) throw Break{BreakId::raises, "* of what cannot be iterated"};
+  if (!name) throw Break{BreakId::raises, "* of what cannot be iterated"};
   in.raise(PyExc_TypeError,
-           std::string(text) + " argument after * must be an iterable, not " + in.type_of(spread)->tp_name);
+           exact_text_of(name.get()) + " argument after * must be an iterable, not " + in.type_of(spread)->tp_name);
 }
 
 void on_call_function_ex(Interpreter& in, Frame& f, const Instr& i) {

@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/containers/keys.h"
 #include "capture/interpreter/protocol/names.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -11,7 +12,7 @@ using pycompat::Instr;
 PyObject* name_at(const Frame& f, const Instr& i) { return PyTuple_GET_ITEM(f.code->names, i.arg); }
 
 DictValue* names_of(const Frame& f) {
-  if (!f.names) throw Break{BreakId::opcode, "names of a frame that is no body of a class"};
+  if (!f.names) throw Break{BreakId::opcode, "names of a frame that is not the body of a class"};
   return f.names;
 }
 
@@ -58,7 +59,7 @@ void on_store_name(Interpreter& in, Frame& f, const Instr& i) {
 void on_delete_name(Interpreter& in, Frame& f, const Instr& i) {
   PyObject* name = name_at(f, i);
   if (in.dict_delete(names_of(f), in.constant(name))) return;
-  in.raise(PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+  in.raise(PyExc_NameError, "name '" + exact_text_of(name) + "' is not defined");
 }
 
 void on_load_locals(Interpreter&, Frame& f, const Instr&) { f.push(names_of(f)); }

@@ -154,7 +154,8 @@ struct Table {
 };
 constexpr Table kTable;
 
-/// Asks the rows, not the table: under UBSan, the address of a function is no constant that can be compared with null.
+/// Asks the rows, not the table: under UBSan, the address of a function is not a constant that can be compared with
+/// null.
 constexpr bool has_all_opcodes() {
   bool has_row[kOps] = {};
   for (const HandlerRow& row : kHandlers) has_row[static_cast<size_t>(row.op)] = true;

@@ -4,6 +4,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
 #include "capture/interpreter/protocol/names.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -20,7 +21,7 @@ void on_delete_global(Interpreter& in, Frame& f, const Instr& i) {
   PyObject* name = name_at(f, i.arg);
   auto written = written_global(in, f.globals, name);
   if (written ? !*written : !PyDict_GetItemWithError(f.globals, name))
-    in.raise(PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+    in.raise(PyExc_NameError, "name '" + exact_text_of(name) + "' is not defined");
   if (!written) in.load_global(f, name);
   store_global(in, f.globals, name, nullptr);
 }

@@ -2,6 +2,7 @@
 
 #include "capture/interpreter/iteration/generators.h"
 #include "capture/interpreter/protocol/names.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -28,8 +29,7 @@ void on_load_const(Interpreter& in, Frame& f, const Instr& i) {
 // ---- locals and cells
 
 static std::string slot_name(Frame& f, int slot) {
-  const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(f.code->localsplus_names, slot));
-  return text ? text : "?";
+  return exact_text_of(PyTuple_GET_ITEM(f.code->localsplus_names, slot));
 }
 
 [[noreturn]] static void raise_unbound(Interpreter& in, Frame& f, int slot) {

@@ -75,6 +75,13 @@ bool dicts_equal(Interpreter& in, DictValue* a, DictValue* b) {
                                 in.type_of(a)->tp_name + "' and '" + in.type_of(b)->tp_name + "'");
 }
 
+/// The value as a sequence of values, null if it has no items. A tuple of literals may be one constant.
+SequenceValue* items_of(Interpreter& in, Value* value) {
+  const bool is_literal = value->kind == Kind::Constant;
+  const bool is_tuple = is_literal && (in.type_of(value) == &PyTuple_Type || in.type_of(value) == size_type());
+  return is_tuple ? in.tuple(in.unpack(value)) : as_sequence(value);
+}
+
 /// Compares by identity if neither class has a comparison for the other. Null if one may have.
 Value* identity_comparison(Interpreter& in, int op, Value* a, Value* b) {
   if (!compare_by_identity(in, op, a, b)) return nullptr;
@@ -194,12 +201,8 @@ Value* Interpreter::compare(int op, Value* a, Value* b) {
     if (op == Py_EQ || op == Py_NE) return boolean(is_same(a, b) == (op == Py_EQ));
     raise_unordered(*this, op, a, b);
   }
-  // A tuple of literals may be one constant.
-  auto opened = [&](Value* value) {
-    return value->kind == Kind::Constant && type_of(value) == &PyTuple_Type ? tuple(unpack(value)) : as_sequence(value);
-  };
   const Nesting level;
-  SequenceValue *x = opened(a), *y = opened(b);
+  SequenceValue *x = items_of(*this, a), *y = items_of(*this, b);
   if (x && y && x->kind == y->kind) return sequence_compare(*this, op, x, y);
   if (auto* c = as<DictValue>(a), *d = as<DictValue>(b); c && d && (op == Py_EQ || op == Py_NE))
     return boolean(dicts_equal(*this, c, d) == (op == Py_EQ));

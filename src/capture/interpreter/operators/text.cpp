@@ -75,7 +75,7 @@ Ref object_text(Interpreter& in, ObjectValue* object, int conversion) {
   PyObject* found = look_up(object->type, names[conversion]);
   if (found && PyFunction_Check(found))
     return str_result(in, in.call(in.bind_descriptor(found, object->type, object, names[conversion]), {}),
-                      PyUnicode_AsUTF8(names[conversion]));
+                      conversion == kStr ? "__str__" : "__repr__");
   if (conversion == kStr && found == object_str) return object_text(in, object, kRepr);
   if (Ref text = inherited_text(in, object, found)) return text;
   // An external exception may be another object in the next call.

@@ -11,6 +11,15 @@
 
 namespace stator::capture {
 
+/// Torch asks only tensors of one element for their truth. The shape decides that, and not the data.
+static void raise_unless_one_element(Interpreter& in, Value* tensor) {
+  PyObject* count = in.constant_of(in.call_method(tensor, "numel", {}));
+  const long elements = count ? PyLong_AsLong(count) : 1;
+  if (elements == 1) return;
+  const char* what = elements == 0 ? "no values" : "more than one value";
+  in.raise(PyExc_RuntimeError, std::string("Boolean value of Tensor with ") + what + " is ambiguous");
+}
+
 bool Interpreter::truth(Value* value) {
   switch (value->kind) {
     case Kind::Constant: {
@@ -29,6 +38,7 @@ bool Interpreter::truth(Value* value) {
     case Kind::Tensor:
       if (is_customised(*this, static_cast<TensorValue*>(value), "__bool__"))
         return special_truth(*this, special_method(*this, value, "__bool__"));
+      raise_unless_one_element(*this, value);
       throw Break{BreakId::data_dependent, "the truth of a tensor decides a branch"};
     case Kind::Array:
       throw Break{BreakId::data_dependent, "the truth of an array decides a branch"};

@@ -20,7 +20,7 @@ ObjectValue* from_real_exception(Interpreter& in, PyObject* exception);
 /// The result of an operation on literals (a new reference, taken over) as a value. If it is null: raises the current
 /// Python error.
 Value* result_or_raise(Interpreter& in, PyObject* result);
-/// A real exception with the same class and args, for its text; null if they are no literals.
+/// A real exception with the same class and args, for its text; null if they are not literals.
 Ref real_exception(Interpreter& in, ObjectValue* exception);
 
 /// `raise exception from cause` (null: no `from`) in the current frame: sets its context to the exception being

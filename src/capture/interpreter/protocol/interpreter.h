@@ -95,7 +95,7 @@ class Interpreter {
   FunctionValue* external_function(PyObject* function, Source* source);
 
   // ---- looking at values (these record guards)
-  /// The object of a constant, guarded; null if the value is no constant.
+  /// The object of a constant, guarded; null if the value is not a constant.
   PyObject* constant_of(Value* value);
   /// A Python object equal to a value that is made of literals only, else null. New reference.
   Ref literal_of(Value* value);
@@ -127,7 +127,7 @@ class Interpreter {
   void mutated(Value* container);
   /// Logs a method call on an external instance of a built-in class, to be made again when the plan ends.
   void replay_method(Value* target, const char* method, std::vector<Value*> arguments);
-  /// Guards that a changed object is no other external object that the program looked at, and that tensors share
+  /// Guards that a changed object is not another external object that the program looked at, and that tensors share
   /// memory as they do now, where that matters. Once, when all effects are known.
   void guard_aliases();
 
@@ -166,19 +166,16 @@ class Interpreter {
   Value* apply(std::span<Value* const> values, const char* what, const TorchCall& call);
   /// Records a call on fakes; gives its result as a value.
   template <class F>
-  Value* torch_result(F&& call, const char* what) {
-    torch.locate();
-    torch.calling = what;
-    Ref result = torch.tracer.record(std::forward<F>(call));
-    torch.calling = nullptr;
-    if (!result) torch.fail(what);
+  Value* torch_result(F&& call, const RunningCall& what) {
+    Ref result = torch.record(std::forward<F>(call), what);
+    if (!result) torch.fail(what.function);
     return wrap_result(result.get());
   }
 
  private:
   Value* wrap_fresh(PyObject* object, Source* source);
   void guard_memory(const std::vector<InputWrite>& writes);
-  Value* apply(std::span<Value* const> values, const char* what, const TorchCall& call, bool overridden);
+  Value* apply(std::span<Value* const> values, const RunningCall& what, const TorchCall& call, bool overridden);
   void open_modes();
   void open_start(Frame& top, const pycompat::Code& code);
   /// Runs a frame that is the current one.

@@ -1,5 +1,7 @@
 #include "capture/interpreter/state/frame_stack.h"
 
+#include "capture/pycompat/text.h"
+
 #include <algorithm>
 
 namespace stator::capture {
@@ -16,9 +18,9 @@ static bool has_handlers(const pycompat::Code& code) {
 }
 
 void FrameStack::enter(Frame& frame) {
-  if (inline_depth_ >= kMaxInlineDepth)
-    throw Break{BreakId::recursion, "more than " + std::to_string(kMaxInlineDepth) + " nested calls"};
-  ++inline_depth_;
+  if (nested_calls_ >= kMaxNestedCalls)
+    throw Break{BreakId::recursion, "more than " + std::to_string(kMaxNestedCalls) + " nested calls"};
+  ++nested_calls_;
   current_ = &frame;
   has_seen_handlers_ = has_seen_handlers_ || (frame.code && has_handlers(*frame.code));
   frame.in_transform = in_transform_;
@@ -56,9 +58,8 @@ UserLine FrameStack::user_line() const {
 std::vector<StackLine> FrameStack::lines() const {
   std::vector<StackLine> lines;
   for (Frame* f = current_; f; f = f->caller) {
-    const char* file = PyUnicode_AsUTF8(f->code->code->co_filename);
-    const char* name = PyUnicode_AsUTF8(f->code->code->co_qualname);
-    lines.insert(lines.begin(), StackLine{file ? file : "?", name ? name : "?", f->line});
+    const PyCodeObject* code = f->code->code;
+    lines.insert(lines.begin(), StackLine{text_of(code->co_filename), text_of(code->co_qualname), f->line});
   }
   return lines;
 }

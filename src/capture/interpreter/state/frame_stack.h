@@ -18,7 +18,7 @@ bool is_handler(const pycompat::Code& code, const pycompat::ExceptionEntry& entr
 /// and no frame's step is smaller than its caller's. A repeated attempt reaches the same frames at the same step.
 class FrameStack {
  public:
-  static constexpr int kMaxInlineDepth = 180;
+  static constexpr int kMaxNestedCalls = 180;
 
   /// The innermost frame; null before the capture begins and after it has ended.
   Frame* current() const { return current_; }
@@ -29,7 +29,7 @@ class FrameStack {
     Scope(FrameStack& stack, Frame& frame) : stack_(stack), before_(stack.current_) { stack.enter(frame); }
     ~Scope() {
       stack_.current_ = before_;
-      --stack_.inline_depth_;
+      --stack_.nested_calls_;
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -72,7 +72,7 @@ class FrameStack {
   void enter(Frame& frame);
 
   Frame* current_ = nullptr;
-  int inline_depth_ = 0;
+  int nested_calls_ = 0;
   uint64_t steps_ = 0;
   bool has_seen_handlers_ = false;
   bool in_transform_ = false;

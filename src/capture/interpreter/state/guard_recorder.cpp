@@ -54,8 +54,9 @@ std::unique_ptr<SourceTree> GuardRecorder::take_sources() {
   return std::move(sources_);
 }
 
-/// Which defaults a function has is guarded where they are read; how many there are decides how a call binds. A tuple
-/// of literals is owned, so that it is recognised; another might keep objects of the program alive.
+/// What the guard on a function's code compares: the number of defaults, which decides how a call binds. A tuple of
+/// literals is kept itself, so that the same tuple is accepted at once; of others only the length, since owning them
+/// would keep the program's objects alive. The values are guarded where they are read.
 static Ref expected_defaults(PyObject* defaults) {
   if (!defaults) return {};
   return is_literal(defaults) ? Ref::borrow(defaults) : Ref::steal(PyLong_FromSsize_t(PyTuple_GET_SIZE(defaults)));
@@ -85,7 +86,7 @@ void GuardRecorder::add_at_end(Source* source, Fact fact) {
   sources_->add_fact(source, std::move(fact));
 }
 
-/// Guards the classes that were asked and that nothing else guarded.
+/// Guards each class on which a name was looked up, unless it is guarded already.
 void GuardRecorder::guard_lookups() {
   for (const ClassLookups::Class& asked : lookups_->take_classes()) {
     auto* type = asked.type.as<PyTypeObject>();
@@ -118,7 +119,7 @@ Source* GuardRecorder::class_item(PyTypeObject* owner, PyObject* name, PyObject*
   Source* source = sources_->pinned(reinterpret_cast<PyObject*>(owner), owner->tp_name);
   Source* names = sources_->child(source, SourceKind::ClassDict, 0, nullptr, owner->tp_dict);
   Source* item = sources_->child(names, SourceKind::DictItem, 0, name, object);
-  // Its class may become that of a descriptor.
+  // If the object's class can change, it is guarded: with `__get__` the attribute would be a descriptor.
   if (is_changeable(Py_TYPE(object))) add_type(item, Py_TYPE(object));
   return item;
 }

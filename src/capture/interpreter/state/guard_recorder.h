@@ -37,8 +37,8 @@ class GuardRecorder {
   void add_for_break(Source* source, Fact fact);
   /// Guards that all lookups on the class give the same results.
   void add_class(PyTypeObject* type);
-  /// The source of an object in the class's own dict, that the program reads and that is no descriptor. The class, or
-  /// one that inherits from it, must be guarded. Null for classes that never change.
+  /// The source of an object in the class's own dict, that the program reads and that is not a descriptor. The class,
+  /// or one that inherits from it, must be guarded. Null for classes that never change.
   Source* class_item(PyTypeObject* owner, PyObject* name, PyObject* object);
   /// The names that lookups on classes asked for.
   ClassLookups& lookups() { return *lookups_; }

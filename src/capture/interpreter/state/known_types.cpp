@@ -48,7 +48,11 @@ PyObject* known_object(const char* path) {
       PyErr_Clear();
       at = dot + 1;
     }
-    if (object) return known[path] = object.release();
+    if (!object) continue;
+    // The import may have run code that looked it up: there is one pointer for each path.
+    const auto [kept, is_first] = known.try_emplace(path, object.get());
+    if (is_first) object.release();
+    return kept->second;
   }
   return nullptr;
 }
@@ -62,7 +66,7 @@ PyObject* known_operator(const char* name) {
     for (const char* part : {"aten", name, "default"})
       object = object ? Ref::steal(PyObject_GetAttrString(object.get(), part)) : Ref();
     PyErr_Clear();
-    operation = object.release();
+    if (!operation) operation = object.release();
   }
   return operation;
 }

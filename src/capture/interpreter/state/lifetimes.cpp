@@ -18,30 +18,30 @@ bool Lifetimes::finalization_is_observable(PyObject* object) const {
 static std::string class_name(PyObject* object) { return object ? Py_TYPE(object)->tp_name : ""; }
 
 void Lifetimes::drop(PyObject* object) const {
-  if (!is_quiet(object)) throw Break{BreakId::lifetime, class_name(object)};
+  if (drop_is_observable(object)) throw Break{BreakId::lifetime, class_name(object)};
 }
 
 /// A later call may drop another object in its place: what was found is guarded. Breaks if it is observable.
-void Lifetimes::require_quiet(bool is_quiet, Source* source, Dropped what, PyObject* name,
-                              const std::string& text) const {
-  if (source)
-    guards_.add(source, is_quiet ? FactKind::QuietDrop : FactKind::ObservedDrop, name, static_cast<int64_t>(what));
-  if (!is_quiet) throw Break{BreakId::lifetime, text};
+void Lifetimes::guard_drop(bool is_observable, Source* source, Dropped what, PyObject* name,
+                           const std::string& text) const {
+  const FactKind kind = is_observable ? FactKind::ObservableDrop : FactKind::UnobservableDrop;
+  if (source) guards_.add(source, kind, name, static_cast<int64_t>(what));
+  if (is_observable) throw Break{BreakId::lifetime, text};
 }
 
 void Lifetimes::drop_attribute(PyObject* owner, Source* source, PyObject* name) const {
   Ref held = attribute_held_by(owner, name);
-  require_quiet(is_quiet(held.get()), source, Dropped::Attribute, name, class_name(held.get()));
+  guard_drop(drop_is_observable(held.get()), source, Dropped::Attribute, name, class_name(held.get()));
 }
 
 void Lifetimes::drop_item(Source* dict, PyObject* name) const {
   PyObject* held = PyDict_GetItemWithError(dict->object.get(), name);
-  require_quiet(is_quiet(held), dict, Dropped::Item, name, class_name(held));
+  guard_drop(drop_is_observable(held), dict, Dropped::Item, name, class_name(held));
 }
 
 void Lifetimes::drop_contents(const CellValue* cell) const {
   PyObject* held = PyCell_GET(cell->external.get());
-  require_quiet(is_quiet(held), cell->source, Dropped::Parts, nullptr, class_name(held));
+  guard_drop(drop_is_observable(held), cell->source, Dropped::Parts, nullptr, class_name(held));
 }
 
 bool Lifetimes::is_held_by_slot(const Source* source) const {
@@ -51,7 +51,7 @@ bool Lifetimes::is_held_by_slot(const Source* source) const {
 void Lifetimes::drop(Source* source) const {
   if (!is_held_by_slot(source)) return;
   PyObject* held = source->object.get();
-  require_quiet(is_quiet(held), source, Dropped::Object, nullptr, class_name(held));
+  guard_drop(drop_is_observable(held), source, Dropped::Object, nullptr, class_name(held));
 }
 
 void Lifetimes::drop_slot(const Frame& frame, int slot) const {
@@ -65,11 +65,11 @@ void Lifetimes::drop_parts_of(const Value* container) const {
   PyObject* object = container->source ? container->source->object.get() : nullptr;
   if (!object || !PyObject_IS_GC(object) || !Py_TYPE(object)->tp_traverse) return;
   // A part that has other references now may have none in a later call.
-  visitproc is_observable = [](PyObject* part, void* lifetimes) -> int {
+  visitproc visit = [](PyObject* part, void* lifetimes) -> int {
     return static_cast<const Lifetimes*>(lifetimes)->finalization_is_observable(part);
   };
-  const bool is_quiet = !Py_TYPE(object)->tp_traverse(object, is_observable, const_cast<Lifetimes*>(this));
-  require_quiet(is_quiet, container->source, Dropped::Parts, nullptr, "what a " + class_name(object) + " holds");
+  const bool is_observable = Py_TYPE(object)->tp_traverse(object, visit, const_cast<Lifetimes*>(this)) != 0;
+  guard_drop(is_observable, container->source, Dropped::Parts, nullptr, "what a " + class_name(object) + " holds");
 }
 
 const Value* Lifetimes::find_observable(const std::vector<Value*>& stack, size_t from) const {
@@ -80,8 +80,8 @@ const Value* Lifetimes::find_observable(const std::vector<Value*>& stack, size_t
   return nullptr;
 }
 
-/// Whether no object of this class runs code of the program when it ends.
-static bool always_ends_quietly(PyTypeObject* type) {
+/// Whether the finalization of no object of this class is observable.
+static bool is_never_observable(PyTypeObject* type) {
   return !(type->tp_flags & Py_TPFLAGS_HAVE_GC) && !PyType_SUPPORTS_WEAKREFS(type) && !type->tp_finalize &&
          !type->tp_del;
 }
@@ -90,14 +90,14 @@ void Lifetimes::watch(Source* source) {
   PyObject* object = source->object.get();
   if (finalization_is_observable(object))
     watched_.push_back(source);
-  else if (!always_ends_quietly(Py_TYPE(object)))
-    quiet_.push_back(source);
+  else if (!is_never_observable(Py_TYPE(object)))
+    unobservable_.push_back(source);
 }
 
 void Lifetimes::guard_lost(const Frame* frames, const Value* result) const {
-  if (quiet_.empty()) return;
+  if (unobservable_.empty()) return;
   const Reach reach = reach_of(frames, result);
-  for (Source* source : quiet_)
+  for (Source* source : unobservable_)
     if (!reach.has(source)) drop(source);
 }
 

@@ -61,8 +61,9 @@ class Lifetimes {
 
  private:
   bool finalization_is_observable(PyObject* object) const;
-  bool is_quiet(PyObject* object) const { return !object || !finalization_is_observable(object); }
-  void require_quiet(bool is_quiet, Source* source, Dropped what, PyObject* name, const std::string& text) const;
+  /// Null: nothing is dropped, which is not observable.
+  bool drop_is_observable(PyObject* object) const { return object && finalization_is_observable(object); }
+  void guard_drop(bool is_observable, Source* source, Dropped what, PyObject* name, const std::string& text) const;
   /// Whether a slot of the captured frame is the only known reference to the object.
   bool is_held_by_slot(const Source* source) const;
   void find_lost(const Frame& current) const;
@@ -73,7 +74,7 @@ class Lifetimes {
   const EffectLog& effects_;
   GuardRecorder& guards_;
   std::vector<const Source*> watched_;
-  std::vector<Source*> quiet_;  // were on the stack as the watched ones; dropping them is not observable
+  std::vector<Source*> unobservable_;  // were on the stack as the watched ones; dropping them is not observable
 };
 
 }  // namespace stator::capture

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "capture/interpreter/state/known_types.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -92,8 +93,8 @@ Ref Marks::substitute_of(PyObject* callable) const {
   Ref substitute = attribute(found_in(torch_substitutes_, callable), "__torch_dynamo_polyfill__");
   Ref module = attribute(substitute, "__module__");
   // Functions that torch itself substitutes have models.
-  const char* name = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
-  return name && !std::string_view(name).starts_with("torch._dynamo.") ? std::move(substitute) : Ref();
+  const bool is_named = module && PyUnicode_Check(module.get());
+  return is_named && !text_of(module.get()).starts_with("torch._dynamo.") ? std::move(substitute) : Ref();
 }
 
 }  // namespace stator::capture

@@ -9,16 +9,16 @@ namespace stator::capture {
 class Nesting {
  public:
   Nesting() {
-    if (depth_ >= kDeepest)
+    if (levels_ >= kDeepest)
       throw Break{BreakId::unknown_object, "a container that holds itself, or is nested too deep"};
-    ++depth_;
+    ++levels_;
   }
-  ~Nesting() { --depth_; }
+  ~Nesting() { --levels_; }
   Nesting(const Nesting&) = delete;
 
  private:
   static constexpr int kDeepest = 200;
-  static inline thread_local int depth_ = 0;
+  static inline thread_local int levels_ = 0;
 };
 
 }  // namespace stator::capture

@@ -5,9 +5,9 @@
 
 namespace stator::capture {
 
-/// Breaks because `dict`, the `__dict__` of an external object, also belongs to another external object, or is a value
-/// of its own: `other` is that object or value. `owner` is the source of the first object. That the dict is the same is
-/// guarded: a call that gives two dicts may not break here.
+/// Throws Break{mutation}: `dict` is the `__dict__` of the external object at `owner`, and also belongs to `other`,
+/// which is a second external object or the value of the dict itself. If `other` has a source, it is guarded that both
+/// are one dict: a call with two dicts need not break.
 [[noreturn]] void break_on_shared_dict(GuardRecorder& guards, Source* owner, PyObject* dict, const Value* other,
                                        const char* what);
 /// For a dict that the program uses directly, not through its owner. `dict_source` is null if the program made it.

@@ -62,6 +62,10 @@ class StartFrame {
 
   /// Whether the value at this source is known to change from call to call.
   bool is_varying(const Source* source) const { return varying_ && varying_->contains(*source); }
+  /// Whether each call brings an object there that dies after it.
+  bool is_mortal(const Source* source) const {
+    return varying_ && !varying_->mortal.empty() && source && varying_->mortal.contains(source->describe());
+  }
   /// Whether such a number may be an input of the graph.
   bool is_input(const Source* source) const { return !varying_ || varying_->is_input(*source); }
   /// The dimensions of the tensor at a source whose sizes vary, a bit for each. `marked`: those that the user marked.
@@ -72,9 +76,23 @@ class StartFrame {
     const uint64_t named = varying_->dynamic ? varying_->dynamic->dimensions(source) : 0;
     return (asked | named | varying_->sizes.of(text)) & ~varying_->fixed_sizes.of(text);
   }
-  /// Those that the user wants to be unbacked symbols.
+  /// The dimensions of a tensor whose strides may be symbols, unless they follow from sizes: a bit for each.
+  uint64_t varying_strides(const Source& source) const {
+    if (!varying_ || !varying_->takes_strides || (!varying_->all_sizes && varying_->strides.empty())) return 0;
+    const std::string text = source.describe();
+    return (varying_->all_sizes ? ~uint64_t{0} : varying_->strides.of(text)) & ~varying_->fixed_strides.of(text);
+  }
+  /// Whether a size that `mark_dynamic` marks is never a constant.
+  bool marks_are_strict() const { return !varying_ || varying_->marks_are_strict; }
+  /// Whether the user asked for symbols for all sizes of this value.
+  bool is_asked_size(int64_t size) const { return varying_ && varying_->asks_for(size); }
+  /// Those that the user wants to be unbacked symbols, and those that become such because they changed.
   uint64_t unbacked_sizes(const Source& source) const {
-    return varying_ && varying_->unbacked ? varying_->unbacked->dimensions(source) : 0;
+    if (!varying_) return 0;
+    const uint64_t named = varying_->unbacked ? varying_->unbacked->dimensions(source) : 0;
+    if (!varying_->changed_are_unbacked) return named;
+    const std::string text = source.describe();
+    return named | (varying_->sizes.of(text) & ~varying_->fixed_sizes.of(text));
   }
   /// Whether the sizes of the parameter at a source are constants.
   bool has_constant_sizes(const Source& source) const {

@@ -1,11 +1,12 @@
 #include "capture/interpreter/state/torch_session.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/pycompat/facts.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
-TorchSession::TorchSession(const std::string& graph_name, FrameStack& frames)
-    : tracer(graph_name), frames_(frames), transforms_at_start_(TransformState::current()) {
+TorchSession::TorchSession(const std::string& graph_name, FrameStack& frames, bool takes_float_parameters)
+    : tracer(graph_name, takes_float_parameters), frames_(frames), transforms_at_start_(TransformState::current()) {
   tracer.set_locator([this](const TorchTracer::Mentions& mentions) { return question(mentions); });
 }
 
@@ -24,15 +25,16 @@ static bool is_about(const Value* value, const TorchTracer::Mentions& mentions) 
 
 Question TorchSession::question(const TorchTracer::Mentions& mentions) const {
   Question made{frames_.user_line(), {}};
-  if (!calling) return made;
+  if (!scope.call) return made;
+  const RunningCall& call = *scope.call;
   const std::string running = tracer.running_operator();
-  made.asked = running.empty() ? calling : running;
-  const size_t named = keywords ? static_cast<size_t>(PyTuple_GET_SIZE(keywords)) : 0;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!is_about(arguments[i], mentions)) continue;
-    const size_t positional = arguments.size() - named;
-    const char* keyword = i < positional ? nullptr : PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i - positional));
-    const std::string parameter = keyword ? keyword : TorchTracer::parameter(calling, i);
+  made.asked = running.empty() ? call.function : running;
+  const size_t named = call.keywords ? static_cast<size_t>(PyTuple_GET_SIZE(call.keywords)) : 0;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    if (!is_about(call.arguments[i], mentions)) continue;
+    const size_t positional = call.arguments.size() - named;
+    const std::string parameter = i < positional ? TorchTracer::parameter(call.function, i)
+                                                 : text_of(PyTuple_GET_ITEM(call.keywords, i - positional));
     made.asked = "the parameter " + parameter + " of " + made.asked;
     break;
   }
@@ -67,11 +69,8 @@ static std::pair<std::string, std::string> module_of(const Frame& frame) {
   // Read where the class keeps them: a metaclass must not see it.
   const auto* type = reinterpret_cast<PyHeapTypeObject*>(Py_TYPE(source->object.get()));
   PyObject* module = stator_dict_get_str(type->ht_type.tp_dict, module_name);
-  const char* module_text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
-  const char* name = PyUnicode_AsUTF8(type->ht_qualname);
-  if (module_text && name) return {source->describe(), std::string(module_text) + "." + name};
-  PyErr_Clear();
-  return {};
+  if (!module || !PyUnicode_Check(module)) return {};
+  return {source->describe(), text_of(module) + "." + text_of(type->ht_qualname)};
 }
 
 uint32_t TorchSession::location_of(Frame& frame) {

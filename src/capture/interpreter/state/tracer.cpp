@@ -12,6 +12,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/tracer_impl.h"
 #include "capture/interpreter/state/warning_rule.h"
+#include "capture/pycompat/text.h"
 #include "core/base/check.h"
 #include "core/fake/fake_tensor.h"
 #include "core/graph/exec_state.h"
@@ -21,13 +22,14 @@
 
 namespace stator::capture {
 
-TorchTracer::TorchTracer(const std::string& graph_name) : impl_(std::make_unique<Impl>(graph_name)) {
+TorchTracer::TorchTracer(const std::string& graph_name, bool takes_float_parameters)
+    : impl_(std::make_unique<Impl>(graph_name)), takes_float_parameters_(takes_float_parameters) {
   impl_->tracer.allow_symbols();
   install_numbers();
 }
 TorchTracer::~TorchTracer() = default;
 
-void TorchTracer::pin_dtypes() { impl_->tracer.pin_dtypes(); }
+void TorchTracer::fix_dtypes() { impl_->tracer.fix_dtypes(); }
 
 Ref TorchTracer::add_input(PyObject* real, const std::string& name, const shapes::InputLayout& layout) {
   try {
@@ -76,18 +78,18 @@ Ref TorchTracer::in_scope(Scope&& scope, void* call, PyObject* (*run)(void*)) {
 
 Ref TorchTracer::record_erased(void* call, PyObject* (*run)(void*)) {
   std::optional<WarningRule> rule;
-  if (refuses_warnings) rule.emplace(WarningRule::Action::Error);
-  recorded_silently = recorded_silently || refuses_warnings;
+  if (refuses_warnings_) rule.emplace(WarningRule::Action::Error);
+  has_refused_warnings_ = has_refused_warnings_ || refuses_warnings_;
   impl_->tracer.forget_failure();
   std::optional<shapes::FloatMarkers> markers;
-  if (takes_float_parameters) {
+  if (takes_float_parameters_) {
     markers.emplace();
   } else {
     impl_->tracer.record_for_compilers();  // only graphs for Python backends take no symbolic floats there
   }
   Ref result = in_scope([&] { return tracer::TraceScope(impl_->tracer); }, call, run);
   if (!result || !markers || markers->all_taken()) return result;
-  failure_ = "a float that changes, which is no argument of an operator";
+  failure_ = "a float that changes, which is not an argument of an operator";
   refused_ = true;
   return {};
 }
@@ -121,6 +123,11 @@ static Ref unwrapped(PyObject* tensor) {
 bool TorchTracer::is_wrapped(PyObject* tensor) {
   return THPVariable_Unpack(tensor).key_set().has_any(
       c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
+}
+
+bool TorchTracer::share_storage(PyObject* fake, PyObject* other) {
+  const at::Tensor &a = THPVariable_Unpack(fake), &b = THPVariable_Unpack(other);
+  return a.has_storage() && b.has_storage() && a.storage().is_alias_of(b.storage());
 }
 
 bool TorchTracer::knows(PyObject* tensor) {
@@ -221,13 +228,8 @@ void TorchTracer::leave_inference_mode() {
 
 uint32_t TorchTracer::add_location(PyObject* file, PyObject* function, int line, uint32_t caller,
                                    std::pair<std::string, std::string> module) {
-  auto text = [](PyObject* object) {
-    const char* chars = PyUnicode_AsUTF8(object);
-    if (!chars) PyErr_Clear();
-    return std::string(chars ? chars : "?");
-  };
   return impl_->tracer.graph().add_location(
-      {text(file), text(function), line, caller, std::move(module.first), std::move(module.second)});
+      {text_of(file), text_of(function), line, caller, std::move(module.first), std::move(module.second)});
 }
 
 std::pair<std::string, std::string> TorchTracer::module_at(uint32_t location) const {
@@ -291,8 +293,7 @@ std::string take_error_text() {
   std::string text = type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "error";
   if (value) {
     Ref message = Ref::steal(PyObject_Str(value));
-    const char* chars = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
-    if (chars) text += std::string(": ") + chars;
+    if (message) text += ": " + text_of(message.get());
     PyErr_Clear();
   }
   return text;

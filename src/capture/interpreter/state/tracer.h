@@ -35,7 +35,8 @@ enum class InputWrite : uint8_t {
 /// while operators are recorded, and returns the finished graph. One per capture.
 class TorchTracer {
  public:
-  explicit TorchTracer(const std::string& graph_name);
+  /// `takes_float_parameters`: symbolic floats may be arguments of operators that take a plain float.
+  explicit TorchTracer(const std::string& graph_name, bool takes_float_parameters = true);
   ~TorchTracer();
 
   /// Also records the list below autograd. Must be called before anything else.
@@ -44,8 +45,10 @@ class TorchTracer {
   /// The fake that represents a real tensor; it becomes the graph's next input.
   /// Null (with the reason in `failure()`) for tensors that have no fake. `layout`: its symbolic sizes.
   Ref add_input(PyObject* real, const std::string& name, const shapes::InputLayout& layout = {});
-  /// See tracer::Tracer.
-  void pin_dtypes();
+  /// While the default dtype differs from that at the start of the attempt, operators that make tensors are recorded
+  /// with the dtype they give, so that the graph gives the same results under the default dtype of the start. See
+  /// tracer::Tracer for what is refused.
+  void fix_dtypes();
   /// Whether sizes of inputs may be symbolic.
   bool takes_symbols() const;
   /// The sizes of inputs and the ints that these symbolic numbers follow from, as the text of a break names them; empty
@@ -54,13 +57,18 @@ class TorchTracer {
   /// The truth of a symbolic number: known from facts, or that for the sizes at capture, which is guarded. None for one
   /// that depends on data.
   std::optional<bool> truth_of(PyObject* number);
+  /// The value of an int that follows from sizes and ints of the inputs, guarded, if that leaves them more than one
+  /// value each (`min(3, n)`, `n // 4`).
+  std::optional<int64_t> value_of(PyObject* number);
+  /// Later questions are answered by this truth of a symbolic bool. A node of the graph verifies it.
+  void learn(PyObject* number, bool truth);
   /// The guards on symbolic sizes; the inputs refer to those of the graph. Null if no size is symbolic.
   std::shared_ptr<ShapeGuards> shape_guards();
   /// Guards that a number computed from sizes, and all that it is computed from, fits 64 bits and does not raise. False
   /// if it depends on data.
   bool guard_number(PyObject* number);
-  /// Adds a guard that a backend took, over symbols of the captured sizes. False if it is no truth about them, or does
-  /// not hold for the sizes at capture.
+  /// Adds a guard that a backend took, over symbols of the captured sizes. False if it is not a truth about them, or
+  /// does not hold for the sizes at capture.
   bool add_guard(const std::string& truth);
   /// The sizes and ints whose symbols have these names.
   Varying numbers_named(const std::vector<std::string>& symbols) const;
@@ -94,8 +102,9 @@ class TorchTracer {
   /// Adds a node that calls a Python object with these fakes and returns `results`, a tuple of fakes.
   /// False, with `failure()`, where it cannot be recorded.
   bool add_call(PyObject* callable, const std::vector<PyObject*>& tensors, PyObject* results, CallNode kind);
-  /// Moves the nodes from the `first`-th on to a sub-graph, for a node that the caller adds. `inputs` are
-  /// the fakes that it takes; `made`, a tuple, those of `outputs` that it gives. No graph where that cannot be.
+  /// Cuts the nodes from number `first` on out of the graph into a sub-graph; the caller adds the node that runs it.
+  /// `inputs`: the fakes that the sub-graph takes. `made`: a tuple of those of `outputs` that it computes. `graph` is
+  /// null, with `failure()`, if the nodes cannot be a sub-graph.
   struct Part {
     std::shared_ptr<graph::Graph> graph;
     std::vector<Ref> inputs;
@@ -112,13 +121,14 @@ class TorchTracer {
   using ControlOperand = std::variant<std::shared_ptr<graph::Graph>, PyObject*, std::vector<PyObject*>, bool,
                                       std::optional<bool>, std::optional<std::string>>;
   bool add_control(graph::ControlOp op, const std::vector<ControlOperand>& operands, PyObject* results);
-  /// Tuples of fakes: `made` as results of one operation on all of `operands` (see core/backend/join_gradients.h), and
-  /// for each of `rows` the stack of `length` tensors like it. Null, with `failure()`, where that cannot be.
+  /// Copies of the fakes in the tuple `made`, as a tuple: the results of one autograd node over `made` and `operands`
+  /// (see core/backend/join_gradients.h). Null, with `failure()`, if a fake has a forward-mode gradient.
   Ref join_gradients(graph::ControlOp op, PyObject* made, const std::vector<PyObject*>& operands);
   /// Makes the tuple of fakes the results of a reentrant checkpoint of `arguments`. False, with `failure()`, where that
   /// cannot be.
   bool attach_checkpoint(PyObject* made, const std::vector<PyObject*>& arguments);
-  /// Each row as often as `like` has rows.
+  /// Stacks copies of each fake along a new first dimension, which is as long as the first dimension of `like`; a
+  /// tuple. Null, with `failure()`, for a fake that is not contiguous, if that length is symbolic.
   Ref stack_rows(const std::vector<PyObject*>& rows, PyObject* like);
   // ---- numbers that depend on data, as torch's objects for symbolic numbers
   /// A float that becomes the graph's next input. Null, with `failure()`, if the graph takes none.
@@ -146,23 +156,23 @@ class TorchTracer {
   /// Whether the last failure was a symbolic number in a tensor's place: the call needs `number_fake`.
   bool wants_number_as_tensor() const;
 
-  /// Whether symbolic floats may be arguments of operators that take a plain float.
-  bool takes_float_parameters = true;
-  /// While set, a call that warns fails.
-  bool refuses_warnings = false;
-  /// Whether something was recorded while it was set.
-  bool recorded_silently = false;
+  /// Whether a call that warns fails, from here on.
+  void refuse_warnings(bool refuse) { refuses_warnings_ = refuse; }
+  /// Whether something was recorded while such calls failed.
+  bool has_refused_warnings() const { return has_refused_warnings_; }
 
-  /// Whether the call failed in no operator, or in one that may raise depending on data.
+  /// Whether the last call failed outside of operators, or in one that may raise depending on data.
   bool failed_by_data() const;
   /// The reason why the last call returned null; cleared by the next call.
   const std::string& failure() const { return failure_; }
   /// Whether the last failure was a poisoned fake (its data was read) or a refused operator, not an ordinary error.
   bool was_refused() const { return refused_; }
 
-  /// Whether the tensor represents a value of the graph (a factory's shallow copy does from now on), or is a functorch
-  /// wrapper around one.
+  /// Whether the tensor is a value of the graph, or a functorch wrapper around one. Torch's bindings for factories
+  /// return a shallow copy of what the newest node made: this call makes such a copy that value, too.
   bool knows(PyObject* tensor);
+  /// Whether two fakes have one storage.
+  static bool share_storage(PyObject* fake, PyObject* other);
   static bool is_wrapped(PyObject* tensor);
   /// Whether a fake is contiguous and does not share its storage.
   static bool fills_storage(PyObject* fake);
@@ -223,6 +233,9 @@ class TorchTracer {
   std::unique_ptr<Impl> impl_;
   std::string failure_;
   bool refused_ = false;
+  const bool takes_float_parameters_;
+  bool refuses_warnings_ = false;
+  bool has_refused_warnings_ = false;
 };
 
 /// The message of the current Python error, which is cleared.

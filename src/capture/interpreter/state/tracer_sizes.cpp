@@ -42,15 +42,26 @@ c10::SymNode node_of(PyObject* object) {
   return {};
 }
 
-/// The source of the tensor whose size the input is.
-std::string tensor_of(const shapes::InputInfo& input) { return input.source.substr(0, input.source.rfind(".size(")); }
+bool is_number(tracer::SizeTag tag) { return tag.dim == tracer::kNumberTag; }
+bool is_stride(tracer::SizeTag tag) { return !is_number(tag) && tag.dim >= tracer::kStrideTag; }
+/// -1 for a number.
+int32_t dim_of(tracer::SizeTag tag) {
+  if (is_number(tag)) return -1;
+  return static_cast<int32_t>(tag.dim) - (is_stride(tag) ? static_cast<int32_t>(tracer::kStrideTag) : 0);
+}
+
+/// The source of the tensor whose size or stride the input is.
+std::string tensor_of(const shapes::InputInfo& input) {
+  const bool has_stride = is_stride(tracer::size_of_tag(input.tag));
+  return input.source.substr(0, input.source.rfind(has_stride ? ".stride(" : ".size("));
+}
 
 void add_to(Varying& into, const shapes::InputInfo& input) {
   const tracer::SizeTag size = tracer::size_of_tag(input.tag);
-  if (size.dim == tracer::kNumberTag)
+  if (is_number(size))
     into.ints.insert(input.source);
   else
-    into.sizes.add(tensor_of(input), uint64_t{1} << size.dim);
+    (is_stride(size) ? into.strides : into.sizes).add(tensor_of(input), uint64_t{1} << dim_of(size));
 }
 
 }  // namespace
@@ -88,7 +99,8 @@ std::vector<Specialised> TorchTracer::specialised() {
     Specialised made;
     made.value = *value;
     made.is_needed = false;
-    made.dim = size.dim == tracer::kNumberTag ? -1 : static_cast<int32_t>(size.dim);
+    made.dim = dim_of(size);
+    made.is_stride = is_stride(size);
     made.tensor = made.dim < 0 ? input.source : tensor_of(input);
     // The last question about it left one value, unless an earlier one needed the value.
     for (const shapes::Guard& guard : env.guards()) {
@@ -124,6 +136,23 @@ std::optional<bool> TorchTracer::truth_of(PyObject* number) {
   shapes::ShapeEnv& env = impl_->tracer.symbols();
   const shapes::Ex truth = !expr || expr->type == shapes::Type::Bool ? expr.get() : env.apply(shapes::Op::ToBool, expr);
   return truth ? env.decide(truth) : std::nullopt;
+}
+
+std::optional<int64_t> TorchTracer::value_of(PyObject* number) {
+  const shapes::Expr expr = shapes::expression_of(node_of(number).get());
+  if (!expr || expr->type != shapes::Type::Int || expr->has_unbacked) return {};
+  shapes::ShapeEnv& env = impl_->tracer.symbols();
+  shapes::Ex simple = env.simplify(expr);
+  if (const auto constant = simple->int_constant()) return constant;
+  const bool is_one_symbol = simple->op == shapes::Op::Symbol ||
+                             ((simple->op == shapes::Op::Add || simple->op == shapes::Op::Mul) && simple->count == 1);
+  return is_one_symbol ? std::nullopt : env.specialize(simple).int64();
+}
+
+void TorchTracer::learn(PyObject* number, bool truth) {
+  const shapes::Expr expr = shapes::expression_of(node_of(number).get());
+  shapes::ShapeEnv& env = impl_->tracer.symbols();
+  if (expr && expr->type == shapes::Type::Bool) env.learn(truth ? expr.get() : env.apply(shapes::Op::Not, expr));
 }
 
 bool TorchTracer::guard_number(PyObject* number) {
@@ -181,7 +210,7 @@ std::shared_ptr<ShapeGuards> TorchTracer::shape_guards() {
   auto made = std::make_shared<ShapeGuards>();
   for (const shapes::InputInfo& input : env.inputs()) {
     const tracer::SizeTag size = tracer::size_of_tag(input.tag);
-    made->inputs.push_back({size.input, size.dim == tracer::kNumberTag ? -1 : static_cast<int32_t>(size.dim)});
+    made->inputs.push_back({size.input, dim_of(size), is_stride(size)});
     made->symbols.push_back(shapes::to_python(input.symbol) + " = " + input.source);
   }
   const std::vector<shapes::Guard> guards = env.final_guards();

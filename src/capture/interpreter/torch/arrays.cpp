@@ -93,7 +93,7 @@ Value* tensor_numpy(Interpreter& in, CallArgs& args) {
 
 Value* from_numpy(Interpreter& in, CallArgs& args) {
   auto* array = as<ArrayValue>(args.positional[0]);
-  if (!array) throw Break{BreakId::numpy, "torch.from_numpy of something that is no array of the capture"};
+  if (!array) throw Break{BreakId::numpy, "torch.from_numpy of something that is not an array of the capture"};
   return tensor_of_array(in, array, false);
 }
 

@@ -4,6 +4,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -55,9 +56,8 @@ static TensorValue* tensor_behind(Interpreter& in, Value* value) {
 static std::string name_of_truth(Value* value) {
   auto* number = as<NumberValue>(value);
   Ref text = number && number->type == &PyBool_Type ? Ref::steal(PyObject_Str(number->symbol.get())) : Ref();
-  const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
-  return name ? name : "";
+  return text_of(text.get(), "");
 }
 
 bool assume(Interpreter& in, Value* value, bool truth) {
@@ -84,7 +84,10 @@ bool assume(Interpreter& in, Value* value, bool truth) {
   else if (is_true_of(fake, "requires_grad"))
     holds = in.call_torch(known_object("torch.ne"), arguments({tensor, in.integer(0)}));
   in.call_torch(known_object("torch._assert_async"), arguments({holds}));
-  if (std::string name = name_of_truth(value); !name.empty()) in.torch.assumed.emplace(std::move(name), truth);
+  if (std::string name = name_of_truth(value); !name.empty()) {
+    in.torch.assumed.emplace(std::move(name), truth);
+    in.torch.tracer.learn(static_cast<NumberValue*>(value)->symbol.get(), truth);
+  }
   return true;
 }
 

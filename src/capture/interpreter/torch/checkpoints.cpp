@@ -7,6 +7,7 @@
 #include "capture/interpreter/torch/control_nodes.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/parts.h"
+#include "capture/pycompat/text.h"
 #include "core/graph/control_ops.h"
 
 namespace stator::capture {
@@ -18,7 +19,7 @@ std::optional<bool> global_flag(Interpreter& in, const char* name) {
   PyObject* constant = in.constant_of(in.get_attr(in.constant(module), PyUnicode_InternFromString(name)));
   if (constant == Py_None) return std::nullopt;
   if (constant != Py_True && constant != Py_False)
-    throw Break{BreakId::unknown_call, "torch.utils.checkpoint with settings that are no constants"};
+    throw Break{BreakId::unknown_call, "torch.utils.checkpoint with settings that are not constants"};
   return constant == Py_True;
 }
 
@@ -35,9 +36,7 @@ struct Options {
     if (is("debug") || is("context_fn")) return require_default(in, value), true;
     if (!is("determinism_check")) return is("use_reentrant");
     PyObject* text = in.constant_of(value);
-    const char* chars = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
-    if (!chars) refuse();
-    determinism_check = chars;
+    determinism_check = text_of(text, "");
     if (determinism_check != "default" && determinism_check != "none") refuse();
     return true;
   }
@@ -121,15 +120,6 @@ Value* recomputed_part(Interpreter& in, Call call) {
   throw Break{BreakId::unknown_call, std::string("a reentrant torch.utils.checkpoint ") + why};
 }
 
-struct DetachedScope {
-  TorchSession& session;
-  bool before;
-  DetachedScope(TorchSession& torch, bool on) : session(torch), before(torch.arguments_are_detached) {
-    torch.arguments_are_detached = before || on;
-  }
-  ~DetachedScope() { session.arguments_are_detached = before; }
-};
-
 /// The part of a reentrant checkpoint, with gradients or without. Returns a tensor, or a tuple of tensors and
 /// constants: autograd does not look into other objects.
 struct ReentrantRun {
@@ -139,7 +129,8 @@ struct ReentrantRun {
   ReentrantRun(Interpreter& in, const Call& call, bool with_gradients) {
     const size_t first = in.torch.tracer.node_count();
     GradModeScope mode(with_gradients);
-    DetachedScope detached(in.torch, with_gradients);
+    bool& is_detached = in.torch.scope.arguments_are_detached;
+    const ScopedValue detached(is_detached, is_detached || with_gradients);
     result = run_part(in, call.function, call.inner, kPart);
     std::vector<Value*> items = {result};
     if (result->kind == Kind::Tuple && in.type_of(result) == &PyTuple_Type) {

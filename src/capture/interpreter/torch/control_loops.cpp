@@ -42,10 +42,10 @@ Value* while_loop(Interpreter& in, CallArgs& args) {
   auto trace = [&](Value* function) { return trace_branch(in, function, given, "while_loop", true); };
   Branch test = trace(condition), step = trace(body);
   if (test.result->kind != Kind::Tensor || !TorchTracer::is_truth(test.outputs[0]))
-    refuse_control("while_loop on something else than one bool");
+    refuse_control("while_loop whose condition does not return one bool");
   SequenceValue* carry = in.tuple(given.positional);
   if (step.result->kind != Kind::Tuple || !is_alike(in, step.result, carry))
-    refuse_control("while_loop whose body gives something else than it takes");
+    refuse_control("while_loop whose body does not return values like those it takes");
   SubgraphInputs inputs(first);
   inputs.add(test.part);
   inputs.add(step.part);
@@ -190,7 +190,8 @@ bool is_carried_on(Interpreter& in, Value* function, Value* carry) {
 /// first dimension.
 Value* scan(Interpreter& in, CallArgs& args) {
   Value *function = args.positional.at(1), *more = argument(args, 4, "additional_inputs");
-  if (function->kind != Kind::Object || !more || !in.unpack(more).empty()) refuse_control("scan in a form of its own");
+  if (function->kind != Kind::Object || !more || !in.unpack(more).empty())
+    refuse_control("the scan operator, not called by torch's scan()");
   refuse_inside(in, "scan");
   std::vector<TensorValue*> init = leaves(in, args.positional.at(2)), xs = leaves(in, args.positional.at(3));
   Turns turns(in, "scan");
@@ -201,12 +202,12 @@ Value* scan(Interpreter& in, CallArgs& args) {
   Branch body = trace_branch(in, function, std::move(given), "scan");
   auto* pair = as_sequence(body.result);
   if (!pair || pair->kind != Kind::Tuple || pair->items.size() != 2 || !is_carried_on(in, function, in.item(pair, 0)))
-    refuse_control("scan whose function gives something else than what is carried on and a result");
+    refuse_control("scan whose function does not return the next carry and an output");
   std::vector<PyObject*> next(body.outputs.begin(), body.outputs.begin() + static_cast<ptrdiff_t>(init.size())),
       rows(body.outputs.begin() + static_cast<ptrdiff_t>(init.size()), body.outputs.end());
   for (size_t i = 0; i < next.size(); ++i)
     if (!TorchTracer::is_alike(in.fake_of(static_cast<TensorValue*>(start[i])), next[i]))
-      refuse_control("scan that carries on another kind of tensor than it is given");
+      refuse_control("scan whose carry changes dtype, shape or other metadata");
   turns.arrange(body.part);
   Ref carried = tuple_of(next), outputs = turns.stacked(rows);
   Ref results = Ref::steal(PySequence_Concat(carried.get(), outputs.get()));

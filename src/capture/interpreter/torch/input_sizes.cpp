@@ -5,8 +5,11 @@
 
 #include "capture/guards/shape_guards.h"
 #include "capture/guards/tensor_expectation.h"
+#include "capture/interpreter/torch/assumptions.h"
+#include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/facts.h"
 #include "capture/pycompat/objects.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -110,9 +113,13 @@ shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor) 
   SizeMarks marks = marks_of(real);
   const std::string source = tensor->source->describe();
   note_marks(in, source, real, marks);
-  uint64_t dims = in.start.varying_sizes(*tensor->source, marks.maybe);
+  const bool is_strict = in.start.marks_are_strict();
+  uint64_t asked = marks.maybe | (is_strict ? 0 : marks.dynamic);
+  for (int64_t dim = 0; dim < dim_of(real) && dim < 64; ++dim)
+    if (in.start.is_asked_size(size_of(real, dim))) asked |= uint64_t{1} << dim;
+  uint64_t dims = in.start.varying_sizes(*tensor->source, asked);
   // A size with the stronger mark is a symbol even where earlier captures needed its value: the user is told so.
-  dims = (dims | marks.dynamic) & ~marks.constant;
+  dims = (dims | (is_strict ? marks.dynamic : 0)) & ~marks.constant;
   marks.unbacked |= in.start.unbacked_sizes(*tensor->source);
   for (int64_t dim = 0; dim < 64; ++dim) {
     const uint64_t bit = uint64_t{1} << dim;
@@ -120,12 +127,61 @@ shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor) 
     // Sizes 0 and 1 decide how tensors broadcast, so that they are captured apart.
     if (dim >= dim_of(real) || size_of(real, dim) < 2) dims &= ~bit;
   }
-  shapes::InputLayout layout = layout_of(real, dims | marks.unbacked);
+  shapes::InputLayout layout = layout_of(real, dims | marks.unbacked, in.start.varying_strides(*tensor->source));
   if (layout.is_static()) return layout;
   layout.bounds = std::move(marks.bounds);
   for (int64_t dim = 0; marks.unbacked != 0 && dim < dim_of(real); ++dim)
     layout.unbacked.push_back(dim < 64 && (marks.unbacked >> dim & 1) != 0);
   return layout;
+}
+
+namespace {
+
+/// Calls `take(dimension, value)` for each item of a dict that an attribute of the tensor holds.
+template <class F>
+void each_mark(PyObject* attributes, const char* name, int64_t dims, F&& take) {
+  PyObject* marks = PyDict_GetItemString(attributes, name);
+  Py_ssize_t position = 0;
+  PyObject *key, *value;
+  while (marks && PyDict_CheckExact(marks) && PyDict_Next(marks, &position, &key, &value)) {
+    const int64_t dim = PyLong_CheckExact(key) ? PyLong_AsLongLong(key) : -1;
+    PyErr_Clear();
+    if (dim >= 0 && dim < dims) take(dim, value);
+  }
+}
+
+/// A symbolic size of an input; null if it is a constant.
+Value* symbolic_size(Interpreter& in, TensorValue* tensor, int64_t dim) {
+  PyObject* fake = in.fake_of(tensor);
+  Value* size =
+      in.torch_result([&] { return PyObject_CallMethod(fake, "size", "L", static_cast<long long>(dim)); }, "size");
+  return is_symbolic_number(size) ? size : nullptr;
+}
+
+void assume_truth(Interpreter& in, const char* op, Value* a, Value* b) {
+  Value* truth = number_result(in, op, a, b);
+  if (is_symbolic_number(truth) && !number_truth(in, truth)) assume(in, truth, true);
+}
+
+}  // namespace
+
+void assume_marks(Interpreter& in, TensorValue* tensor) {
+  PyObject *real = tensor->real.get(), *attributes = nullptr;
+  if (stator_instance_dict(real, &attributes) != kStatorDictObject || !attributes) return;
+  const int64_t dims = dim_of(real);
+  each_mark(attributes, "_dynamo_unbacked_bounds", dims, [&](int64_t dim, PyObject* bounds) {
+    Value* size = PyTuple_Check(bounds) && PyTuple_GET_SIZE(bounds) == 2 ? symbolic_size(in, tensor, dim) : nullptr;
+    if (!size) return;
+    for (int place : {0, 1})
+      if (PyObject* bound = PyTuple_GET_ITEM(bounds, place); PyLong_CheckExact(bound))
+        assume_truth(in, place == 0 ? "ge" : "le", size, in.constant(bound));
+  });
+  each_mark(attributes, "_dynamo_shape_ids", dims, [&](int64_t dim, PyObject* name) {
+    Value* size = PyUnicode_CheckExact(name) ? symbolic_size(in, tensor, dim) : nullptr;
+    if (!size) return;
+    const auto [known, is_first] = in.torch.named_sizes.try_emplace(text_of(name), size);
+    if (!is_first) assume_truth(in, "eq", size, known->second);
+  });
 }
 
 void find_size_guards(Interpreter& in) { in.torch.size_guards = in.torch.tracer.shape_guards(); }

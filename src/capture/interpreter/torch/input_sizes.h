@@ -6,9 +6,13 @@
 /// Symbolic sizes of input tensors.
 namespace stator::capture {
 
-/// Which sizes of an external tensor are symbols: those that vary from call to call, those that the user marked, or
-/// all. Empty vectors if none is.
+/// Which sizes and strides of an external tensor are symbols: those that vary from call to call, those that the user
+/// marked, or all. Empty vectors if none is.
 shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor);
+
+/// Assumes what the user's marks state of the unbacked sizes of an input: bounds, and sizes that are equal. The graph
+/// verifies it.
+void assume_marks(Interpreter& in, TensorValue* tensor);
 
 /// Stores the guards on symbolic sizes that the attempt relied on in `TorchSession::size_guards`. Call it once, when
 /// the attempt has ended.
@@ -16,7 +20,8 @@ void find_size_guards(Interpreter& in);
 /// Records the guards that `find_size_guards` stored, as a fact about the inputs' sources.
 void guard_sizes(Interpreter& in);
 
-/// Adds what was asked since to these guards, also if checks were built from them: a backend asked while it compiled.
+/// Adds to the fact that `guard_sizes` recorded the size questions that a backend asked while it compiled. Checks that
+/// were built from the fact see them as well.
 void renew_size_guards(Interpreter& in);
 
 }  // namespace stator::capture

@@ -23,7 +23,8 @@ Ref lasting_attribute(Interpreter& in, Value* value) {
   const Prototype* made = constant ? in.prototypes.find(constant) : nullptr;
   const bool is_static = made && made->made_by.callable.get() == reinterpret_cast<PyObject*>(&PyStaticMethod_Type) &&
                          made->made_by.arguments.size() == 1 && made->made_by.keywords.empty();
-  if (!is_static) refuse("an autograd function, made by the program, with attributes of another kind");
+  if (!is_static)
+    refuse("an autograd function, made by the program, with attributes that are neither literals nor static methods");
   return lasting_code(as<FunctionValue>(made->made_by.arguments[0]));
 }
 
@@ -35,7 +36,7 @@ bool is_run_by_graph(PyObject* name) {
 }  // namespace
 
 Ref lasting_function(Interpreter& in, const Prototype& made) {
-  // One change is that of `FunctionMeta.__init__`.
+  // torch's metaclass sets one attribute in its `__init__`; any other change of the class was made by the program.
   if (!made.is_statement || made.changes.size() != 1)
     refuse("an autograd function that was changed after its class statement");
   Ref names = Ref::steal(PyDict_New());
@@ -53,7 +54,7 @@ Ref lasting_function(Interpreter& in, const Prototype& made) {
                          : Ref();
   if (!made_class) {
     PyErr_Clear();
-    refuse("an autograd function, made by the program, whose base is made too");
+    refuse("an autograd function, made by the program, whose base class the program also makes");
   }
   return made_class;
 }

@@ -58,7 +58,7 @@ Value* class_implementation(Interpreter& in, PyTypeObject* type) {
   bool bound_to_class = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type ||
                                   PyCFunction_Check(found));
   if (!bound_to_class)
-    throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + ".__torch_function__ is no class method"};
+    throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + ".__torch_function__ is not a class method"};
   return in.bind_descriptor(found, type, nullptr, kTorchFunction);
 }
 
@@ -143,11 +143,11 @@ bool class_overrides(Interpreter& in, TensorValue* tensor, const char* name) {
   return class_lookup(tensor->type, name) != class_lookup(TorchTracer::tensor_type(), name);
 }
 
-OverrideQuery::OverrideQuery(Interpreter& in) : in_(in), outer_(std::exchange(in.torch.override_query, this)) {}
+OverrideQuery::OverrideQuery(Interpreter& in) : in_(in), outer_(std::exchange(in.torch.scope.query, this)) {}
 OverrideQuery::~OverrideQuery() { leave(); }
 
 void OverrideQuery::leave() {
-  if (in_.torch.override_query == this) in_.torch.override_query = outer_;
+  if (in_.torch.scope.query == this) in_.torch.scope.query = outer_;
   auto* plain = reinterpret_cast<PyObject*>(TorchTracer::tensor_type());
   for (auto& [object, is_fake] : std::exchange(probe_arguments_, {}))
     if (is_fake && PyObject_SetAttrString(object.get(), "__class__", plain) < 0) PyErr_Clear();
@@ -238,7 +238,8 @@ Value* Interpreter::apply(std::span<Value* const> values, const char* what, cons
   return apply(values, what, call, is_overridden(*this, values));
 }
 
-Value* Interpreter::apply(std::span<Value* const> values, const char* what, const TorchCall& call, bool overridden) {
+Value* Interpreter::apply(std::span<Value* const> values, const RunningCall& what, const TorchCall& call,
+                          bool overridden) {
   std::optional<OverrideQuery> question;
   if (overridden) question.emplace(*this);
   auto make = [&] {
@@ -250,7 +251,7 @@ Value* Interpreter::apply(std::span<Value* const> values, const char* what, cons
       owned.push_back(to_torch(value));
       objects.push_back(owned.back().get());
     }
-    if (question) return question->run(call, objects.data(), what);
+    if (question) return question->run(call, objects.data(), what.function);
     return tried_result(*this, objects, what, call);
   };
   return question ? make() : torch.with_numbers(make);
@@ -262,7 +263,7 @@ void check_tensor_class(Interpreter& in, PyTypeObject* cls) {
   PyTypeObject* plain = TorchTracer::tensor_type();
   if (in.frames.in_transform())
     throw Break{BreakId::tensor_subclass, "a tensor of a subclass is made inside of a transform"};
-  if (!PyType_IsSubtype(cls, plain)) throw Break{BreakId::raises, "as_subclass of a class that is no tensor's"};
+  if (!PyType_IsSubtype(cls, plain)) throw Break{BreakId::raises, "as_subclass of a class that is not a tensor's"};
   in.guards.add_class(cls);
   if (look_up(cls, dispatch_name) != look_up(plain, dispatch_name))
     throw Break{BreakId::tensor_subclass, std::string(cls->tp_name) + " has a __torch_dispatch__"};

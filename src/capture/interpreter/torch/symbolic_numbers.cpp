@@ -53,6 +53,12 @@ void needs_number(Interpreter& in, const Value* value, const std::string& what) 
   throw Break{BreakId::data_dependent, "a number that depends on data " + what};
 }
 
+Value* with_known_value(Interpreter& in, Value* value) {
+  auto* number = as<NumberValue>(value);
+  const auto known = number ? in.torch.tracer.value_of(number->symbol.get()) : std::nullopt;
+  return known ? in.integer(*known) : value;
+}
+
 std::optional<bool> number_truth(Interpreter& in, const Value* value) {
   auto* number = as<NumberValue>(const_cast<Value*>(value));
   return number ? in.torch.tracer.truth_of(number->symbol.get()) : std::nullopt;
@@ -124,10 +130,10 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
   Ref result = in.torch.tracer.number_result(op, x, y, &can_fail);
   if (!result) need(": " + in.torch.tracer.failure());
   // If the graph fails the program itself runs, so the graph must not have written anything before.
-  // Compilers of Python backends may compute something else where Python raises.
   if (can_fail && (!in.options.may_assume || in.options.for_python_backend)) {
-    if (!in.torch.tracer.guard_number(result.get())) need(", which may fail after a write");
-    can_fail = false;
+    can_fail = !in.torch.tracer.guard_number(result.get());
+    if (can_fail && !in.options.may_assume) need(", which may fail after a write");
+    in.torch.has_unsure_numbers = in.torch.has_unsure_numbers || can_fail;
   }
   Value* number = symbolic_number(in, result.get());
   if (!number) return in.constant(std::move(result));
@@ -139,6 +145,10 @@ Value* number_result(Interpreter& in, const char* op, Value* a, Value* b) {
 Value* number_binary(Interpreter& in, int op, Value* a, Value* b) {
   const char* name = kBinary[pycompat::plain_form(op)];
   if (!name) needs_number(in, in.tuple({a, b}), "in an operator that a graph does not compute");
+  // The sign of the exponent decides whether two ints give an int.
+  const bool are_ints = in.type_of(a) == &PyLong_Type && in.type_of(b) == &PyLong_Type;
+  if (pycompat::plain_form(op) == pycompat::kPower && are_ints && is_symbolic_number(b))
+    number_truth(in, number_result(in, "ge", b, in.integer(0)));
   return number_result(in, name, a, b);
 }
 
@@ -192,8 +202,8 @@ Value* number_text(Interpreter& in, NumberValue* number, int conversion, Value* 
 
 namespace {
 
-/// Objects of the same types as values that a text is made of, or an empty vector: a value is no number and no literal,
-/// or none is a number. Replaces varying numbers by those of the graph.
+/// Objects of the same types as values that a text is made of, or an empty vector: a value is neither a number nor a
+/// literal, or none is a number. Replaces varying numbers by those of the graph.
 std::vector<Ref> samples_of(Interpreter& in, std::vector<Value*>& values) {
   for (Value*& value : values) value = graph_number(in, value);
   if (std::ranges::none_of(values, [](Value* value) { return as<NumberValue>(value) != nullptr; })) return {};

@@ -37,13 +37,17 @@ Value* sequence_text(Interpreter& in, SequenceValue* sequence, int conversion);
 /// The concatenation of strings, of which the plan makes some.
 Value* joined_text(Interpreter& in, const std::vector<Value*>& parts);
 
-/// The torch.Size of these values. Breaks if one of them is no int.
+/// The torch.Size of these values. Breaks if one of them is not an int.
 Value* size_of_numbers(Interpreter& in, std::vector<Value*> items);
 /// The length of a tensor if it depends on data; null otherwise.
 Value* symbolic_length(Interpreter& in, TensorValue* tensor);
 
 /// The truth of a number, if facts about sizes decide it, or the sizes at capture do: then it is guarded.
 std::optional<bool> number_truth(Interpreter& in, const Value* value);
+
+/// The int that a symbolic number is for the sizes at capture, guarded, if that leaves the sizes in it more than one
+/// value. Any other value is returned unchanged.
+Value* with_known_value(Interpreter& in, Value* value);
 
 /// Breaks: the value of a symbolic number, or of one in a text or a tuple, is needed now. If it follows from sizes of
 /// inputs, the break names these, and the capture is made again with constants in their place.

@@ -6,6 +6,7 @@
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/shared_dicts.h"
 #include "capture/interpreter/torch/overrides.h"
+#include "capture/pycompat/binary_ops.h"
 #include "capture/pycompat/facts.h"
 #include "capture/values/rows_by_name.h"
 
@@ -82,7 +83,7 @@ Value* recorded(Interpreter& in, const char* name, const std::vector<Value*>& ar
 /// The fake of an input starts as a leaf. While it is one, the real tensor's property is read and guarded. Without
 /// requires_grad every tensor is a leaf.
 bool is_leaf(Interpreter& in, TensorValue* tensor) {
-  if (in.torch.arguments_are_detached) refuse("is_leaf", "in a reentrant checkpoint");
+  if (in.torch.scope.arguments_are_detached) refuse("is_leaf", "in a reentrant checkpoint");
   PyObject* fake = in.fake_of(tensor);
   const bool is_untouched = is_leaf_tensor(fake) && is_true_of(fake, "requires_grad");
   if (!tensor->source || tensor->written || !is_untouched) return is_leaf_tensor(fake);
@@ -100,6 +101,15 @@ Value* read_data(Interpreter& in, TensorValue* tensor) {
   return recorded(in, "data", {tensor});
 }
 
+/// The bytes of its elements, which follow from its sizes.
+Value* read_nbytes(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  auto call = [&](const char* method) {
+    return in.torch_result([&] { return PyObject_CallMethod(fake, method, nullptr); }, method);
+  };
+  return in.binary(pycompat::kMultiply, call("numel"), call("element_size"));
+}
+
 Value* read_is_leaf(Interpreter& in, TensorValue* tensor) { return in.boolean(is_leaf(in, tensor)); }
 
 Value* read_grad_fn(Interpreter& in, TensorValue* tensor) {
@@ -111,7 +121,7 @@ Value* read_grad(Interpreter& in, TensorValue* tensor) {
   refuse_in_transform(in, tensor, "grad");
   if (tensor->grad) return tensor->grad;
   // Torch warns if it is read on a tensor that is not a leaf.
-  if (!is_leaf(in, tensor)) refuse("grad", "of a tensor that is no leaf");
+  if (!is_leaf(in, tensor)) refuse("grad", "of a tensor that is not a leaf");
   PyObject* object = tensor->source ? gradient_of(tensor->real.get()) : nullptr;
   if (object) {
     tensor->grad = in.wrap(object, in.guards.sources().child(tensor->source, SourceKind::Gradient, 0, nullptr, object));
@@ -149,7 +159,7 @@ void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   refuse_in_transform(in, tensor, "requires_grad");
   PyObject* flag = in.constant_of(to);
   if (!flag || !PyBool_Check(flag)) throw Break{BreakId::raises, "requires_grad must be a bool"};
-  if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is no leaf"};
+  if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is not a leaf"};
   // Torch's compilers drop the change: what they make of a graph creates no leaves.
   if (in.options.for_python_backend && is_true_of(in.fake_of(tensor), "requires_grad") != (flag == Py_True))
     throw Break{BreakId::mutation, "requires_grad of a tensor changes, in a graph for a Python backend"};
@@ -209,11 +219,9 @@ struct PropertyRow {
   void (*write)(Interpreter&, TensorValue*, Value*);  // null: no setter is modelled
 };
 constexpr PropertyRow kProperties[] = {
-    {"data", read_data, write_data},
-    {"grad", read_grad, write_grad},
-    {"is_leaf", read_is_leaf, nullptr},
-    {"grad_fn", read_grad_fn, nullptr},
-    {"requires_grad", nullptr, write_requires_grad},
+    {"data", read_data, write_data},    {"grad", read_grad, write_grad},
+    {"is_leaf", read_is_leaf, nullptr}, {"grad_fn", read_grad_fn, nullptr},
+    {"nbytes", read_nbytes, nullptr},   {"requires_grad", nullptr, write_requires_grad},
 };
 
 const PropertyRow* property(PyObject* name) {
@@ -265,7 +273,7 @@ Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
   const bool is_redefined = !kind->tp_descr_set && on_class != look_up(TorchTracer::tensor_type(), name);
   if (inlined || is_redefined) return in.bind_descriptor(on_class, type, tensor, name);
   PyObject* fake = in.fake_of(tensor);
-  return in.torch_result([&] { return PyObject_GetAttr(fake, name); }, PyUnicode_AsUTF8(name));
+  return in.torch_result([&] { return PyObject_GetAttr(fake, name); }, name_text(name).c_str());
 }
 
 static void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to);
@@ -274,7 +282,7 @@ void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, 
   PyTypeObject* type = tensor->type;
   in.guards.add_class(type);
   PyObject* on_class = look_up(type, name);
-  bool is_redefined = class_overrides(in, tensor, PyUnicode_AsUTF8(name));
+  bool is_redefined = class_overrides(in, tensor, name_text(name).c_str());
   if (class_overrides(in, tensor, "__setattr__"))
     throw Break{BreakId::mutation, std::string(type->tp_name) + " has its own __setattr__"};
   if (is_redefined && Py_TYPE(on_class) == &PyProperty_Type) {
@@ -286,7 +294,7 @@ void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, 
     }
   }
   if (is_redefined && Py_TYPE(on_class)->tp_descr_set)
-    throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor subclass"};
+    throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a tensor subclass"};
   if (is_redefined) return set_own_attribute(in, tensor, name, to);
   set_tensor_field(in, tensor, name, to);
 }
@@ -303,8 +311,7 @@ void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Valu
   }
   const PropertyRow* row = property(name);
   if (!row && !on_class) return set_own_attribute(in, tensor, name, to);
-  if (!row || !row->write)
-    throw Break{BreakId::mutation, std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of a tensor"};
+  if (!row || !row->write) throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a tensor"};
   row->write(in, tensor, to);
 }
 

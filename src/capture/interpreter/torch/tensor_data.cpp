@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kDeepest = 16;  // torch accepts no deeper nesting
 
-bool holds_parts(Interpreter& in, Value* data, int depth = 0) {
+bool holds_parts(Interpreter& in, Value* data, int level = 0) {
   if (data->kind == Kind::Tensor || is_symbolic_number(graph_number(in, data))) return true;
-  auto* sequence = depth < kDeepest ? as_sequence(data) : nullptr;
+  auto* sequence = level < kDeepest ? as_sequence(data) : nullptr;
   for (size_t i = 0; sequence && i < sequence->items.size(); ++i)
-    if (holds_parts(in, in.item(sequence, i), depth + 1)) return true;
+    if (holds_parts(in, in.item(sequence, i), level + 1)) return true;
   return false;
 }
 
@@ -141,7 +141,7 @@ Value* tensor_of_parts(Interpreter& in, const CallArgs& args) {
     auto is = [&name = name](const char* text) { return PyUnicode_CompareWithASCIIString(name.get(), text) == 0; };
     PyObject* constant = in.constant_of(value);
     if (!constant || constant == Py_None || constant == Py_False) {
-      if (!constant) throw Break{BreakId::unknown_call, "torch.tensor with a keyword that is no constant"};
+      if (!constant) throw Break{BreakId::unknown_call, "torch.tensor with a keyword that is not a constant"};
     } else if (is("dtype")) {
       dtype = constant;
     } else if (is("device")) {

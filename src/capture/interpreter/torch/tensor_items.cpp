@@ -11,7 +11,7 @@
 namespace stator::capture {
 namespace {
 
-/// Whether torch's binding takes a list for a tuple of indices: a short one with an index that is no number.
+/// Whether torch's binding takes a list for a tuple of indices: a short one with an index that is not a number.
 bool is_tuple_of_indices(PyObject* list) {
   constexpr Py_ssize_t kShort = 32;
   if (PyList_GET_SIZE(list) >= kShort) return false;

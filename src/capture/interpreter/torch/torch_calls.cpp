@@ -8,6 +8,7 @@
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/trial.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 
@@ -18,21 +19,21 @@ Ref Interpreter::to_torch(Value* value) {
     case Kind::Tensor: {
       auto* tensor = static_cast<TensorValue*>(value);
       PyObject* fake = fake_of(tensor);
-      if (torch.override_query) torch.override_query->probe_argument(tensor, fake);
+      if (torch.scope.query) torch.scope.query->probe_argument(tensor, fake);
       return Ref::borrow(fake);
     }
     case Kind::Constant: {
       PyObject* object = constant_of(value);
-      if (torch.override_query) torch.override_query->note(object, value);
+      if (torch.scope.query) torch.scope.query->note(object, value);
       return Ref::borrow(object);
     }
     case Kind::Number: {
       auto* number = static_cast<NumberValue*>(value);
-      if (torch.override_query && number->type == &PyBool_Type)
+      if (torch.scope.query && number->type == &PyBool_Type)
         needs_number(*this, number, "is an argument that a class or a mode is asked about");
       // The bindings convert a symbolic bool to a plain one, which would not be recorded.
-      bool as_tensor = torch.gives_numbers_as_tensors() || number->type == &PyBool_Type;
-      if (torch.override_query && !as_tensor) torch.override_query->note(number->symbol.get(), value);
+      bool as_tensor = torch.scope.gives_numbers_as_tensors || number->type == &PyBool_Type;
+      if (torch.scope.query && !as_tensor) torch.scope.query->note(number->symbol.get(), value);
       return as_tensor ? Ref::borrow(number_fake(*this, number)) : number->symbol;
     }
     case Kind::Tuple:
@@ -47,7 +48,7 @@ Ref Interpreter::to_torch(Value* value) {
         else
           PyTuple_SET_ITEM(made.get(), i, part);
       }
-      if (torch.override_query) torch.override_query->note(made.get(), value);
+      if (torch.scope.query) torch.scope.query->note(made.get(), value);
       return made;
     }
     case Kind::Dict: {
@@ -56,33 +57,35 @@ Ref Interpreter::to_torch(Value* value) {
         Ref k = to_torch(key), v = to_torch(part);
         PyDict_SetItem(made.get(), k.get(), v.get());
       }
-      if (torch.override_query) torch.override_query->note(made.get(), value);
+      if (torch.scope.query) torch.scope.query->note(made.get(), value);
       return made;
     }
     case Kind::Slice: {
       auto* slice = static_cast<SliceValue*>(value);
       Ref a = to_torch(slice->start), b = to_torch(slice->stop), c = to_torch(slice->step);
       Ref made = Ref::steal(PySlice_New(a.get(), b.get(), c.get()));
-      if (torch.override_query) torch.override_query->note(made.get(), value);
+      if (torch.scope.query) torch.scope.query->note(made.get(), value);
       return made;
     }
     case Kind::Iterator:
-      if (torch.override_query)
-        throw Break{BreakId::unknown_object, "an iterator as an argument that a class or a mode is asked about"};
+      if (torch.scope.query)
+        throw Break{BreakId::unknown_object, "an iterator passed to a torch function that an override handles"};
       return to_torch(list(unpack(value)));
     case Kind::Object:
-      if (torch.override_query) return torch.override_query->probe_argument(value);
+      if (torch.scope.query) return torch.scope.query->probe_argument(value);
       [[fallthrough]];
     default:
       throw Break{BreakId::unknown_object, std::string("a ") + type_of(value)->tp_name + " as an argument of torch"};
   }
 }
 
-static const char* short_name(PyObject* callable) {
+/// For messages. Points into `kept`, or at a constant.
+static const char* short_name(PyObject* callable, std::string& kept) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (Py_TYPE(callable) == &PyMethodDescr_Type)
     return reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
-  if (PyFunction_Check(callable)) return PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(callable)->func_name);
+  if (PyFunction_Check(callable))
+    return (kept = text_of(reinterpret_cast<PyFunctionObject*>(callable)->func_name)).c_str();
   return kOperator;
 }
 
@@ -117,19 +120,8 @@ Value* Interpreter::call_torch(PyObject* callable, const CallArgs& args) {
       PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Ref::borrow(objects[i]).release());
     return PyObject_Call(callable, positional.get(), none.get());
   };
-  // For messages: which parameter needs the value of a symbolic number.
-  struct Arguments {
-    TorchSession& torch;
-    Arguments(TorchSession& session, std::span<Value* const> values, PyObject* keywords) : torch(session) {
-      torch.arguments = values;
-      torch.keywords = keywords;
-    }
-    ~Arguments() {
-      torch.arguments = {};
-      torch.keywords = nullptr;
-    }
-  } const arguments(torch, values, names.get());
-  return apply(values, short_name(callable), call, overridden);
+  std::string kept;
+  return apply(values, {short_name(callable, kept), values, names.get()}, call, overridden);
 }
 
 }  // namespace stator::capture

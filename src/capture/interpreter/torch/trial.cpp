@@ -74,20 +74,21 @@ void raise_on_trial(Interpreter& in, std::span<PyObject* const> objects, const T
   if (other && text_of_error(error.get()) == text_of_error(other.get())) raise_tried(in, error.get());
 }
 
-Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const char* what, const TorchCall& call) {
+Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const RunningCall& what,
+                    const TorchCall& call) {
   try {
     return in.torch_result([&] { return call(objects.data()); }, what);
   } catch (const Break& broke) {
     const bool is_error = broke.id == BreakId::torch_error;
-    if ((!is_error && broke.id != BreakId::no_shape_function) || what == kOperator || in.frames.in_transform() ||
-        in.torch.tracer.wants_number_as_tensor())
+    if ((!is_error && broke.id != BreakId::no_shape_function) || what.function == kOperator ||
+        in.frames.in_transform() || in.torch.tracer.wants_number_as_tensor())
       throw;
     const std::string failure = in.torch.tracer.failure();
     const bool by_data = in.torch.tracer.failed_by_data();
     Ref error = error_on_trial(objects, call);
     if (!error) throw;
     const bool is_unknown = PyErr_GivenExceptionMatches(error.get(), PyExc_NotImplementedError);
-    // A refusal of the tracer is no error of the program, and may depend on data.
+    // A refusal of the tracer is not an error of the program, and may depend on data.
     if (is_error && !is_unknown && text_of_error(error.get()) == failure) raise_tried(in, error.get());
     // Shape functions have messages of their own. The operator's is known if its errors do not depend on data.
     if (!by_data) raise_on_trial(in, objects, call);

@@ -18,6 +18,7 @@ void raise_on_trial(Interpreter& in, std::span<PyObject* const> objects, const T
 /// fakes: if it raises the same error there, it is an error of the program and is raised; so it is if the failing
 /// operator does not raise depending on data. Otherwise it is a break. The trial records nothing and leaves the random
 /// generators as they were.
-Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const char* what, const TorchCall& call);
+Value* tried_result(Interpreter& in, std::span<PyObject* const> objects, const RunningCall& what,
+                    const TorchCall& call);
 
 }  // namespace stator::capture

@@ -12,7 +12,7 @@ struct Twin {
   c10::OperatorHandle op;
   std::vector<size_t> arguments;  // by argument of the twin: the argument of the writing operator
   std::vector<size_t> written;    // by argument that is written, in order: the return of the twin with its new contents
-  std::vector<size_t> fresh;      // by return of the writing operator that is no argument: the return of the twin
+  std::vector<size_t> fresh;      // by return of the writing operator that is not an argument: the return of the twin
 };
 
 /// The twin that the names and schemas of torch's operators give: `add` of `add_`, `add.Tensor` of `add.out`,
