@@ -18,6 +18,10 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
+// At namespace scope: a function-local static would have a guard, which a fork can leave locked.
+const auto detach_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+const auto clone_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+
 /// Whether the node computes with the data of its `index`-th argument, and not with its metadata alone. False where it
 /// is not known.
 bool reads_data(const Node& node, size_t index) {
@@ -84,13 +88,11 @@ void move_last_behind(Graph& graph, uint32_t node) {
 }
 
 void add_copy(Graph& graph, const graph::Aliasing& aliasing, ValueId value, uint32_t node) {
-  static const auto detach = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
-  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   const bool is_written = is_written_after(graph, aliasing, value, node);
   const auto index = static_cast<uint32_t>(graph.nodes.size());
   graph::ExecState state = graph.states[graph.nodes[node].state];
   state.grad_mode = state.grad_mode && !is_written;
-  Node& copy = graph.add_node(is_written ? clone : detach);
+  Node& copy = graph.add_node(is_written ? clone_op : detach_op);
   copy.args.push_back(graph::Argument::of_value(value));
   if (is_written) copy.args.push_back(graph::Argument::of_constant(c10::IValue()));
   copy.location = graph.nodes[node].location;
