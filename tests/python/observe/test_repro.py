@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import signal
@@ -277,8 +278,10 @@ class TestReadingFiles:
                 return os.mkdir, (str(tmp_path / "made"),)
 
         records.write_values(tmp_path / "x.rec", {})
-        text = (tmp_path / "x.rec").read_bytes().split(b"\n")
-        (tmp_path / "x.rec").write_bytes(b"\n".join((*text[:2], pickle.dumps(Evil()))))
+        magic, _, header = (tmp_path / "x.rec").read_bytes().split(b"\n")[:3]
+        content = header + b"\n" + pickle.dumps(Evil())
+        digest = hashlib.sha256(content).hexdigest().encode()
+        (tmp_path / "x.rec").write_bytes(b"\n".join((magic, digest, content)))
         assert records.read_header(tmp_path / "x.rec")["python"] == list(sys.version_info[:2])
         assert not (tmp_path / "made").exists()
 

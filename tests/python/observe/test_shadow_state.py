@@ -836,7 +836,9 @@ def plain(value):
 
 
 @pytest.fixture(autouse=True)
-def same_modes_after():
+def same_modes_after(monkeypatch):
+    # torch.testing, which other tests import, forbids to set the flags of backends.
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", True)
     limit, precision, filters = sys.getrecursionlimit(), decimal.getcontext().prec, list(warnings.filters)
     matmul, math, benchmark = (
         torch.backends.cuda.matmul.allow_tf32,
