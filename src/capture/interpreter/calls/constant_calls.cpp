@@ -68,6 +68,11 @@ Value* resolve_model(ConstantCall& c) {
   return row ? call_model(c.in, *row, c.args) : nullptr;
 }
 
+Value* resolve_refused(ConstantCall& c) {
+  refuse_tensor_method(c.callable, c.args);
+  return nullptr;
+}
+
 Value* resolve_numpy(ConstantCall& c) {
   return is_numpy_callable(c.callable) ? call_numpy(c.in, c.callable, c.args) : nullptr;
 }
@@ -178,6 +183,7 @@ constexpr Resolver kResolvers[] = {
     resolve_overridden,       // a binding of torch's with a `__torch_function__` among its arguments or modes
     resolve_tensor_field,     // `__get__` or `__set__` of a field of Tensor
     resolve_model,            // a C function, method or class that has a model
+    resolve_refused,          // breaks at a method of Tensor that exposes a fake
     resolve_numpy,            // functions and classes of NumPy
     resolve_class,            // any other class: makes an instance
     resolve_alias,            // `list[int]`

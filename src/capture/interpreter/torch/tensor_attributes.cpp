@@ -251,6 +251,15 @@ Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   return in.call(in.bind_descriptor(fallback, type, tensor, getattr), arguments({in.constant(name)}));
 }
 
+void refuse_tensor_method(PyObject* callable, const CallArgs& args) {
+  if (Py_TYPE(callable) != &PyMethodDescr_Type && Py_TYPE(callable) != &PyWrapperDescr_Type) return;
+  if (args.positional.empty() || args.positional[0]->kind != Kind::Tensor) return;
+  auto* owner = reinterpret_cast<PyObject*>(PyDescr_TYPE(callable));
+  if (!PySequence_Contains(TorchTracer::tensor_type()->tp_mro, owner) || PyDescr_TYPE(callable) == &PyBaseObject_Type)
+    return;
+  if (const RefusedRow* row = refusal(PyDescr_NAME(callable))) refuse(row->name, row->why, row->id);
+}
+
 Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
   PyTypeObject* type = in.type_of(tensor);
   PyObject* on_class = look_up(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);

@@ -9,6 +9,9 @@ namespace stator::capture {
 Value* tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name);
 /// The same for the attribute of Tensor itself, even if a subclass overrides it.
 Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name);
+/// Breaks if `callable` is a method of Tensor, found on the class or bound before, that exposes the fake it is called
+/// with, as `tensor_field` does for the name.
+void refuse_tensor_method(PyObject* callable, const CallArgs& args);
 /// `tensor.name = to`.
 void set_tensor_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to);
 /// Defers a call of a tensor's method to the end of the plan. For methods whose effect only a backward pass sees (a
