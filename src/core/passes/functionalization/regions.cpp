@@ -32,6 +32,8 @@ at::Tensor Regions::read_from(View* view, const at::Tensor& root) {
 
 at::Tensor Regions::conform(View* view, at::Tensor content) {
   if (view->geometry.same_layout(Geometry::of(content))) return content;
+  TORCH_CHECK(!content.unsafeGetTensorImpl()->has_symbolic_sizes_strides(),
+              "a written tensor whose layout cannot be kept, because a size of it is a symbol or depends on data");
   const auto copy = operator_named("aten::copy");
   content = builder_.call(copy, {read(view), content});
   TORCH_CHECK(view->geometry.same_layout(Geometry::of(content)), "a written tensor whose layout cannot be kept");
