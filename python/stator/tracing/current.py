@@ -22,6 +22,7 @@ class Recording:
     kept: list[range] = field(default_factory=list)  # nodes whose results do not replace the tensors they return
     decomposed: list[Any] = field(default_factory=list)  # operators whose decompositions run, outermost first
     marks_casts: bool = False  # nodes of low precision are marked for compilers (casts.py)
+    env: Any = None  # of the symbols, if a fake kernel asked for a size (dynamic_sizes.py)
     states: Any = None  # what the program does to the state of the random numbers (random_states.py)
 
     def __post_init__(self) -> None:

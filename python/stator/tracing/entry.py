@@ -17,7 +17,15 @@ import torch.utils._pytree as pytree
 
 from .. import _C
 from ..places import show, user_index
-from . import higher_order, linearize, lists, sizes  # noqa: F401 (what torch does otherwise in traces)
+from . import (  # noqa: F401 (what torch does otherwise in traces)
+    dynamic_sizes,
+    flex,
+    higher_order,
+    linearize,
+    lists,
+    plain_operators,
+    sizes,
+)
 from .casts import emulates_casts
 from .current import Recording, running, use_table
 from .foreign import ForeignInputs

@@ -150,7 +150,7 @@ def trace_part(outer: Recording, name: str, function: Callable[..., Any], operan
     )
     recording = Recording(tracer, replace(options, tracing_mode=mode))
     use_table(recording, outer.table)
-    given = [tracer.input(operand, f"arg{i}_1") for i, operand in enumerate(operands)]
+    given = [tracer.input(operand, f"arg{i}_1") for i, operand in enumerate(_distinct(operands))]
     with running(recording):
         result = tracer.call(function, tuple(given))
     failure = tracer.failure()
@@ -163,6 +163,17 @@ def trace_part(outer: Recording, name: str, function: Callable[..., Any], operan
         if isinstance(leaf, torch.Tensor):
             tracer.output(leaf)  # one from outside becomes an attribute
     return Part(name, recording, list(operands), leaves, spec)
+
+
+def _distinct(operands: _Tensors) -> _Tensors:
+    """A tensor that is given twice is two inputs of the part: in another run they are others."""
+    known: set[int] = set()
+    distinct = []
+    with disable_tracing():
+        for operand in operands:
+            distinct.append(_empty(operand) if id(operand) in known else operand)
+            known.add(id(operand))
+    return distinct
 
 
 def _writes_to_inputs(native: _C.Graph) -> bool:
@@ -216,6 +227,8 @@ class CallNode:
     parts: list[Part]
     lifted: list[Any]
     numbers: list[Any]
+    result: Any  # what the operator returns: the numbers of its results in tuples and lists
+    keeps_operands: bool = False  # for compilers: the node has the values of its operands
 
 
 class Row(abc.ABC):
@@ -236,9 +249,24 @@ class Row(abc.ABC):
     def arguments(self, operands: list[Any], lifted: Any) -> tuple[Any, ...]:
         """The arguments of the node."""
 
+    def keywords(self) -> dict[str, Any]:
+        """The keyword arguments of the node."""
+        return {}
+
     @abc.abstractmethod
     def results(self) -> _Tensors:
         """Fakes of the results; in the real mode they are computed."""
+
+    def keeps_operands(self) -> bool:
+        return False
+
+    def result(self, count: int) -> Any:
+        """What the operator returns, with the numbers of its `count` results in their places."""
+        return tuple(range(count))
+
+    def unflatten(self, results: _Tensors) -> Any:
+        """What the program gets."""
+        return tuple(results)
 
     def gradients(self, inputs: _Tensors, grads: _Tensors) -> list[Any]:
         """Of the operands and the lifted tensors, which are `inputs`."""
@@ -276,10 +304,12 @@ class Row(abc.ABC):
             node = CallNode(
                 self.op,
                 self.arguments([Operand(i) for i in range(len(self.operands))], Lifted()),
-                {},
+                self.keywords(),
                 self.parts,
                 lifted,
                 self.numbers,
+                self.result(len(results)),
+                self.keeps_operands(),
             )
             calls = self.recording.calls
             calls.append(node)
@@ -314,7 +344,7 @@ def _apply(row: Row, args: Any, kwargs: Any) -> Any:
         results = list(_Differentiable.apply(row, *inputs))
     else:
         results = row.record()
-    return row.unflatten(results) if isinstance(row, Structured) else tuple(results)
+    return row.unflatten(results)
 
 
 class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
@@ -337,14 +367,23 @@ def vector_jacobian(function: Callable[..., Any], count: int, captured: _Tensors
 
     def gradients(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
         given, grads = args[:count], args[count:]
+        again = torch.is_grad_enabled()  # these gradients are differentiated themselves
+
+        def input_of(tensor: torch.Tensor) -> torch.Tensor:
+            if again and tensor.requires_grad:
+                return tensor.view_as(tensor)
+            return tensor.detach().requires_grad_(tensor.is_floating_point() or tensor.is_complex())
+
         with torch.enable_grad():
-            inputs = [t.detach().requires_grad_(t.is_floating_point() or t.is_complex()) for t in given]
+            inputs = [input_of(tensor) for tensor in given]
             results = [r for r in pytree.tree_leaves(function(*inputs)) if isinstance(r, torch.Tensor)]
             pairs = [(r, g) for r, g in zip(results, grads, strict=True) if r.requires_grad]
             wanted = [t for t in (*inputs, *captured) if t.requires_grad]
             found: Any = [None] * len(wanted)
             if pairs and wanted:
-                found = torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], allow_unused=True)
+                found = torch.autograd.grad(
+                    [r for r, _ in pairs], wanted, [g for _, g in pairs], allow_unused=True, create_graph=again
+                )
         by = {id(t): g for t, g in zip(wanted, found, strict=True)}
         made = [by.get(id(t)) for t in (*inputs, *captured)]
         return tuple(
@@ -406,17 +445,37 @@ class Cond(Structured):
 
 
 class WhileLoop(Row):
+    """Integers are carried as tensors: the parts read them, and what they are afterwards depends on data."""
+
     def take(self, cond_fn: Any, body_fn: Any, carried: Any, additional: Any, *_: Any, **__: Any) -> None:
-        if any(not isinstance(value, torch.Tensor) for value in carried):
-            raise RuntimeError("cannot be traced: torch.while_loop carries an integer; carry a tensor")
-        self.carried = list(carried)
-        self.operands = [*carried, *additional]
-        test = self.part("while_loop_cond_graph", cond_fn, self.operands)
-        body = self.part("while_loop_body_graph", body_fn, self.operands)
-        test.gives_one = True
-        if len(test.tensors) != 1:
-            raise RuntimeError("cannot be traced: torch.while_loop: the test must return one tensor")
-        _check_like(self.carried, body.tensors, "torch.while_loop: the carried tensors and the results of the body")
+        self.is_number = [not isinstance(value, torch.Tensor) for value in carried]
+        self.carried = [_as_tensor(value) for value in carried]
+        self.additional = [value for value in additional if isinstance(value, torch.Tensor)]
+        self.operands = [*self.carried, *self.additional]
+
+        def given(args: Any) -> list[Any]:
+            count, tensors = len(self.carried), iter(args[len(self.carried) :])
+            rest = [next(tensors) if isinstance(value, torch.Tensor) else value for value in additional]
+            return [
+                a.item() if is_number else a for a, is_number in zip(args[:count], self.is_number, strict=True)
+            ] + rest
+
+        def test(*args: torch.Tensor) -> torch.Tensor:
+            return _as_tensor(cond_fn(*given(args)))
+
+        def body(*args: torch.Tensor) -> list[torch.Tensor]:
+            leaves = pytree.tree_leaves(body_fn(*given(args)))
+            if [isinstance(leaf, torch.Tensor) for leaf in leaves] == [not number for number in self.is_number]:
+                return [_as_tensor(leaf) for leaf in leaves]
+            raise RuntimeError(
+                "cannot be traced: torch.while_loop: the body must return a tensor for each tensor that the loop "
+                "carries, and a number for each number"
+            )
+
+        self.test, self.body = test, body
+        self.part("while_loop_cond_graph", test, self.operands).gives_one = True
+        made = self.part("while_loop_body_graph", body, self.operands)
+        _check_like(self.carried, made.tensors, "torch.while_loop: the carried tensors and the results of the body")
 
     def arguments(self, operands: list[Any], lifted: Any) -> tuple[Any, ...]:
         count = len(self.carried)
@@ -425,11 +484,81 @@ class WhileLoop(Row):
     def results(self) -> _Tensors:
         if not self.is_real:
             return self.like(self.parts[1])
-        count = len(self.carried)
-        values, rest = [value.clone() for value in self.carried], self.operands[count:]
-        while bool(self.run(self.parts[0], values + rest)[0]):
-            values = self.run(self.parts[1], values + rest)
-        return values
+        return [value.clone() for value in self.carried] if not (made := self.iterations()) else made[-1]
+
+    def iterations(self) -> list[_Tensors]:
+        """What each run of the body returns, in the real mode."""
+        made, values = [], self.carried
+        while bool(self.run(self.parts[0], values + self.additional)[0]):
+            values = self.run(self.parts[1], values + self.additional)
+            made.append(values)
+        return made
+
+    def unflatten(self, results: _Tensors) -> Any:
+        options = self.recording.options
+        if any(self.is_number) and self.is_real and options.error_on_data_dependent_ops:
+            raise RuntimeError(
+                "cannot be traced: torch.while_loop returns a number that depends on data; carry a tensor, or trace "
+                'with tracing_mode="fake" or "symbolic"'
+            )
+        return tuple(r.item() if is_number else r for r, is_number in zip(results, self.is_number, strict=True))
+
+    def gradients(self, inputs: _Tensors, grads: _Tensors) -> list[Any]:
+        count, rest, captured = len(self.carried), len(self.additional), self.lifted_tensors
+        additional, sums = tuple(self.additional), count + len(self.additional) + len(captured)
+
+        # Once more, with the number of the iteration and what the iteration was given as further carries.
+        def forward(number: torch.Tensor, *args: torch.Tensor) -> Any:
+            carried, shared = args[:count], args[2 * count :]
+            return number + 1, *self.body(*carried, *shared), *[value.clone() for value in carried]
+
+        def test(number: torch.Tensor, *args: torch.Tensor) -> Any:
+            return self.test(*args[:count], *args[2 * count :])
+
+        first = (torch.zeros((), dtype=torch.int64), *self.carried, *self.carried)
+        stack = torch.ops.higher_order.while_loop_stack_output(test, forward, first, additional)
+        number, given = stack[0].select(0, -1), stack[1 + count :]
+        inner = vector_jacobian(self.body, count + rest, captured)
+
+        def backward(number: torch.Tensor, *args: torch.Tensor) -> Any:
+            given, shared = args[sums : sums + count], args[sums + count :]
+            row = [value.index_select(0, number.reshape(1)).squeeze(0) for value in given]
+            found = inner(*row, *shared, *args[:count])
+            totals = [total + g for total, g in zip(args[count:sums], found[count:], strict=True)]
+            return number - 1, *found[:count], *totals
+
+        zeros = [torch.zeros_like(t) for t in (*additional, *captured)]
+        carried = (number - 1, *grads, *zeros)
+        return list(self.op(lambda number, *_: number >= 0, backward, carried, (*given, *additional)))[1:]
+
+
+class WhileLoopStack(WhileLoop):
+    """Returns the carried tensors of all iterations, stacked; the initial ones if there was none."""
+
+    def results(self) -> _Tensors:
+        if not self.is_real:
+            return self.like(self.parts[1], _unknown_size())
+        made = self.iterations() or [self.carried]
+        return [torch.stack(values) for values in zip(*made, strict=True)]
+
+    def gradients(self, inputs: _Tensors, grads: _Tensors) -> list[Any]:
+        return Row.gradients(self, inputs, grads)
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    """A tensor of a number that a loop carries, or of its test."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, (bool, torch.SymBool)):
+        return torch.scalar_tensor(torch.sym_ite(value, 1, 0), dtype=torch.bool)
+    if isinstance(value, (int, torch.SymInt)):
+        return torch.scalar_tensor(value, dtype=torch.int64)
+    raise RuntimeError(f"cannot be traced: torch.while_loop: a loop cannot carry a {type(value).__name__}")
+
+
+def _unknown_size() -> Any:
+    """A size that depends on data. Not recorded; for fakes."""
+    return torch.empty(1).nonzero().shape[0]
 
 
 class Map(Structured):
@@ -512,7 +641,7 @@ class Scan(Row):
 
 class AssociativeScan(Row):
     def take(self, function: Any, rows: Any, additional: Any) -> None:
-        self.rows, self.additional = list(rows), list(additional)
+        self.function, self.rows, self.additional = function, list(rows), list(additional)
         self.operands = self.rows + self.additional
         slices = _slices(self.rows) + _slices(self.rows)
         self.part("associative_scan_combine_graph", function, slices + self.additional)
@@ -530,6 +659,31 @@ class AssociativeScan(Row):
             made.append(self.run(body, made[-1] + [row[i] for row in self.rows] + self.additional))
         return [torch.stack(results) for results in zip(*made, strict=True)]
 
+    def gradients(self, inputs: _Tensors, grads: _Tensors) -> list[Any]:
+        """From the last row to the first: a result combines the result before it with a row; the first is a row."""
+        count, rest, captured = len(self.rows), len(self.additional), self.lifted_tensors
+        additional = tuple(self.additional)
+        made = self.op(self.function, self.rows, additional)
+        before = [torch.cat([row[:1], result[:-1]]) for row, result in zip(self.rows, made, strict=True)]
+        is_first = torch.cumsum(torch.ones_like(self.rows[0].flatten(1)[:, 0], dtype=torch.int64), 0) == 1
+        inner = vector_jacobian(self.function, 2 * count + rest, captured)
+
+        def backward(*args: torch.Tensor) -> Any:
+            # The gradient that the later rows give, and what was added up so far; then a row.
+            sums, shared = args[count : count + rest + len(captured)], args[len(args) - rest :]
+            row = args[count + len(sums) : len(args) - rest]
+            is_first, totals = row[0], [a + b for a, b in zip(args[:count], row[1 : 1 + count], strict=True)]
+            found = inner(*row[1 + count :], *shared, *totals)
+            shares = [torch.where(is_first, torch.zeros_like(g), g) for g in (*found[:count], *found[2 * count :])]
+            own = [torch.where(is_first, t, g) for t, g in zip(totals, found[count : 2 * count], strict=True)]
+            return *shares[:count], *[a + b for a, b in zip(sums, shares[count:], strict=True)], *own
+
+        zeros = [torch.zeros_like(t) for t in (*[row[0] for row in self.rows], *additional, *captured)]
+        rows = [t.flip([0]) for t in (is_first, *grads, *before, *self.rows)]
+        found = list(torch.ops.higher_order.scan(backward, zeros, rows, additional))
+        first = len(zeros)
+        return [g.flip([0]) for g in found[first:]] + found[count:first]
+
 
 class InvokeSubgraph(Structured):
     def take(self, subgraph: Any, identifier: Any, *operands: Any) -> None:
@@ -539,6 +693,9 @@ class InvokeSubgraph(Structured):
 
     def arguments(self, operands: list[Any], lifted: Any) -> tuple[Any, ...]:
         return self.parts[0], self.identifier, *operands, lifted
+
+    def keeps_operands(self) -> bool:
+        return True
 
     def results(self) -> _Tensors:
         return self.run(self.parts[0], self.operands) if self.is_real else self.like(self.parts[0])
@@ -551,6 +708,7 @@ class InvokeSubgraph(Structured):
 ROWS: dict[str, Any] = {
     "cond": Cond,
     "while_loop": WhileLoop,
+    "while_loop_stack_output": WhileLoopStack,
     "map_impl": Map,
     "scan": Scan,
     "associative_scan": AssociativeScan,

@@ -185,6 +185,7 @@ class TraceMeta(GraphMeta):
         self.guards: list[str] | None = None  # of the symbolic mode
         self.notes: list[Note] = trace.notes.notes if trace is not None and trace.notes is not None else []
         self.is_guarded = False
+        self.inner: dict[str, list[Any]] = {}  # rows of symbols that only sub-graphs have
         if trace is not None and trace.foreign.mode is not None:
             self._fake_mode = trace.foreign.mode
         if guards is not None:
@@ -194,6 +195,22 @@ class TraceMeta(GraphMeta):
             # Guards are over all symbols, those too that are numbers now.
             symbols.table = {name: _without_guards(row) for name, *row in rows}
             self._symbols = symbols
+
+    def take_part(self, part: TraceMeta) -> None:
+        """`part`: of a sub-graph, whose symbols this graph makes too."""
+        part.outer = self
+        self.inner |= {name: row for name, *row in part.native.symbol_table()} | part.inner
+
+    @property
+    def symbols(self) -> GraphSymbols | None:
+        found = super().symbols
+        if self.outer is None and self.inner:
+            if found is None:
+                found = self._symbols = GraphSymbols(self.native)
+                self._has_symbols = True
+            found.table = self.inner | found.table
+            self.inner = {}
+        return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TraceMeta:
         return self  # copies of a module share the values of nodes, as those of their nodes do

@@ -289,30 +289,46 @@ class _Builder:
         given_numbers = [self.operand(number) for number in numbers]
         lifted_tensors, lifted_numbers = iter(operands[count:]), iter(given_numbers[len(call.numbers) :])
         lifted = [next(lifted_tensors if isinstance(value, torch.Tensor) else lifted_numbers) for value in call.lifted]
-        position = self.number_of_parts(call.parts[0].name)
+        position = self.number_of_parts(call.parts[0].name) if call.parts else 0
         parts = {id(part): self.add_part(part, position) for part in call.parts}
 
         def replaced(arg: Any) -> Any:
             if isinstance(arg, (tuple, list)):
                 items = [items for item in arg for items in (lifted if isinstance(item, Lifted) else [replaced(item)])]
                 return type(arg)(items)
+            if isinstance(arg, dict):
+                return {key: replaced(item) for key, item in arg.items()}
             if isinstance(arg, Operand):
                 return operands[arg.index]
             if isinstance(arg, NumberOperand):
                 return given_numbers[arg.index]
             return parts.get(id(arg), arg)
 
-        node = self.graph.create_node("call_function", call.op, replaced(call.args), {}, name=call.op.name())
+        node = self.graph.create_node(
+            "call_function", call.op, replaced(call.args), replaced(call.kwargs), name=call.op.name()
+        )
         self.describe(None, node)
-        for index, value in enumerate(results[0]):
-            self.add_result(self.item_of(node, index), value)
+        if call.keeps_operands:
+            keep_operand_values(node)
+        self.add_call_results(node, call.result, results[0])
+
+    def add_call_results(self, node: torch.fx.Node, result: Any, values: Any) -> None:
+        """`result`: the numbers of the values, in the places where the node returns them."""
+        if isinstance(result, int):
+            self.add_result(node, values[result])
+        elif isinstance(result, (tuple, list)):
+            for index, item in enumerate(result):
+                if item is not None:
+                    inner = self.item_of(node, index)
+                    self.describe(None, inner)
+                    self.add_call_results(inner, item, values)
 
     def number_of_parts(self, name: str) -> int:
         return sum(1 for known in self.attributes if known.rstrip("0123456789") == f"{name}_")
 
     def add_part(self, part: Part, position: int) -> torch.fx.Node:
         module = build_part(part)
-        module.__dict__[_META].outer = self.shared
+        self.shared.take_part(module.__dict__[_META])
         name = f"{part.name}_{position}"
         self.attributes[name] = module
         return self.graph.get_attr(name)

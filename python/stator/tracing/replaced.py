@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from ..fork_safe import ForkSafeLock
 from .current import current_tracer
 
@@ -27,6 +29,23 @@ def replace_in_traces(owner: Any, name: str, original: Any, in_a_trace: Callable
 
     call.__name__ = call.__qualname__ = name
     _rows.append((owner, name, call))
+
+
+class _FlexTorch:
+    """What the module of `flex_attention` takes for `torch`: its function compiles the operator; a trace calls it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def compile(function: Any, *args: Any, **kwargs: Any) -> Any:
+        return torch.compile(function, *args, **kwargs) if current_tracer() is None else function
+
+
+def _loaded() -> list[tuple[Any, str, Any]]:
+    """Rows for modules of torch that are replaced only if they are loaded."""
+    flex = sys.modules.get("torch.nn.attention.flex_attention")
+    return _compilers() + ([(flex, "torch", _FlexTorch())] if flex is not None else [])
 
 
 def _compilers() -> list[tuple[Any, str, Any]]:
@@ -54,7 +73,7 @@ def replaced() -> Iterator[None]:
     user = object()
     with _lock:
         if not _users:
-            for owner, name, made in (*_rows, *_compilers()):
+            for owner, name, made in (*_rows, *_loaded()):
                 _originals.append((owner, name, vars(owner).get(name, _MISSING)))
                 setattr(owner, name, made)
         _users.append(user)
