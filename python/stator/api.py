@@ -18,6 +18,7 @@ from .errors import InvalidOption, InvalidTarget, StatorError
 from .guards import Export, Fail, Filter
 from .logs import log
 from .modes import innermost
+from .shapes_spec import normal
 from .targets import Settings, compile_target
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ def compile(
     name: str | None = None,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> T: ...
 
 
@@ -62,6 +64,7 @@ def compile(
     name: str | None = None,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Callable[[T], T]: ...
 
 
@@ -81,6 +84,7 @@ def compile(
     name: str | None = None,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """Captures a function, method, class, nn.Module or other callable as graphs on its first call. Later calls check
     guards and run the graph. Code that cannot be captured runs as plain Python.
@@ -103,6 +107,8 @@ def compile(
     name: how messages call the function, in place of its own name.
     recompile_limit: `config.recompile_limit` for this callable.
     isolate_recompiles: entries of this callable are not shared with, nor counted for, others of the same code.
+    shapes_spec: torch's ShapesSpec or ParamsSpec, or a dict of specs by parameter: the sizes and ints that vary, and
+        what holds for them. All others are constants. A call for which it does not hold raises ConstraintViolation.
 
     Without `model` it returns a decorator.
     """
@@ -120,7 +126,10 @@ def compile(
         options = {key: value for key, value in options.items() if key != "guard_filter_fn"} or None
     callbacks = (guard_filter_fn, guard_export_fn, guard_fail_fn)
     own = (name, recompile_limit, isolate_recompiles)
-    settings = Settings(fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks, *own, *shadow)
+    spec = normal(shapes_spec)
+    settings = Settings(
+        fullgraph, dynamic, backend, mode, options, error_on_graph_break, *callbacks, *own, spec, *shadow
+    )
     log.forget()
     torch_compiler.add_backend(_ResetByTorch)
     if disable or _is_disabled():

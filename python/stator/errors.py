@@ -47,7 +47,8 @@ def _rebuild(kind: type[StatorError], args: tuple[Any, ...], state: dict[str, An
 
 
 class ConstraintViolation(StatorError):
-    """A dimension that `mark_dynamic` marks has one value in a capture, or is outside of the range that was stated."""
+    """A dimension that `mark_dynamic` marks has one value in a capture, or is outside of the range that was stated. Or
+    the arguments of a call are not as `shapes_spec` states."""
 
     code = "constraint"
 

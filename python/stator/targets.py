@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import _C, backends, guards
+from . import _C, backends, guards, shapes_spec
 from .errors import InvalidOption, InvalidTarget
 from .modes import innermost, remember_original
 
@@ -33,6 +33,7 @@ class Settings:
     name: str | None = None
     recompile_limit: int | None = None
     isolate_recompiles: bool = False
+    shapes_spec: Any = None  # torch's ShapesSpec
     shadow: int = 0
     on_difference: Callable[[Any], None] | None = None
 
@@ -58,6 +59,8 @@ class Settings:
         for name in ("guard_filter_fn", "guard_export_fn", "guard_fail_fn", "on_difference"):
             if (given := getattr(self, name)) is not None and not callable(given):
                 raise InvalidOption(f"{name} must be a callable or None, not {given!r}")
+        if self.dynamic is not None and self.shapes_spec is not None:
+            raise InvalidOption("dynamic and shapes_spec are both given", hint="shapes_spec says which sizes vary")
         backends.resolve(self.backend, self.mode, self.options, self.dynamic)
 
     @property
@@ -69,13 +72,13 @@ class Settings:
         """Whether other `compile` calls may use the entries. False if a graph break is an error here (an entry of
         another `compile` call may end at a break), or if callbacks saw or filtered the guards."""
         callbacks = (self.guard_filter_fn, self.guard_export_fn, self.guard_fail_fn)
-        own = self.isolate_recompiles or self.error_on_graph_break is True
+        own = self.isolate_recompiles or self.error_on_graph_break is True or self.shapes_spec is not None
         return not own and callbacks == (None, None, None)
 
     def for_backward(self) -> Settings:
         """Settings for backward passes inside a call. That code is not the function's own, and may break where torch
         calls hooks."""
-        return replace(self, fullgraph=False, error_on_graph_break=None)
+        return replace(self, fullgraph=False, error_on_graph_break=None, shapes_spec=None)
 
     def __call__(self, target: Any) -> Any:
         return compile_target(target, self)
@@ -128,6 +131,7 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
     cache_key = backend.cache_key if settings.shares_entries else object()
     if settings.name is not None:
         fn = with_own_code(fn, settings.name)
+    stated = () if settings.shapes_spec is None else (shapes_spec.Spec(settings.shapes_spec, fn),)
     compiled = _C.CompiledFunction(
         fn,
         backend.compiler,
@@ -138,6 +142,7 @@ def compile_function(fn: types.FunctionType, settings: Settings) -> Callable[...
         strict,
         callbacks,
         settings.recompile_limit or 0,
+        *stated,
     )
     compiled._stator_settings = settings
     # Applies to the body when another compiled function inlines it.

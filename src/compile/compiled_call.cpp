@@ -29,6 +29,13 @@ PyObject* call_plain(CompiledFunction* self, PyObject* const* args, size_t nargs
   return PyObject_Vectorcall(self->fn, args, nargsf, names);
 }
 
+/// Whether the arguments are as the user's spec states. False with a Python error set.
+bool holds_spec(const CompiledFunction* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+  if (!self->request->spec) return true;
+  const Ref check = Ref::steal(PyObject_GetAttrString(self->request->spec->object(), "check"));
+  return check && Ref::steal(PyObject_Vectorcall(check.get(), args, PyVectorcall_NARGS(nargsf), names));
+}
+
 /// Whether the call must not use the entry, because a break is an error. Another request may have made it, for which
 /// the break is none: a capture for this one tells whether the program itself raises there.
 bool is_refused(const CompiledFunction* self, const Entry& entry) {
@@ -55,6 +62,7 @@ PyObject* run_entry(CompiledFunction* self, const Entry& entry, PyObject* const*
     // Nothing has happened yet: the program itself raises it, at its own line and into its own handlers.
     PyErr_Clear();
     observe::count("plans.failed");
+    if (!holds_spec(self, args, nargsf, names)) return nullptr;
     return call_plain(self, args, nargsf, names);
   }
   if (entry.plan->frames.empty()) return ended.result.release();

@@ -38,16 +38,18 @@ void copy_attributes(CompiledFunction* self, PyObject* fn) {
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {
       "fn",     "compiler",        "fullgraph", "dynamic", "name", "cache_key", "error_on_graph_break",
-      "guards", "recompile_limit", nullptr};
-  PyObject *fn, *compiler, *dynamic, *name, *cache_key, *guards = Py_None;
+      "guards", "recompile_limit", "spec",      nullptr};
+  PyObject *fn, *compiler, *dynamic, *name, *cache_key, *guards = Py_None, *stated = Py_None;
   int fullgraph, break_is_error = 0;
   long long recompile_limit = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO|pOL", const_cast<char**>(keywords), &PyFunction_Type, &fn,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OpOUO|pOLO", const_cast<char**>(keywords), &PyFunction_Type, &fn,
                                    &compiler, &fullgraph, &dynamic, &name, &cache_key, &break_is_error, &guards,
-                                   &recompile_limit))
+                                   &recompile_limit, &stated))
     return nullptr;
   std::shared_ptr<const GuardCallbacks> callbacks;
   if (guards != Py_None && !(callbacks = callbacks_of(guards))) return nullptr;
+  std::shared_ptr<const ShapesSpec> spec;
+  if (stated != Py_None && !(spec = ShapesSpec::of(stated, PyFunction_GET_CODE(fn)))) return nullptr;
   auto* self = reinterpret_cast<CompiledFunction*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->vectorcall = call_compiled;
@@ -62,7 +64,8 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                                      break_is_error != 0,
                                      std::move(callbacks),
                                      recompile_limit,
-                                     dynamic == Py_None ? std::nullopt : std::optional(dynamic == Py_True)};
+                                     dynamic == Py_None ? std::nullopt : std::optional(dynamic == Py_True),
+                                     std::move(spec)};
   self->cache = new std::shared_ptr<CodeCache>;
   copy_attributes(self, fn);
   return reinterpret_cast<PyObject*>(self);
@@ -76,6 +79,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   if (self->request) {
     Py_VISIT(self->request->compiler.get());
     Py_VISIT(self->request->cache_key.get());
+    if (self->request->spec) Py_VISIT(self->request->spec->object());
     // This object is their only owner, except during a call, which also owns this object.
     if (const GuardCallbacks* guards = self->request->guards.get())
       for (const Ref* callback : {&guards->filter, &guards->exported, &guards->failed}) Py_VISIT(callback->get());

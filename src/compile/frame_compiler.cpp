@@ -192,6 +192,14 @@ void raise_unusable(const Numbers& refused) {
   raise_constraint("the backend takes these numbers as constants only: " + names, "do not mark them", "");
 }
 
+/// Whether the arguments are as the user's spec states, as far as captures used them. False with a Python error set.
+bool holds_spec(const ShapesSpec& spec, const Place& place) {
+  const Ref values = Ref::steal(PyTuple_New(place.code->parameter_slots()));
+  for (Py_ssize_t i = 0; values && i < PyTuple_GET_SIZE(values.get()); ++i)
+    PyTuple_SET_ITEM(values.get(), i, Py_NewRef(place.values[i] ? place.values[i] : Py_None));
+  return values && Ref::steal(PyObject_CallMethod(spec.object(), "check_slots", "(O)", values.get()));
+}
+
 /// Gives a capture the numbers of `choice`. `fixed`: what is a constant for the program; `refused`: for the backend.
 void take(const NumberChoice& choice, const Numbers& fixed, const Numbers& refused, Varying& varying) {
   static_cast<Numbers&>(varying) = choice.varying;
@@ -205,6 +213,7 @@ void take(const NumberChoice& choice, const Numbers& fixed, const Numbers& refus
   if (!choice.has_constants_only) return;
   varying.all_sizes = varying.all_ints = false;
   varying.dynamic = varying.unbacked = nullptr;
+  varying.spec = nullptr;
   varying.asked_values.clear();
 }
 
@@ -356,7 +365,9 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   varying.values = known.values;
   varying.mortal = known.mortal;
   Varying& refused = cache.fixed_by_backend[{place.offset, request_.cache_key.get()}];
-  std::optional<ShapeSettings> settings = shape_settings(request_.dynamic);
+  const bool has_spec =
+      request_.spec && place.offset == 0 && request_.spec->is_for(PyFunction_GET_CODE(place.function));
+  std::optional<ShapeSettings> settings = shape_settings(has_spec ? std::optional(false) : request_.dynamic);
   if (!settings) return nullptr;
   changed = cache.changed(place.offset, request_.cache_key.get(), {place.values, place.function}, settings->parameters);
   if (const auto first = place.offset == 0 ? std::move(cache.first_call) : nullptr)
@@ -376,6 +387,11 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
   varying.asked_values = std::move(settings->values);
   varying.marks_are_strict = torch_setting("allow_ignore_mark_dynamic", 0) == 0;
   varying.changed_are_unbacked = settings->changed_are_unbacked;
+  if (has_spec) {  // all that it does not name is a constant
+    varying.spec = request_.spec;
+    varying.dynamic = varying.unbacked = nullptr;
+    varying.asked_values.clear();
+  }
   varying.add_numbers(known);
   varying.add_numbers(changed.sources);
   // With `dynamic=False` or static sizes by a setting, a Python backend gets ints and floats as constants as well.
@@ -393,6 +409,7 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
     Start start{place.function, place.offset, place.values, place.depth, &varying, is_error_here()};
     std::shared_ptr<Entry> entry = compile_frame(start, request_, text_of(place.code->code->co_name), known_breaks);
     if (!entry) return entry;
+    if (has_spec && !holds_spec(*request_.spec, place)) return nullptr;
     const CaptureDecision decision = next_capture(choice, outcome_of(*entry, varying, changed.specialised));
     const Numbers& needed = decision.needed;
     refused.add_numbers(entry->specialised_by_backend);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "capture/cache/entry.h"
+#include "capture/values/shapes_spec.h"
 #include "compile/guard_callbacks.h"
 
 namespace stator::capture {
@@ -22,11 +23,12 @@ struct CompileRequest {
   std::shared_ptr<const backend::Choice> native;  // that backend; null if `compiler` is set
   Ref cache_key;
   std::string backend;
-  bool fullgraph = false;                        // a graph break anywhere is an error
-  bool break_is_error = false;                   // a graph break in the body of the function itself is an error
-  std::shared_ptr<const GuardCallbacks> guards;  // null: none
-  int64_t recompile_limit = 0;                   // 0: that of the settings
-  std::optional<bool> dynamic;                   // whether sizes are symbolic; none: those that changed
+  bool fullgraph = false;                           // a graph break anywhere is an error
+  bool break_is_error = false;                      // a graph break in the body of the function itself is an error
+  std::shared_ptr<const GuardCallbacks> guards;     // null: none
+  int64_t recompile_limit = 0;                      // 0: that of the settings
+  std::optional<bool> dynamic;                      // whether sizes are symbolic; none: those that changed
+  std::shared_ptr<const capture::ShapesSpec> spec;  // what the user stated of the arguments; null: nothing
 };
 
 /// Breaks of earlier entries for which only guards of the break fail; their plans are still right. If a capture breaks

@@ -33,12 +33,14 @@ bool Varying::asks_for(int64_t number) const {
 }
 
 bool Varying::contains(const Source& source) const {
-  if (values.empty() && floats.empty() && ints.empty() && !all_ints && !dynamic && asked_values.empty()) return false;
+  if (values.empty() && floats.empty() && ints.empty() && !all_ints && !dynamic && !spec && asked_values.empty())
+    return false;
   PyObject* object = source.object.get();
   const bool is_int = object && PyLong_CheckExact(object);
   int overflow = 0;
   const bool is_asked =
       is_int && ((all_ints && is_of_argument(source)) || (dynamic && dynamic->dimensions(source) != 0) ||
+                 (spec && spec->has_varying_int(source)) ||
                  (!asked_values.empty() && asks_for(PyLong_AsLongLongAndOverflow(object, &overflow)) && overflow == 0));
   if (values.empty() && floats.empty() && ints.empty() && !is_asked) return false;
   const std::string text = source.describe();
@@ -61,7 +63,7 @@ Varying Varying::named_in(const std::string& text) const {
   named.sizes = sizes_in(text);
   named.strides = strides_in(text);
   // Ints that vary because the user asked for it are listed nowhere.
-  for (size_t first = 0; (all_ints || dynamic || !asked_values.empty()) && first < text.size();) {
+  for (size_t first = 0; (all_ints || dynamic || spec || !asked_values.empty()) && first < text.size();) {
     const size_t end = std::min(text.find(kComma, first), text.size());
     const std::string source = text.substr(first, end - first);
     const bool is_other = floats.contains(source) || values.contains(source) || mortal.contains(source);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "capture/values/numbers.h"
+#include "capture/values/shapes_spec.h"
 #include "capture/values/source_patterns.h"
 
 namespace stator::capture {
@@ -21,6 +22,7 @@ struct Varying : Numbers {
   bool all_ints = false;    // the user asked for symbols for the ints among the arguments
   bool parameters = false;  // sizes of parameters may be symbols
   std::shared_ptr<const SourcePatterns> dynamic, unbacked;  // sources that the user names; null: none
+  std::shared_ptr<const ShapesSpec> spec;                   // what the user stated of the arguments; null: nothing
   std::vector<int64_t> asked_values;                        // sizes and ints of these values vary, wherever they are
   bool changed_are_unbacked = false;                        // sizes that changed become unbacked symbols
   bool marks_are_strict = true;                             // a size that `mark_dynamic` marks is never a constant

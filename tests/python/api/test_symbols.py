@@ -77,6 +77,18 @@ class TestMarks:
             stator.compile(fn)(x)
         assert caught.value.where == f"{__file__}:{fn.__code__.co_firstlineno + 2}"
 
+    @pytest.mark.parametrize("function", [torch.sym_float, torch.sym_int])
+    def test_the_line_is_the_users_also_below_functions_of_torch(self, function):
+        def fn(x):
+            y = x + 1
+            return y * [1, 2][function(x.size(0)) > 5], "%s" % list(range(int(function(x.size(0)))))
+
+        x = made(4)
+        stator.mark_dynamic(x, 0)
+        with pytest.raises(stator.ConstraintViolation, match=r"x.size\(0\)") as caught:
+            stator.compile(fn)(x)
+        assert caught.value.where == f"{__file__}:{fn.__code__.co_firstlineno + 2}"
+
     def test_a_comparison_that_leaves_one_value_is_an_error(self):
         def fn(x):
             return x * 2 if x.size(0) == 4 else x * 3

@@ -1,6 +1,7 @@
 """Torch's own names: each row of the table in docs/torch-names.md."""
 
 import contextlib
+import functools
 import logging
 import pathlib
 import re
@@ -821,8 +822,19 @@ def dynamic():
 
 @row("torch.compile(shapes_spec=...)")
 def shapes_spec():
-    with pytest.raises(TypeError, match="shapes_spec"):
-        stator.compile(below, shapes_spec=None)
+    from torch.fx.experimental.dynamic_spec import ShapesSpec, ShapeVar, TensorSpec
+
+    n = ShapeVar("n", max=8)
+    for compiler in (stator.compile, functools.partial(torch.compile, backend="eager")):
+        compiled = compiler(
+            lambda x: x * 2, shapes_spec=ShapesSpec({"x": TensorSpec([n, None])}, assumptions=[n % 2 == 0])
+        )
+        for size in (4, 0, 2, 8):
+            assert compiled(torch.ones(size, 3)).shape == (size, 3)
+        for size in (3, 10):
+            with pytest.raises((stator.ConstraintViolation, RuntimeError, AssertionError)):
+                compiled(torch.ones(size, 3))
+    assert captures() == 1
 
 
 @row("torch.compile(name=...)")

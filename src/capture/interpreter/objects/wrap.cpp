@@ -339,7 +339,10 @@ PyObject* Interpreter::fake_of(TensorValue* tensor) {
     tensor->source->loaded = true;
     torch.inputs.push_back(tensor);
     objects.add_fake(tensor->fake.get(), tensor);
-    if (!layout.unbacked.empty()) assume_marks(*this, tensor);
+    if (start.spec())
+      assume_spec(*this, tensor);
+    else if (!layout.unbacked.empty())
+      assume_marks(*this, tensor);
   }
   return tensor->fake.get();
 }
@@ -353,6 +356,7 @@ PyObject* Interpreter::constant_of(Value* value) {
     start.refuse_varying(constant->source);
     guards.add(constant->source, FactKind::Equals, constant->object.get());
     constant->guarded = true;
+    if (start.spec() && start.spec()->has_constant_int(*constant->source)) assume_spec(*this, *constant->source, {});
   }
   return constant->object.get();
 }

@@ -1,6 +1,7 @@
 #include "capture/interpreter/protocol/varying_numbers.h"
 
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/input_sizes.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/binary_ops.h"
 
@@ -77,7 +78,10 @@ Value* number_input(Interpreter& in, ConstantValue* constant) {
   input->real = constant->object;
   input->source = constant->source;
   in.torch.inputs.push_back(input);
-  return constant->number = symbolic_number(in, symbol.get());
+  constant->number = symbolic_number(in, symbol.get());
+  if (in.start.spec() && in.start.spec()->has_varying_int(*constant->source))
+    assume_spec(in, *constant->source, {constant->number});
+  return constant->number;
 }
 
 /// Whether it is a known number other than 0 that converts to a float without overflow.

@@ -94,6 +94,8 @@ class StartFrame {
     const std::string text = source.describe();
     return named | (varying_->sizes.of(text) & ~varying_->fixed_sizes.of(text));
   }
+  /// What the user stated of the arguments; null: nothing.
+  const ShapesSpec* spec() const { return varying_ ? varying_->spec.get() : nullptr; }
   /// Whether the sizes of the parameter at a source are constants.
   bool has_constant_sizes(const Source& source) const {
     return !varying_ || (!varying_->parameters && !(varying_->dynamic && varying_->dynamic->dimensions(source) != 0));

@@ -80,6 +80,10 @@ class TorchSession {
   std::unordered_map<std::string, bool> assumed;
   /// The first unbacked size of each name that `mark_unbacked` gives to equal sizes.
   std::unordered_map<std::string, Value*> named_sizes;
+  /// With a spec of the arguments: which conditions of it are due (`Wiring` in python/stator/shapes_spec.py), and the
+  /// sizes and ints of arguments that were used, by name.
+  Ref spec_wiring;
+  std::unordered_map<std::string, Value*> spec_slots;
 
   /// Tells the tracer which line of the program records nodes from here on. There must be a current frame.
   void locate();

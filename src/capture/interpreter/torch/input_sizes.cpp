@@ -103,12 +103,27 @@ std::vector<Source*> refer_to_sources(Interpreter& in, ShapeGuards& guards) {
 
 }  // namespace
 
+/// The layout of a tensor of which the user's spec states all sizes.
+static shapes::InputLayout layout_of_spec(Interpreter& in, const TensorValue* tensor) {
+  PyObject* real = tensor->real.get();
+  const uint64_t dims = in.start.spec()->dimensions(*tensor->source, dim_of(real));
+  shapes::InputLayout layout = layout_of(real, dims, 0);
+  for (int64_t dim = 0; !layout.is_static() && dim < dim_of(real); ++dim)
+    layout.unbacked.push_back(dim < 64 && (dims >> dim & 1) != 0);
+  return layout;
+}
+
 shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor) {
   PyObject* real = tensor->real.get();
   // The shape of a parameter is part of the model, unless the user says otherwise.
   const bool is_constant =
       tensor->layout || !TorchTracer::is_plain_class(tensor->type) ||
       (tensor->type == TorchTracer::parameter_type() && in.start.has_constant_sizes(*tensor->source));
+  if (const ShapesSpec* spec = in.start.spec()) {
+    const bool is_known = !tensor->layout && TorchTracer::is_plain_class(tensor->type);
+    if (!is_known || !in.torch.tracer.takes_symbols() || !spec->has_tensor(*tensor->source)) return {};
+    return layout_of_spec(in, tensor);
+  }
   if (is_constant || !in.torch.tracer.takes_symbols()) return {};
   SizeMarks marks = marks_of(real);
   const std::string source = tensor->source->describe();
@@ -182,6 +197,60 @@ void assume_marks(Interpreter& in, TensorValue* tensor) {
     const auto [known, is_first] = in.torch.named_sizes.try_emplace(text_of(name), size);
     if (!is_first) assume_truth(in, "eq", size, known->second);
   });
+}
+
+namespace {
+
+/// The value of an expression of a spec. Null if it is one of constants only, or of a slot that the capture did not
+/// use.
+Value* stated_value(Interpreter& in, PyObject* stated) {
+  if (!PyTuple_Check(stated)) return in.constant(stated);
+  const std::string name = text_of(PyTuple_GET_ITEM(stated, 0));
+  if (name == "slot") {
+    const auto found = in.torch.spec_slots.find(text_of(PyTuple_GET_ITEM(stated, 1)));
+    return found == in.torch.spec_slots.end() ? nullptr : found->second;
+  }
+  const bool is_binary = PyTuple_GET_SIZE(stated) > 2;
+  Value* a = stated_value(in, PyTuple_GET_ITEM(stated, 1));
+  Value* b = is_binary ? stated_value(in, PyTuple_GET_ITEM(stated, 2)) : nullptr;
+  if (!a || (is_binary && !b)) return nullptr;
+  if (!is_symbolic_number(a) && !(b && is_symbolic_number(b))) return nullptr;
+  return number_result(in, name.c_str(), a, b);
+}
+
+void assume_condition(Interpreter& in, PyObject* stated) {
+  try {
+    Value* truth = stated_value(in, stated);
+    if (truth && is_symbolic_number(truth) && !number_truth(in, truth)) assume(in, truth, true);
+  } catch (const Break&) {  // a graph can't compute it: then nothing is assumed
+  }
+}
+
+}  // namespace
+
+void assume_spec(Interpreter& in, const Source& source, const std::vector<Value*>& symbols) {
+  if (!in.torch.spec_wiring)
+    in.torch.spec_wiring = Ref::steal(PyObject_CallMethod(in.start.spec()->object(), "begin", nullptr));
+  const std::string text = source.describe();
+  const Ref due = in.torch.spec_wiring
+                      ? Ref::steal(PyObject_CallMethod(in.torch.spec_wiring.get(), "bind", "s", text.c_str()))
+                      : Ref();
+  if (!due) throw Break{BreakId::internal, take_error_text()};
+  const bool is_int = source.object && PyLong_Check(source.object.get());
+  for (size_t dim = 0; dim < symbols.size(); ++dim)
+    if (symbols[dim]) in.torch.spec_slots[is_int ? text : size_text(text, static_cast<int64_t>(dim))] = symbols[dim];
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(due.get()); ++i) assume_condition(in, PyList_GET_ITEM(due.get(), i));
+}
+
+void assume_spec(Interpreter& in, TensorValue* tensor) {
+  const ShapesSpec* spec = in.start.spec();
+  if (!spec || !spec->has_tensor(*tensor->source)) return;
+  const int64_t dims = dim_of(tensor->real.get());
+  const uint64_t varying = spec->dimensions(*tensor->source, dims);
+  std::vector<Value*> symbols(dims);
+  for (int64_t dim = 0; dim < dims && dim < 64; ++dim)
+    if ((varying >> dim & 1) != 0) symbols[dim] = symbolic_size(in, tensor, dim);
+  assume_spec(in, *tensor->source, symbols);
 }
 
 void find_size_guards(Interpreter& in) { in.torch.size_guards = in.torch.tracer.shape_guards(); }

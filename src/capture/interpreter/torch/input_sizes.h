@@ -14,6 +14,12 @@ shapes::InputLayout symbolic_layout(Interpreter& in, const TensorValue* tensor);
 /// verifies it.
 void assume_marks(Interpreter& in, TensorValue* tensor);
 
+/// Assumes what the user's spec states of the tensor or int at the source, which is used now. `symbols`: the symbolic
+/// number of an int, or of each dimension of a tensor; null for constants.
+void assume_spec(Interpreter& in, const Source& source, const std::vector<Value*>& symbols);
+/// The same for an input, which has its fake.
+void assume_spec(Interpreter& in, TensorValue* tensor);
+
 /// Stores the guards on symbolic sizes that the attempt relied on in `TorchSession::size_guards`. Call it once, when
 /// the attempt has ended.
 void find_size_guards(Interpreter& in);
