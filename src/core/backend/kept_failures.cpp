@@ -97,6 +97,7 @@ void add_copy(Graph& graph, const graph::Aliasing& aliasing, ValueId value, uint
   if (is_written) copy.args.push_back(graph::Argument::of_constant(c10::IValue()));
   copy.location = graph.nodes[node].location;
   copy.range = graph.nodes[node].range;
+  copy.region = graph.nodes[node].region;
   copy.state = graph.intern_state(state);
   const ValueId made = graph.add_result_value(index, graph.values[value].fake.variable_data());
   graph.nodes[index].results.push_back({false, {made}});

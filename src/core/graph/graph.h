@@ -69,6 +69,7 @@ struct Node {
   uint32_t state = 0;                   // index into Graph::states
   uint32_t location = 0;                // index into Graph::locations
   uint32_t range = 0;                   // index into Graph::ranges
+  uint32_t region = 0;                  // the call of a marked region that it belongs to, see passes/regions.h; 0: none
   /// What the node defines, by consecutive ids: its results, then values that it writes to and does not return. None
   /// where no metadata is known.
   DefinitionId first_definition = 0;

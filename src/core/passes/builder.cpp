@@ -154,7 +154,7 @@ at::Tensor Builder::constant(const at::Tensor& data) {
 }
 
 void Builder::enter(const graph::Node& node) {
-  recorder_.set_place({node.state, node.location, node.range});
+  recorder_.set_place({node.state, node.location, node.range, node.region});
   if (node.state < graph().states.size()) switcher_.enter(graph().states[node.state]);
 }
 

@@ -112,7 +112,7 @@ void FunctionTracer::Impl::refuse(TraceFailure::Kind kind, std::string message) 
 void FunctionTracer::Impl::set_place() {
   if (options.above && !is_current(recorder.graph().states[state]))
     state = recorder.graph().intern_state(graph::current_state());
-  recorder.set_place({state, host.locate ? host.locate(recorder.graph()) : 0, 0});
+  recorder.set_place({state, host.locate ? host.locate(recorder.graph()) : 0, 0, 0});
 }
 
 void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {

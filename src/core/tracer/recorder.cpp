@@ -100,6 +100,7 @@ graph::Node& Recorder::add_node(const c10::OperatorHandle& op, std::vector<Argum
   node.state = place_.state;
   node.location = place_.location;
   node.range = place_.range;
+  node.region = place_.region;
   return node;
 }
 

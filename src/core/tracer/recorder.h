@@ -19,11 +19,12 @@
 
 namespace stator::tracer {
 
-/// The state, location and profiler range of a node.
+/// The state, location, profiler range and marked region of a node.
 struct Place {
   uint32_t state = 0;
   uint32_t location = 0;
   uint32_t range = 0;
+  uint32_t region = 0;
 };
 
 /// The reason to refuse an operator that gets a data-dependent number where it expects a tensor.

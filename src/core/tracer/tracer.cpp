@@ -126,6 +126,8 @@ struct Tracer::Impl {
   std::vector<FactsMark> marks;  // for each mark of the caller, the facts at that time
   uint32_t location = 0;
   uint32_t range = 0;
+  uint32_t marked_region = 0;   // that is open; 0: none
+  uint32_t marked_regions = 0;  // how many were opened
   uint32_t state = 0;
   uint32_t region = 0;
   bool symbols = false;
@@ -140,7 +142,7 @@ struct Tracer::Impl {
 
   Place current_place() {
     if (!is_current(above.graph().states[state])) enter_state();
-    return {state, location, range};
+    return {state, location, range, marked_region};
   }
 
   bool has_other_dtype() const { return fixes_dtypes && c10::get_default_dtype() != dtype_at_start; }
@@ -242,7 +244,7 @@ void Tracer::Impl::call_both(const c10::OperatorHandle& op, c10::DispatchKeySet 
   const size_t start = below->mark();
   auto args = above.arguments(op, *stack);
   try {
-    below->set_place({0, location, range});
+    below->set_place({0, location, range, 0});
     answer(op, keys, stack, below.get());
     refuse_unknown_tangent(op, *stack);
     above.set_place(current_place());
@@ -411,7 +413,7 @@ at::Tensor Tracer::add_constant(const at::Tensor& data) {
   impl_->above.add_constant(data, fake);
   if (impl_->below) {
     impl_->below_starts.push_back(impl_->below->mark());
-    impl_->below->set_place({0, impl_->location, impl_->range});
+    impl_->below->set_place({0, impl_->location, impl_->range, 0});
     impl_->below->add_constant(data, fake);
   }
   return fake;
@@ -499,6 +501,14 @@ void Tracer::open_range(std::string name) {
 }
 
 void Tracer::close_range() { impl_->range = impl_->above.graph().ranges[impl_->range].outer; }
+
+bool Tracer::open_region() {
+  if (impl_->marked_region != 0) return false;
+  impl_->marked_region = ++impl_->marked_regions;
+  return true;
+}
+
+void Tracer::close_region() { impl_->marked_region = 0; }
 
 graph::Graph& Tracer::graph() { return impl_->above.graph(); }
 

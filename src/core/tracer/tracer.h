@@ -87,6 +87,10 @@ class STATOR_API Tracer {
   /// belong to it.
   void open_range(std::string name);
   void close_range();
+  /// A call of a marked region begins: nodes recorded until `close_region` belong to it. False inside of another one,
+  /// to which they belong then.
+  bool open_region();
+  void close_region();
 
   /// The environment of the trace's symbolic numbers. It lives as long as the tracer or an expression of it.
   shapes::ShapeEnv& symbols();

@@ -170,10 +170,27 @@ Value* step_unsupported(Interpreter& in, CallArgs& args) {
   throw Break{BreakId::skip_rest, ""};
 }
 
+/// RAII: nodes that are recorded belong to a call of a marked region, for backends that can share equal ones.
+class MarkedRegion {
+ public:
+  explicit MarkedRegion(Interpreter& in)
+      : in_(in), is_open_(in.options.for_python_backend && in.torch.tracer.open_region()) {}
+  ~MarkedRegion() {
+    if (is_open_) in_.torch.tracer.close_region();
+  }
+  MarkedRegion(const MarkedRegion&) = delete;
+  MarkedRegion& operator=(const MarkedRegion&) = delete;
+
+ private:
+  Interpreter& in_;
+  const bool is_open_;
+};
+
 /// What a function marked by `torch.compiler.nested_compile_region` calls: the function itself.
 Value* marked_region(Interpreter& in, CallArgs& args) {
   Value* function = args.positional[0];
   args.positional.erase(args.positional.begin());
+  const MarkedRegion region(in);
   return in.call(function, std::move(args));
 }
 

@@ -242,6 +242,9 @@ void TorchTracer::use_location(uint32_t location) { impl_->tracer.set_location(l
 void TorchTracer::open_range(const std::string& name) { impl_->tracer.open_range(name); }
 void TorchTracer::close_range() { impl_->tracer.close_range(); }
 
+bool TorchTracer::open_region() { return impl_->tracer.open_region(); }
+void TorchTracer::close_region() { impl_->tracer.close_region(); }
+
 bool TorchTracer::failed_by_data() const { return impl_->tracer.failed_by_data(); }
 
 size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }

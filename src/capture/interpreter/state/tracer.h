@@ -207,6 +207,10 @@ class TorchTracer {
   /// A `record_function` block of the program begins, or the innermost one ends.
   void open_range(const std::string& name);
   void close_range();
+  /// A call of a function marked by `torch.compiler.nested_compile_region` begins: false inside of another one. Or the
+  /// call for which `open_region` gave true ends.
+  bool open_region();
+  void close_region();
   size_t node_count() const;
 
   /// The graph with these fakes as outputs. Inputs that nothing uses are dropped; `kept` gets the old index of each
