@@ -39,6 +39,10 @@ _torch_targets: list[Any] = []
 _LENIENT = frozenset({"eager"})
 # What autograd says of an operator without a derivative.
 _NO_DERIVATIVE = re.compile(r"(?:the )?derivative for '?([^']+?)'? is not implemented")
+# What torch's tracer adds to an error, and what its partitioner says of a size that only the backward pass has.
+_TRACED_NODE = re.compile(r"While executing %(\w+)")
+_TRACED_ASSERT = re.compile(r"While executing %_assert_scalar")
+_LOST_SIZE = re.compile(r"Node \w+ was invalid, but is output|u\d+ -> ")
 _MOST_CAUSES = 16
 
 
@@ -131,12 +135,7 @@ class _BackendCall:
                 return gm  # likewise
             refused = _what_is_untraceable(error)
             if refused:
-                what, why = refused
-                warnings.warn(
-                    f"the backend {self.name!r} cannot trace {what} in the graph {_graph_name(gm)!r}, "
-                    f"because {why}; the graph runs without the backend",
-                    stacklevel=2,
-                )
+                self.warn_of_refused(gm, *refused)
                 return gm
             error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this frame
             raise BackendCompilerFailed(self.name, _graph_name(gm), error) from error
@@ -147,7 +146,18 @@ class _BackendCall:
             raise BackendCompilerFailed(
                 self.name, _graph_name(gm), f"it returned {type(compiled).__name__}, which is not callable"
             )
+        refused = None if symbols is None else symbols.unasserted()
+        if refused:
+            self.warn_of_refused(gm, *refused)
+            return gm
         return compiled
+
+    def warn_of_refused(self, gm: Any, what: str, why: str) -> None:
+        warnings.warn(
+            f"the backend {self.name!r} cannot trace {what} in the graph {_graph_name(gm)!r}, "
+            f"because {why}; the graph runs without the backend",
+            stacklevel=3,
+        )
 
 
 def _refuses_floats(error: Exception) -> bool:
@@ -181,6 +191,22 @@ def _what_is_untraceable(error: BaseException) -> tuple[str, str] | None:
         return _first_line(error), "it looks at data"
     if isinstance(error, fakes.UnsupportedOperatorException):
         return _first_line(error), "torch has no shape function for it"
+    return _what_needs_a_size(causes)
+
+
+def _what_needs_a_size(causes: list[BaseException]) -> tuple[str, str] | None:
+    """What needs the value of a size that depends on data, while torch's compilers trace the graph."""
+    symbols = sys.modules.get("torch.fx.experimental.symbolic_shapes")
+    for cause in causes:
+        if symbols is not None and isinstance(
+            cause, (symbols.GuardOnDataDependentSymNode, symbols.PendingUnbackedSymbolNotFound)
+        ):
+            node = _TRACED_NODE.search(str(cause))
+            return node[1] if node else "an operator", "it needs the value of a size that depends on data"
+        if isinstance(cause, AssertionError) and _LOST_SIZE.match(str(cause)):
+            return "an operator", "its tracer loses a size that depends on data"
+        if isinstance(cause, RuntimeError) and _TRACED_ASSERT.search(str(cause)):
+            return "a condition", "its tracer cannot decide about a size that depends on data"
     return None
 
 

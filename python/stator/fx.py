@@ -109,7 +109,7 @@ def _materialize(lazy: torch.fx.GraphModule) -> torch.fx.GraphModule:
     native = lazy.__dict__["_native"]
     # A backend may build it when the graph runs, under modes of its own. They must not see the constants.
     with no_dispatch(), torch._C.DisableTorchFunction():
-        made = export_graph(native)
+        made = export_graph(native, asserts_sizes=True)
     lazy.__dict__.clear()
     lazy.__dict__.update(made.__dict__)
     if native.aten is not None:

@@ -16,6 +16,8 @@ from .functions import Setting
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from .fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen, number_tensor
+from .fx_regions import Regions, invoke_subgraph
+from .fx_size_asserts import SizeAsserts
 from .fx_states import StateNodes, left_on_error
 
 _PYTHON_NODE = "stator::call"
@@ -89,13 +91,19 @@ _CONTROL = {
 }
 
 
-def export_graph(graph: _C.Graph) -> ExportedGraphModule:
-    return _Exporter(graph).run()
+def export_graph(graph: _C.Graph, asserts_sizes: bool = False) -> ExportedGraphModule:
+    """`asserts_sizes`: the module raises where torch's compilers would assume what does not hold (`SizeAsserts`)."""
+    return _Exporter(graph, asserts_sizes=asserts_sizes).run()
 
 
 class _Exporter:
     def __init__(
-        self, graph: _C.Graph, single_output: bool = False, outer: GraphMeta | None = None, plain_floats: bool = False
+        self,
+        graph: _C.Graph,
+        single_output: bool = False,
+        outer: GraphMeta | None = None,
+        plain_floats: bool = False,
+        asserts_sizes: bool = False,
     ) -> None:
         self.native = graph
         self.number_types = ("int", "float") if plain_floats else ("int",)  # of inputs that are Python numbers
@@ -112,6 +120,7 @@ class _Exporter:
         self.boxed: dict[torch.fx.Node, torch.fx.Node] = {}  # tensors that hold numbers, by the numbers
         self.constants: dict[str, Any] = {}
         self.constant_names: dict[int, str] = {}
+        self.asserts = SizeAsserts.of(graph, self.graph) if asserts_sizes else None
 
     def run(self) -> ExportedGraphModule:
         native = self.native
@@ -126,9 +135,18 @@ class _Exporter:
         states = native.states()
         used = _used_values(nodes, native.outputs)
         switch = StateNodes(self.graph, states, [node[5] for node in nodes])
+        regions = Regions(native) if self.shared.outer is None else None
+        end_of_region = 0
         for index, (name, overload, args, kwargs, results, state, location) in enumerate(nodes):
+            if index < end_of_region:
+                continue
             switch.before(index, state)
+            if self.asserts is not None:
+                self.asserts.write()
             self.index, self.location = index, location
+            if regions is not None and index in regions.calls:
+                end_of_region = index + self.call_region(regions, index)
+                continue
             if name == _PYTHON_NODE:
                 self.define_results(self.call_python(args[0], args[1]), results, used)
                 continue
@@ -165,11 +183,26 @@ class _Exporter:
             )
             self.define_results(node, results, used)
         switch.finish()
+        if self.asserts is not None:
+            self.asserts.write()
         outputs = tuple(self.operand(value, self.is_number(value)) for value in native.outputs)
         self.graph.output(outputs[0] if self.single_output else outputs)
         module = ExportedGraphModule(self.constants, self.graph, "GraphModule")
         module.meta[NAME_KEY] = native.name
         return module
+
+    def call_region(self, regions: Regions, index: int) -> int:
+        """The number of nodes that the call of a sub-graph stands for."""
+        count, body, operands, results = regions.calls[index]
+        identifier = regions.identifier(body)
+        if identifier not in self.constants:
+            self.constants[identifier] = _Exporter(body, outer=self.shared).run()
+        given = (self.graph.get_attr(identifier), identifier, *self.operands(operands))
+        called = self.graph.call_function(invoke_subgraph, given)
+        self.describe(None, called)
+        for position, (value, self.index) in enumerate(results):
+            self.define(value, self.getitem(called, position))
+        return count
 
     def call_number(self, name: str, args: Any, result: int) -> torch.fx.Node:
         """A number that depends on data: a Python number in the module."""
@@ -185,6 +218,8 @@ class _Exporter:
             node = self.graph.call_function(FUNCTIONS[args[0]], tuple(self.operand(arg, True) for arg in operands))
         self.describe(result, node)
         self.numbers.add(node)
+        if self.asserts is not None:
+            self.asserts.know(self.native.number(result), node)
         return node
 
     def is_number(self, arg: Any) -> bool:
@@ -275,6 +310,13 @@ class _Exporter:
         # Also for an existing value: the operator returned the same tensor, and later uses depend on the operator.
         self.env[value] = node
         self.describe(value, node)
+        if self.asserts is None:
+            return
+        if self.types[value] == "int":
+            self.asserts.know(self.native.number(value), node)
+        elif self.types[value] == "tensor":
+            definition = (value,) if self.index is None else (value, self.index)
+            self.asserts.see(self.native.meta(*definition), node)
 
     def describe(self, value: int | None, node: torch.fx.Node) -> None:
         definition = None

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch._guards import GuardSource, Source, TracingContext, tracing
+from torch.utils import _pytree as pytree
 
 from . import _C
 from .fx_constants import constant_numbers
@@ -93,8 +94,12 @@ def plain_number(number: Any) -> int:
 class GraphSymbols:
     """Torch's symbols, and the fake mode that they belong to, for one graph. Does not refer to the graph."""
 
-    def __init__(self, graph: _C.Graph, examples: list[Any] | None = None) -> None:
+    def __init__(self, graph: _C.Graph, examples: list[Any] | None = None, is_undone: bool = False) -> None:
+        """`is_undone`: whether all that a failed run wrote is undone, so that the graph may have asserts."""
         self.table: dict[str, list[Any]] = {name: row for name, *row in graph.symbol_table()}
+        self.unbacked = {name for name, (kind, hint, *_) in self.table.items() if hint is None and kind == "int"}
+        self.is_undone = is_undone
+        self.has_open_checks = False  # whether the graph does not assert all that its operators check
         types = graph.types()
         numbers = [graph.number(value) if types[value] == "int" else None for value in graph.inputs]
         self.leading = [number for number in numbers if number is not None]
@@ -147,6 +152,22 @@ class GraphSymbols:
         """Whether a compiler of torch needs constants for numbers of the graph."""
         return self._is_asked and bool(self._constants)
 
+    def unasserted(self) -> tuple[str, str] | None:
+        """What a compiler of torch assumed of numbers that depend on data although the graph cannot assert it, as
+        (what, why); None: nothing."""
+        if not self._is_asked or not self.unbacked:
+            return None
+        if not self.is_undone:
+            what = "a write that cannot be undone beside a size that depends on data"
+            return what, "what it assumes of the size may not hold"
+        if self.has_open_checks:
+            return "a condition", "it decides about a choice between numbers that depend on data"
+        for name in self.unbacked if self._fake_mode is not None else ():
+            value = self.shape_env.simplify(self.number(name).node._expr)
+            if not any(self.shape_env.is_unbacked_symint(symbol) for symbol in value.free_symbols):
+                return "an operator", f"it assumes that a number that depends on data is {value}"
+        return None
+
     @property
     def is_made(self) -> bool:
         return self._fake_mode is not None
@@ -173,6 +194,15 @@ class GraphSymbols:
         if found is None:
             found = self._known[text] = self.texts.value(text)
         return found
+
+    def binding(self, name: str, dim: int | None) -> dict[Any, Any]:
+        """The entry `unbacked_bindings` in the metadata of a node whose result, or this size of it, is a new symbol:
+        torch's compilers take the symbol that they make there for ours."""
+        symbol = self.number(name).node.expr
+        if dim is None:
+            return {symbol: ()}
+        module = sys.modules[_SYMBOLS_MODULE]
+        return {symbol: (module.CallMethodKey("size"), pytree.SequenceKey(dim))}
 
     def fake(self, meta: Meta) -> torch.Tensor:
         dtype, sizes, strides, device, requires_grad = meta
@@ -329,6 +359,11 @@ class _Context(TracingContext):  # type: ignore[misc]
     @fake_mode.setter
     def fake_mode(self, mode: Any) -> None:
         pass
+
+
+def is_compiling(context: Any) -> bool:
+    """Whether it is the context of a backend that is compiling a graph."""
+    return isinstance(context, _Context) and not context.is_over
 
 
 class _Made(torch.autograd.Function):  # type: ignore[misc]

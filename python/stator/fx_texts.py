@@ -54,17 +54,18 @@ class NumberText:
         if isinstance(node, ast.Name):
             return named[node.id] if node.id in named else self.symbols.number(node.id)
         if isinstance(node, ast.BinOp):
-            return _BINARY[type(node.op)](self.visit(node.left, named), self.visit(node.right, named))
+            return self.apply(_BINARY[type(node.op)], self.visit(node.left, named), self.visit(node.right, named))
         if isinstance(node, ast.Compare):
-            return _BINARY[type(node.ops[0])](self.visit(node.left, named), self.visit(node.comparators[0], named))
+            operands = (self.visit(part, named) for part in (node.left, node.comparators[0]))
+            return self.apply(_BINARY[type(node.ops[0])], *operands)
         if isinstance(node, ast.BoolOp):
             joined = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-            return functools.reduce(joined, (self.visit(part, named) for part in node.values))
+            return self.reduced(joined, [self.visit(part, named) for part in node.values])
         if isinstance(node, ast.UnaryOp):
             operand = self.visit(node.operand, named)
-            return torch.sym_not(operand) if isinstance(node.op, ast.Not) else -operand
+            return self.apply(torch.sym_not if isinstance(node.op, ast.Not) else operator.neg, operand)
         if isinstance(node, ast.IfExp):
-            return chosen(*(self.visit(part, named) for part in (node.test, node.body, node.orelse)))
+            return self.apply(chosen, *(self.visit(part, named) for part in (node.test, node.body, node.orelse)))
         if isinstance(node, ast.NamedExpr):
             named[node.target.id] = self.visit(node.value, named)
             return named[node.target.id]
@@ -77,11 +78,17 @@ class NumberText:
     def call(self, function: ast.expr, args: list[Any]) -> Any:
         name = function.attr if isinstance(function, ast.Attribute) else function.id  # type: ignore[attr-defined]
         if name in ("min", "max"):
-            return functools.reduce(_CALLS[name], args)
+            return self.reduced(_CALLS[name], args)
         if name == "float" and isinstance(args[0], str):
             return float(args[0])
         called = FUNCTIONS.get(name) or _CALLS.get(name) or getattr(math, name)
-        return called(*args)
+        return self.apply(called, *args)
+
+    def apply(self, function: Any, *operands: Any) -> Any:
+        return function(*operands)
+
+    def reduced(self, function: Any, operands: list[Any]) -> Any:
+        return functools.reduce(functools.partial(self.apply, function), operands)
 
 
 # The text of an operation of sympy or of torch.utils._sympy.functions, by the name of its class.

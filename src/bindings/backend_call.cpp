@@ -67,10 +67,12 @@ class RandomKeeper {
   Ref python_, torch_;
 };
 
-/// Whether torch's compilers make symbols for the graph: of sizes and numbers in it, or of what a loop carries.
+/// Whether torch's compilers need what fx_symbols.py makes: symbols of sizes and numbers in the graph, or of what a
+/// loop carries; or the context of a compilation, in which they keep what they made of a sub-graph that is called
+/// again.
 bool has_symbols(const graph::Graph& graph) {
   bool found = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
-    return node.op == graph::control_op(graph::ControlOp::WhileLoop);
+    return node.region != 0 || node.op == graph::control_op(graph::ControlOp::WhileLoop);
   });
   graph.definitions.for_each_symbolic([&](const shapes::Expr&) { found = true; });
   return found || std::any_of(graph.values.begin(), graph.values.end(),
@@ -78,11 +80,12 @@ bool has_symbols(const graph::Graph& graph) {
 }
 
 /// The object that makes torch's symbols for the graph. Puts examples of the inputs that are sizes before the others.
-/// Null with a Python error set.
-Ref make_symbols(PyObject* graph, Ref& examples) {
+/// `is_undone`: whether all that a failed run wrote is undone. Null with a Python error set.
+Ref make_symbols(PyObject* graph, bool is_undone, Ref& examples) {
   Ref module = Ref::steal(PyImport_ImportModule("stator.fx_symbols"));
-  Ref symbols =
-      module ? Ref::steal(PyObject_CallMethod(module.get(), "GraphSymbols", "OO", graph, examples.get())) : Ref();
+  Ref symbols = module ? Ref::steal(PyObject_CallMethod(module.get(), "GraphSymbols", "OOO", graph, examples.get(),
+                                                        is_undone ? Py_True : Py_False))
+                       : Ref();
   if (!symbols || PyObject_SetAttrString(graph, "symbols", symbols.get()) < 0) return {};
   examples = Ref::steal(PyObject_CallMethod(symbols.get(), "examples", nullptr));
   return examples ? symbols : Ref();
@@ -125,7 +128,8 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
   if (!module) return nullptr;
   Ref examples = Ref::steal(PyList_New(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) PyList_SET_ITEM(examples.get(), i, Ref::borrow(inputs[i]).release());
-  Ref symbols = has_symbols(*graph) ? make_symbols(wrapped.get(), examples) : Ref::borrow(Py_None);
+  const bool is_undone = backend::UndoLog(*graph, /*keeps_order=*/false).undoes_everything();
+  Ref symbols = has_symbols(*graph) ? make_symbols(wrapped.get(), is_undone, examples) : Ref::borrow(Py_None);
   if (!symbols) return nullptr;
   Ref callable;
   {

@@ -188,6 +188,12 @@ PyObject* graph_nodes(PyObject* object, PyObject*) {
   STATOR_END
 }
 
+PyObject* graph_regions(PyObject* object, PyObject*) {
+  STATOR_BEGIN
+  return list_regions(graph_of(object), value_type).release();
+  STATOR_END
+}
+
 /// The definition that `(value, node=...)` names; kNoDefinition where there is none.
 graph::DefinitionId named_definition(const graph::Graph& graph, PyObject* args) {
   unsigned int id = 0, node = UINT32_MAX;
@@ -269,6 +275,8 @@ PyMethodDef graph_methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(graph_run)), METH_FASTCALL,
      "Runs the graph on tensors with the reference executor; a tuple."},
     {"nodes", graph_nodes, METH_NOARGS, "[(name, overload, args, kwargs, results, state, location)]"},
+    {"regions", graph_regions, METH_NOARGS,
+     "[(first node, number of nodes, sub-graph, operands, [(result, node)])] of the calls that share a sub-graph."},
     {"states", graph_list<list_states>, METH_NOARGS, "[(grad, inference, [(device type, dtype)], cast cache, region)]"},
     {"locations", graph_list<list_locations>, METH_NOARGS,
      "[(file, function, line, caller, module path, module class)]; the first is unknown."},
@@ -281,6 +289,8 @@ PyMethodDef graph_methods[] = {
      "What a value that is a number is in terms of the graph's symbols, as text; or None."},
     {"symbol_table", graph_list<list_symbols>, METH_NOARGS,
      "[(name, type, value at capture or None, least or None, greatest or None)] of the symbols in its metadata."},
+    {"size_checks", graph_list<list_size_checks>, METH_NOARGS,
+     "What operators of its capture check of sizes that depend on data, as text over the symbols."},
     {"has_meta", graph_has_meta, METH_VARARGS, "Whether `meta`, called with the same arguments, gives something."},
     {"types", graph_list<list_types>, METH_NOARGS, "The type of each value: tensor, int, float, bool, list or object."},
     {"failed_op", graph_failed_op, METH_NOARGS,

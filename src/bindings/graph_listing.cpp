@@ -1,9 +1,12 @@
 #include "bindings/graph_listing.h"
 
+#include <unordered_map>
 #include <unordered_set>
 
+#include "bindings/graph_bindings.h"
 #include "core/graph/defaults.h"
 #include "core/graph/names.h"
+#include "core/passes/regions.h"
 #include "core/shapes/env.h"
 #include "core/shapes/traversal.h"
 
@@ -101,6 +104,30 @@ Ref list_symbols(const graph::Graph& graph) {
   for (const graph::ValueInfo& value : graph.values)
     if (value.number) visit(value.number);
   return list_of(symbols, symbol_object);
+}
+
+Ref list_size_checks(const graph::Graph& graph) {
+  shapes::ShapeEnv* env = nullptr;
+  graph.definitions.for_each_symbolic([&](const shapes::Expr& number) { env = number->env; });
+  std::vector<shapes::Ex> checks;
+  std::unordered_set<shapes::Ex> seen;
+  if (env != nullptr)
+    for (shapes::Ex check : env->checks())
+      if (seen.insert(check).second) checks.push_back(check);
+  return list_of(checks, [](shapes::Ex check) { return text_object(shapes::to_python(check)); });
+}
+
+Ref list_regions(const graph::Graph& graph, PyObject* value_type) {
+  std::unordered_map<const graph::Graph*, Ref> wrapped;
+  return list_of(passes::shared_regions(graph), [&](const passes::RegionCall& call) {
+    Ref& body = wrapped[call.body.get()];
+    if (!body) body = owned(wrap_graph(call.body));
+    const Ref operands = list_values(call.operands, value_type);
+    const Ref results = list_of(call.results, [&](const passes::RegionCall::Made& made) {
+      return owned(Py_BuildValue("(OI)", value_object(made.value, value_type).get(), made.node));
+    });
+    return owned(Py_BuildValue("(IIOOO)", call.first, call.count, body.get(), operands.get(), results.get()));
+  });
 }
 
 Ref list_values(const std::vector<graph::ValueId>& ids, PyObject* value_type) {

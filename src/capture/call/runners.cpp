@@ -103,6 +103,18 @@ void release_failed_run() {
   PyErr_Restore(type, value, trace);
 }
 
+/// Whether the error is that of an assert about sizes that Python code added to the graph: the values of these sizes
+/// are no error, but the graph was not compiled for them. The text is that of python/stator/fx_size_asserts.py.
+bool is_size_assert(PyObject* error) {
+  constexpr std::string_view kText = "a size that depends on data has a value for which this graph was not compiled";
+  if (!error || !PyObject_TypeCheck(error, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError))) return false;
+  Ref text = Ref::steal(PyObject_Str(error));
+  Py_ssize_t size = 0;
+  const char* data = text ? PyUnicode_AsUTF8AndSize(text.get(), &size) : nullptr;
+  if (!data) PyErr_Clear();
+  return data && std::string_view(data, static_cast<size_t>(size)).find(kText) != std::string_view::npos;
+}
+
 /// Whether an operator of the graph raises, or warns where `refuses_warnings`: the reference executor runs it, and what
 /// it wrote is undone.
 bool raises_natively(const std::shared_ptr<const graph::Graph>& graph, const backend::UndoLog& undo_log,
@@ -162,7 +174,8 @@ class PythonRunner final : public GraphRunner {
   bool is_programs_error(std::span<PyObject* const> tensors) const override {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    const bool raises = !passes_precheck(tensors) || raises_natively(graph_, undo_log_, tensors, refuses_warnings);
+    const bool raises = is_size_assert(value) || !passes_precheck(tensors) ||
+                        raises_natively(graph_, undo_log_, tensors, refuses_warnings);
     PyErr_Restore(type, value, trace);
     return raises;
   }

@@ -124,7 +124,8 @@ Backed ShapeEnv::add_backed_float(double hint, std::string source, uint64_t tag)
 }
 
 ShapeEnv::Mark ShapeEnv::mark() const {
-  return {symbols_.size(), inputs_.size(), guards_.size(), asserts_.size(), facts_.mark(), next_numbers_};
+  return {symbols_.size(), inputs_.size(), guards_.size(), asserts_.size(),
+          checks_.size(),  facts_.mark(),  next_numbers_};
 }
 
 void ShapeEnv::rollback(const Mark& mark) {
@@ -134,6 +135,7 @@ void ShapeEnv::rollback(const Mark& mark) {
   inputs_.resize(mark.inputs);
   guards_.resize(mark.guards);
   asserts_.resize(mark.asserts);
+  checks_.resize(mark.checks);
   next_numbers_ = mark.next_numbers;
   ++generation_;
   changed();

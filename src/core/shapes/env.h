@@ -131,6 +131,11 @@ class STATOR_API ShapeEnv {
   /// Adds a truth that an operator of the program checks itself in the run: no assert is needed. A truth that
   /// contradicts the facts is ignored.
   void learn(Ex truth);
+  /// Notes a truth over unbacked symbols that an operator of the program checks itself in the run. It does not become a
+  /// fact.
+  void note_check(Ex truth);
+  /// In the order of the calls; a truth may stand there repeatedly.
+  const std::vector<Ex>& checks() const { return checks_; }
   /// As the functions of these names in torch.fx.experimental.symbolic_shapes.
   bool guard_or(Ex truth, bool otherwise) { return decide(truth).value_or(otherwise); }
   bool statically_known_true(Ex truth) { return known(truth).value_or(false); }
@@ -152,7 +157,7 @@ class STATOR_API ShapeEnv {
 
   // ---- speculation
   struct Mark {
-    size_t symbols, inputs, guards, asserts, facts;
+    size_t symbols, inputs, guards, asserts, checks, facts;
     std::unordered_map<char, uint32_t> next_numbers;
   };
   Mark mark() const;
@@ -248,6 +253,7 @@ class STATOR_API ShapeEnv {
   Facts facts_;
   std::vector<Guard> guards_;
   std::vector<Guard> asserts_;
+  std::vector<Ex> checks_;
   std::function<Location()> locator_;
   uint32_t epoch_ = 1;       // counts changes of facts
   uint32_t generation_ = 1;  // counts removals of facts: what was derived before may be wrong

@@ -177,6 +177,10 @@ bool ShapeEnv::assume(Ex truth) {
   return true;
 }
 
+void ShapeEnv::note_check(Ex truth) {
+  if (truth != nullptr && truth->has_unbacked) checks_.push_back(truth);
+}
+
 void ShapeEnv::learn(Ex truth) {
   if (truth == nullptr || known(truth)) return;
   add_fact(simplify(truth), true);

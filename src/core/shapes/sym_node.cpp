@@ -92,6 +92,7 @@ c10::SymInt as_size(const c10::SymInt& number) {
   if (!expr->has_unbacked && env.decide(is_size) == false) {
     if (auto negative = env.specialize(expr).int64()) return *negative;
   }
+  env.note_check(is_size);
   env.learn(is_size);
   return simplified(number);
 }

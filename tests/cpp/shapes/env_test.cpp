@@ -258,6 +258,18 @@ TEST_F(Env, LargeNumbersNeverWrap) {
   EXPECT_EQ(env->apply(Op::Neg, env->constant(INT64_MIN)), nullptr);
 }
 
+TEST_F(Env, ChecksOfOperatorsAreNoFacts) {
+  Ex u = env->add_unbacked(Type::Int, {0, INT64_MAX}, /*is_size=*/true);
+  const ShapeEnv::Mark mark = env->mark();
+  Ex check = env->apply(Op::Ge, u, env->constant(int64_t{3}));
+  env->note_check(check);
+  env->note_check(env->constant(true));
+  EXPECT_EQ(env->checks(), std::vector<Ex>{check});
+  EXPECT_EQ(env->known(check), std::nullopt);
+  env->rollback(mark);
+  EXPECT_TRUE(env->checks().empty());
+}
+
 TEST_F(Env, NeedlessQuestionsOfThePeerFold) {
   size(8);
   size(9);
