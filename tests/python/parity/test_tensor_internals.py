@@ -1,0 +1,55 @@
+"""What only a real tensor can tell, asked by the method of the class or by a method that was bound before a break."""
+
+import pytest
+import torch
+
+import stator
+from tests.python.helpers import captures
+
+METHODS = ["_use_count", "data_ptr", "_is_view", "is_shared", "is_pinned", "const_data_ptr"]
+
+
+def tensors():
+    base = torch.ones(4)
+    return [torch.ones(3), base[1:], torch.zeros(3).share_memory_(), torch.ones(2, 3).t()]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_by_the_method_of_the_class(name):
+    method = getattr(torch.Tensor, name)
+
+    def fn(x):
+        return method(x), x + 1
+
+    check(fn)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_by_a_method_that_is_kept_over_a_break(name):
+    def fn(x):
+        method = getattr(x, name)
+        y = x + 1
+        stator.graph_break()
+        return method(), y
+
+    check(fn)
+
+
+@pytest.mark.parametrize("name", ["_version", "_base", "output_nr", "retains_grad"])
+def test_by_the_field_of_the_class(name):
+    field = torch.Tensor.__dict__.get(name) or vars(torch._C.TensorBase)[name]
+
+    def fn(x):
+        return field.__get__(x), x + 1
+
+    check(fn)
+
+
+def check(fn):
+    compiled = stator.compile(fn)
+    for x in tensors():
+        for _ in range(2):
+            (expected, total), (found, made) = fn(x), compiled(x)
+            assert found is expected or found == expected
+            assert torch.equal(total, made)
+    assert captures() > 0
