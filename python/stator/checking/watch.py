@@ -4,6 +4,7 @@ runs. If that shows something that cannot be put back, the run ends there."""
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import sys
 import types
@@ -33,6 +34,8 @@ class Watch:
         self._known = known
         self._begins = begins
         self._is_over = False
+        # What the garbage collector calls runs whenever a collection is due, and is not part of the program.
+        self._of_collector = {id(code) for f in gc.callbacks if (code := getattr(f, "__code__", None)) is not None}
 
     def over(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, watched."""
@@ -47,9 +50,16 @@ class Watch:
 
         return run
 
+    def _is_in_collector(self, frame: types.FrameType | None) -> bool:
+        while self._of_collector and frame is not None:
+            if id(frame.f_code) in self._of_collector:
+                return True
+            frame = frame.f_back
+        return False
+
     def _see(self, frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
-            if id(frame.f_code) in self._known:
+            if id(frame.f_code) in self._known or self._is_in_collector(frame):
                 return
         elif event != "c_call" or id(arg) not in _ENDS or self._is_over:
             return

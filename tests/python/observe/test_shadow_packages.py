@@ -3,6 +3,7 @@ are checked, and the state of packages stays as after the plain program."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -332,3 +333,25 @@ def test_a_wrong_result_of_a_model_is_reported():
     """
     found = run_program(program).splitlines()[-1]
     assert found == str([("aten.tanh.default", "backend")]) + " " + str({"calls": 1, "differences": 1})
+
+
+def test_what_the_collector_calls_is_not_the_program():
+    """A callback of the garbage collector may run in one of the two runs only: this one acts in the plain run."""
+    space = {"seen": 0, "__name__": "callbacks", "is_plain": lambda: sys.getprofile() is not None}
+    lines = "def callback(phase, info):\n    global seen\n    if is_plain():\n        seen += 1"
+    exec(compile(lines, pytest.__file__, "exec"), space)
+
+    def fn(x):
+        made = [[] for _ in range(5000)]
+        return x * len(made)
+
+    gc.callbacks.append(space["callback"])
+    try:
+        compiled = stator.compile(fn, options={"shadow": 1})
+        for _ in range(3):
+            compiled(torch.ones(2))
+    finally:
+        gc.callbacks.remove(space["callback"])
+    assert space["seen"] > 0
+    counts = stator.counters()["shadow"]
+    assert counts.get("differences", 0) == 0 and counts["calls"] == 3
