@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = 1
-# Names that every record uses for itself.
+# Fields that each record has; data of the program may not use these names.
 RESERVED = frozenset({"v", "kind", "id", "text", "compile_id", "time_us", "payload", "md5"})
 
 # The fields of each kind of record, by type; `?`: may be null; `compile_id`: the compilation that it belongs to.

@@ -27,8 +27,8 @@ struct Exploration {
 /// raised.
 std::optional<Exploration> explore(const CaptureContext& context);
 
-/// Tells the entry, and the record of the compilation, what an exploration led to: its break, the marks that it asked
-/// for, the sizes that became constants.
+/// Stores how an exploration ended in the entry and in the record of the compilation: its break, the marks that it
+/// read, the sizes that became constants.
 void describe_end(const Exploration& explored, capture::Entry& entry);
 
 }  // namespace stator

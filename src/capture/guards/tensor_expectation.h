@@ -35,7 +35,8 @@ class TensorExpectation {
   /// Whether a torch.nn.Parameter is expected.
   virtual bool is_parameter() const = 0;
 
-  /// `layout`: the symbolic sizes and strides, which may be any; empty vectors: none is.
+  /// `layout`: the sizes and strides that are symbols, which this check does not compare. Empty vectors: all are
+  /// compared.
   static std::shared_ptr<const TensorExpectation> of(PyObject* tensor, const shapes::InputLayout& layout = {});
 };
 

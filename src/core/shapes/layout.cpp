@@ -86,8 +86,8 @@ Ex is_non_overlapping_and_dense(ShapeEnv& env, Exprs sizes, Exprs strides) {
   truth = truths.dense_in(sizes, strides, order);
   if (truth == nullptr || !truth->hint) return nullptr;
   if (truth->hint.truth()) return truth;
-  // Not dense in this order; for other sizes another order might be. A dense tensor without overlap spans as many
-  // elements as it has.
+  // The tensor is not dense in this order of dimensions, but for other sizes it could be dense in another order. What
+  // holds in every order: a dense tensor without overlap spans as many elements as it has.
   Ex count = truths.number(1), span = truths.number(1);
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
     count = truths.apply(Op::Mul, count, sizes[dim]);

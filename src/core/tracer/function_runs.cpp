@@ -139,7 +139,7 @@ void FunctionTracer::Impl::check_own_data(const c10::OperatorHandle& op, const t
                                                             "data, and this mode computes none"));
 }
 
-/// A plain integer for a symbolic one, which is guarded; none if it depends on data.
+/// The hint of a symbolic integer, with a guard that it has this value. None if the integer depends on data.
 static std::optional<int64_t> specialised(shapes::ShapeEnv& env, const c10::SymInt& number) {
   if (!number.is_heap_allocated()) return number.as_int_unchecked();
   const auto expr = shapes::expression_of(number);

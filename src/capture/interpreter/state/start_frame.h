@@ -82,7 +82,7 @@ class StartFrame {
     const std::string text = source.describe();
     return (varying_->all_sizes ? ~uint64_t{0} : varying_->strides.of(text)) & ~varying_->fixed_strides.of(text);
   }
-  /// Whether a size that `mark_dynamic` marks is never a constant.
+  /// Whether it is an error if a size marked by `mark_dynamic` becomes a constant.
   bool marks_are_strict() const { return !varying_ || varying_->marks_are_strict; }
   /// Whether the user asked for symbols for all sizes of this value.
   bool is_asked_size(int64_t size) const { return varying_ && varying_->asks_for(size); }

@@ -164,7 +164,8 @@ constexpr CompositeAnswer kAssumption{nullptr, nullptr, assumed};
 constexpr Shape assumes_true = composite_shape(kAssumption<true>);
 constexpr Shape assumes_false = composite_shape(kAssumption<false>);
 
-/// The shape function answers where `applies` holds for the arguments; otherwise as `assumes_true`.
+/// Where `applies` holds for the arguments, the shape function answers. Otherwise the composite runs on fakes, and its
+/// checks of values count as true.
 template <auto applies, Rule rule>
 constexpr CompositeAnswer kAnswerOrAssumption{applies, rule, true, nullptr, &kAssumption<true>};
 template <auto applies, Rule rule>
