@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
-from torch._library.opaque_object import get_reconstruct_fn, is_opaque_type, is_opaque_value_type, should_hoist
+from torch._library import opaque_object
+from torch._library.opaque_object import is_opaque_type, is_opaque_value_type
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from .. import _C
@@ -32,6 +33,9 @@ _GEOMETRY = {
 }
 _META = "_stator_trace_meta"
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+# Releases of torch before these names have opaque types that are never hoisted and have no recipe.
+_should_hoist = getattr(opaque_object, "should_hoist", lambda kind: False)
+_reconstruct_fn = getattr(opaque_object, "get_reconstruct_fn", lambda kind: None)
 TRACED = (torch.Tensor, *_NUMBERS)  # leaves of a result that may be values of the graph
 
 
@@ -189,7 +193,7 @@ def is_object(value: Any) -> bool:
     """Whether operators take it as an object that nodes refer to."""
     if isinstance(value, (torch.Generator, torch.ScriptObject)):
         return True
-    return is_opaque_type(type(value)) and (not is_opaque_value_type(type(value)) or should_hoist(type(value)))
+    return is_opaque_type(type(value)) and (not is_opaque_value_type(type(value)) or _should_hoist(type(value)))
 
 
 def _is_plain(result: Any) -> bool:
@@ -459,7 +463,7 @@ class _Builder:
 
     def derived_object(self, key: Any, value: Any) -> torch.fx.Node | None:
         """By the function that was registered with the object's type: nodes that make it of an argument."""
-        make = None if isinstance(value, (torch.Generator, torch.ScriptObject)) else get_reconstruct_fn(type(value))
+        make = None if isinstance(value, (torch.Generator, torch.ScriptObject)) else _reconstruct_fn(type(value))
         if make is None:
             return None
         tracer = torch.fx.proxy.GraphAppendingTracer(self.graph)

@@ -14,10 +14,10 @@ from torch.utils import _pytree as pytree
 MODES = ("real", "fake", "symbolic")
 
 
-def entries(dtype=torch.float32):
-    """The entries that take this dtype, by name."""
+def entries(dtype=torch.float32, device="cpu"):
+    """The entries that take this dtype on this device, by name."""
     found = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
-    return {name: op for name, op in found.items() if dtype in op.supported_dtypes("cpu")}
+    return {name: op for name, op in found.items() if dtype in op.supported_dtypes(device)}
 
 
 class Call:
@@ -47,7 +47,7 @@ def other_values(tensor):
     """A tensor of the same layout with its values in another order: they stay in the domain of the operator."""
     if tensor.layout is not torch.strided or tensor.numel() < 2 or not (tensor.is_floating_point()):
         return copy.deepcopy(tensor)
-    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
     return made.copy_(tensor.reshape(-1).flip(0).reshape(tensor.shape))
 
 
@@ -117,12 +117,12 @@ def compare(module, call, skip_values):
 UNDEFINED = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted")
 
 
-def judge(make_fx, op, mode, limit=None, dtype=torch.float32):
+def judge(make_fx, op, mode, limit=None, dtype=torch.float32, device="cpu"):
     """(the first problem of an entry or None, the operators of each sample's graph)."""
     graphs = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        samples = op.sample_inputs("cpu", dtype, requires_grad=False)
+        samples = op.sample_inputs(device, dtype, requires_grad=False)
         for i, sample in enumerate(itertools.islice(samples, limit)):
             judged = judge_sample(make_fx, Call(op, sample), mode, op.name in UNDEFINED)
             if judged is None:

@@ -1,0 +1,107 @@
+"""`stator.make_fx` on a GPU: the operator database in the three modes, a training step, layers, devices, torch.func."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import stator
+from tests.python.make_fx import op_database
+from tests.python.make_fx.test_op_database import NOT_TRACED
+
+# Kernels that are compiled while they run have no schema.
+NAMES = [name for name in sorted(op_database.entries(device="cuda")) if not name.startswith("jiterator")]
+MODES = pytest.mark.parametrize("mode", op_database.MODES)
+
+
+@MODES
+@pytest.mark.parametrize("name", NAMES)
+def test_operators(name, mode):
+    op = op_database.entries(device="cuda")[name]
+    problem, _ = op_database.judge(stator.make_fx, op, mode, 1, device="cuda")
+    if name in NOT_TRACED[mode]:
+        assert problem is None or "not traced" in problem
+    else:
+        assert problem is None
+
+
+def traced_twice(fn, mode, *calls):
+    """Traces `fn` with the first arguments, and compares the graph with `fn` on all of them."""
+    module = stator.make_fx(fn, tracing_mode=mode)(*calls[0])
+    for args in calls:
+        torch.manual_seed(3)
+        expected = fn(*args)
+        torch.manual_seed(3)
+        torch.testing.assert_close(module(*args), expected)
+    return module
+
+
+@MODES
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_training_step(mode, dtype):
+    def step(x, w, b):
+        q = F.linear(F.layer_norm(x, x.shape[-1:]), w, b).unflatten(-1, (2, -1)).transpose(1, 2)
+        y = F.dropout(F.scaled_dot_product_attention(q, q, q), 0.1).float().square().mean()
+        return y.detach(), torch.autograd.grad(y, (x, w, b))
+
+    def call(batch):
+        sizes = [(batch, 8, 32), (64, 32), (64,)]
+        return [torch.randn(size, device="cuda", dtype=dtype).requires_grad_() for size in sizes]
+
+    module = traced_twice(step, mode, call(2), call(2))
+    assert all(
+        node.meta["val"].is_cuda for node in module.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)
+    )
+    if mode == "symbolic":
+        traced_twice(step, mode, call(2), call(5))
+
+
+@MODES
+def test_layers_of_cudnn(mode):
+    conv, norm = nn.Conv2d(3, 4, 3).cuda(), nn.BatchNorm2d(4).cuda()
+    lstm = nn.LSTM(5, 6, batch_first=True).cuda()
+    image, words = torch.randn(2, 3, 8, 8, device="cuda"), torch.randn(2, 4, 5, device="cuda")
+    traced_twice(lambda x: norm(conv(x)).relu(), mode, (image,), (image * 2,))
+    with torch.no_grad():
+        traced_twice(lambda x: lstm(x)[0], mode, (words,), (words + 1,))
+
+
+@MODES
+def test_devices(mode):
+    """What is copied between devices, and made on the current one."""
+
+    def fn(x):
+        host = x.cpu() + 1
+        with torch.device("cuda"):
+            made = torch.arange(4) * 2.0
+        return host, host.to("cuda", non_blocking=True) + made, torch.rand(4, device=x.device)
+
+    module = traced_twice(fn, mode, (torch.randn(4, device="cuda"),), (torch.randn(4, device="cuda"),))
+    devices = [node.meta["val"].device.type for node in module.graph.nodes if "val" in node.meta]
+    assert {"cpu", "cuda"} == set(devices)
+
+
+@MODES
+def test_functions_of_torch_func(mode):
+    x, w = torch.randn(3, 4, device="cuda"), torch.randn(4, device="cuda")
+    traced_twice(
+        torch.func.vmap(torch.func.grad(lambda w, x: (w * x).sin().sum()), (None, 0)), mode, (w, x), (w, x * 2)
+    )
+
+
+def test_decompositions():
+    table = torch._decomp.core_aten_decompositions()
+    fn = lambda x: F.gelu(F.layer_norm(x, (8,))).softmax(-1)  # noqa: E731
+    x = torch.randn(2, 8, device="cuda")
+    torch.testing.assert_close(stator.make_fx(fn, decomposition_table=table)(x)(x), fn(x))
+
+
+def test_an_error_leaves_the_device_usable():
+    def fn(x):
+        y = x * 2
+        raise ValueError(y.device.type)
+
+    for mode in op_database.MODES:
+        with pytest.raises(ValueError, match="cuda"):
+            stator.make_fx(fn, tracing_mode=mode)(torch.ones(2, device="cuda"))
+        traced_twice(lambda x: x + 1, mode, (torch.ones(2, device="cuda"),))
