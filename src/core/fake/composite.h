@@ -26,6 +26,8 @@ struct CompositeAnswer {
   Rule program = nullptr;
   /// The answer where `applies` does not hold; null: none.
   const CompositeAnswer* otherwise = nullptr;
+  /// The implementation looks at the memory of its arguments: it can't run on fakes of plain sizes either.
+  bool reads_memory = false;
 };
 
 /// Null if the operator, with the arguments on top of the stack, can run on fakes as it is.

@@ -151,11 +151,30 @@ void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKey
 
 void FunctionTracer::Impl::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   // Composites that look at plain sizes have programs for symbolic ones.
-  const auto* composite = options.mode == TraceMode::Symbolic ? fake::find_composite_answer(op, *stack) : nullptr;
-  if (composite == nullptr)
+  const auto* composite = fake::find_composite_answer(op, *stack);
+  if (composite != nullptr && composite->reads_memory) return as_one_node(*composite, op, keys, stack);
+  if (composite == nullptr || options.mode != TraceMode::Symbolic)
     return facts_of(op).is_split ? run_composite(op, keys, stack) : op.redispatchBoxed(keys, stack);
   auto answer = [&] { run_or_specialise(op, stack, [&] { fake::answer_composite(*composite, op, keys, stack); }); };
   if (composite->program != nullptr || options.above || is_inside) return answer();
+  record(op, stack, [&] {
+    const Flag inside(is_inside);
+    answer();
+  });
+}
+
+void FunctionTracer::Impl::as_one_node(const fake::CompositeAnswer& composite, const c10::OperatorHandle& op,
+                                       c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (c10::GradMode::is_enabled() &&
+      any_tensor(torch::jit::last(*stack, op.schema().arguments().size()),
+                 [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }))
+    refuse(TraceFailure::Kind::Unsupported,
+           c10::toString(op.operator_name()) + ": gradients of an operator that looks at the memory of its arguments");
+  auto answer = [&] {
+    if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
+    fake::answer_composite(composite, op, keys, stack);
+  };
+  if (options.above || is_inside) return answer();
   record(op, stack, [&] {
     const Flag inside(is_inside);
     answer();

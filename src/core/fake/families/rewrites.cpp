@@ -244,7 +244,7 @@ template <Rule rule>
 constexpr CompositeAnswer kOneNode{takes_symbols, rule};
 bool takes_symbols_or_cuda(const Args& args) { return args.tensor(0).is_cuda() || takes_symbols(args); }
 template <Rule rule>
-constexpr CompositeAnswer kRecurrent{takes_symbols_or_cuda, rule};
+constexpr CompositeAnswer kRecurrent{.applies = takes_symbols_or_cuda, .rule = rule, .reads_memory = true};
 /// The program runs for symbolic sizes.
 template <Rule run>
 constexpr Shape program = with_answer(kProgram<run>);
