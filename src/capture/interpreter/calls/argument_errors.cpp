@@ -42,7 +42,7 @@ static bool is_harmless(PyObject* callable) {
     return false;
   }
   return PyType_Check(callable) && Py_TYPE(callable) == &PyType_Type &&
-         !(reinterpret_cast<PyTypeObject*>(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+         (reinterpret_cast<PyTypeObject*>(callable)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
 }
 
 /// The error of a call that does not fit is that of a call with samples, if it is the same for different samples.
