@@ -32,6 +32,13 @@ at::Tensor graph_input(PyObject* input) {
   return tensor_of(input);
 }
 
+std::vector<at::Tensor> graph_inputs(std::span<PyObject* const> inputs) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(inputs.size());
+  for (PyObject* input : inputs) tensors.push_back(graph_input(input));
+  return tensors;
+}
+
 class NativeRunner final : public GraphRunner {
  public:
   NativeRunner(std::shared_ptr<const graph::Graph> graph, const backend::Choice& backend)
@@ -43,9 +50,7 @@ class NativeRunner final : public GraphRunner {
 
  private:
   bool run_graph(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const {
-    std::vector<at::Tensor> inputs;
-    inputs.reserve(tensors.size());
-    for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
+    std::vector<at::Tensor> inputs = graph_inputs(tensors);
     std::vector<at::Tensor> results;
     {
       WithoutGil released;
@@ -121,8 +126,7 @@ bool raises_natively(const std::shared_ptr<const graph::Graph>& graph, const bac
                      std::span<PyObject* const> tensors, bool refuses_warnings) {
   bool raised = false;
   handle_errors([&]() -> PyObject* {
-    std::vector<at::Tensor> inputs;
-    for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
+    std::vector<at::Tensor> inputs = graph_inputs(tensors);
     WithoutGil released;
     KeptWarnings kept;
     c10::WarningUtils::WarningHandlerGuard silent(&kept);
@@ -186,8 +190,7 @@ class PythonRunner final : public GraphRunner {
     if (!precheck_) return true;
     bool passes = false;
     handle_errors([&]() -> PyObject* {
-      std::vector<at::Tensor> inputs;
-      for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
+      const std::vector<at::Tensor> inputs = graph_inputs(tensors);
       WithoutGil released;
       KeptWarnings kept;
       c10::WarningUtils::WarningHandlerGuard silent(&kept);
@@ -211,9 +214,7 @@ class PythonRunner final : public GraphRunner {
 
   bool save(std::span<PyObject* const> tensors, backend::UndoLog::Saved& saved) const {
     return handle_errors([&]() -> PyObject* {
-      std::vector<at::Tensor> inputs;
-      for (PyObject* tensor : tensors) inputs.push_back(graph_input(tensor));
-      saved = undo_log_.save(inputs);
+      saved = undo_log_.save(graph_inputs(tensors));
       return Py_None;
     });
   }
