@@ -292,6 +292,17 @@ def test_storage_offsets_of_views():
             assert_same(compiled(x), fn(x), f"{n} {start}")
 
 
+def test_storage_offsets_beside_another_input():
+    def fn(x, y):
+        z = x * y
+        return x.storage_offset(), y[1:].storage_offset(), z.storage_offset(), z[1:, 1:].storage_offset()
+
+    compiled = stator.compile(fn, fullgraph=True)
+    for start in (0, 1, 2):
+        x, y = made(6)[start:], made(6 - start)
+        assert_same(compiled(x, y), fn(x, y), f"{start}")
+
+
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_storage_offsets_after_a_change_of_storage(dynamic):
     def fn(x, y):

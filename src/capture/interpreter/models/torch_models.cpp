@@ -509,20 +509,18 @@ bool has_offset_of_input(const TensorValue* input) {
 }
 
 /// Known for inputs, where it is guarded, and for views of inputs: their fakes count from the offsets of the inputs.
+/// What operators make begins where its storage does.
 Value* storage_offset(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
   if (!tensor || tensor->written || tensor->wrapped_at || in.frames.in_transform())
     throw Break{BreakId::data_exit, "the storage offset of a tensor"};
   PyObject* fake = in.fake_of(tensor);
-  bool is_known = false;
   for (TensorValue* input : in.torch.inputs) {
     if (is_number_input(*input) || !TorchTracer::share_storage(input->fake.get(), fake)) continue;
     if (input->layout || input->written || !has_offset_of_input(input))
       throw Break{BreakId::data_exit, "the storage offset of a tensor"};
     in.guards.add(input->source, FactKind::Offset, nullptr, storage_offset_of(input->real.get()));
-    is_known = true;
   }
-  if (!is_known) throw Break{BreakId::data_exit, "the storage offset of a tensor"};
   return in.torch_result([&] { return PyObject_CallMethod(fake, "storage_offset", nullptr); }, "storage_offset");
 }
 

@@ -127,7 +127,7 @@ bool TorchTracer::is_wrapped(PyObject* tensor) {
 
 bool TorchTracer::share_storage(PyObject* fake, PyObject* other) {
   const at::Tensor &a = THPVariable_Unpack(fake), &b = THPVariable_Unpack(other);
-  return a.has_storage() && b.has_storage() && a.storage().is_alias_of(b.storage());
+  return a.has_storage() && b.has_storage() && a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
 }
 
 bool TorchTracer::knows(PyObject* tensor) {
