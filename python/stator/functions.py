@@ -20,6 +20,7 @@ import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
 
 from . import _C
+from .overrides import DispatchProbe
 from .user import graph_break
 
 Tensors = tuple[torch.Tensor, ...]
@@ -241,10 +242,11 @@ _PLAIN = (type(None), bool, int, float, complex, str, type(...), torch.dtype, to
 
 def trial_argument(value: Any, filled: int = 0) -> Any:
     """The value with small tensors, filled with zeros or another number, in place of its tensors. Raises LookupError if
-    that is not possible: for a number that depends on data, a random generator, a large tensor."""
+    that is not possible: for a number that depends on data, a random generator, a large tensor, a tensor whose class
+    answers operators."""
     if isinstance(value, torch.Tensor):
         sizes, strides = value.size(), value.stride()
-        known = all(type(number) is int for number in (*sizes, *strides))
+        known = all(type(number) is int for number in (*sizes, *strides)) and type(value) is not DispatchProbe
         if not known or value.device.type != "cpu" or value.layout != torch.strided:
             raise LookupError("a tensor with symbolic sizes, on another device, or not strided")
         if 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) > _MOST_ELEMENTS:

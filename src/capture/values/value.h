@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -44,16 +45,19 @@ struct ConstantValue final : Value {
   ConstantValue(Ref o, bool is_literal) : Value(kKind), object(std::move(o)), literal(is_literal) {}
 };
 
+struct Dispatching;
+
 struct TensorValue final : Value {
   static constexpr Kind kKind = Kind::Tensor;
-  Ref fake;                                 // the torch.Tensor object that operators are called on
-  Ref real;                                 // external: the tensor at capture
-  PyTypeObject* type;                       // the class that the program sees
-  Value* grad = nullptr;                    // its gradient, once it was read or written
-  std::vector<std::pair<Ref, Value*>> own;  // attributes that the program set, newest first
-  bool written = false;                     // the program changed requires_grad
-  uint64_t wrapped_at = 0;                  // a functorch wrapper: the step at which it was made, to break before
-  Ref layout;                               // a tensor over the memory of an external NumPy array: the array's layout
+  Ref fake;                                  // the torch.Tensor object that operators are called on
+  Ref real;                                  // external: the tensor at capture
+  PyTypeObject* type;                        // the class that the program sees
+  Value* grad = nullptr;                     // its gradient, once it was read or written
+  std::vector<std::pair<Ref, Value*>> own;   // attributes that the program set, newest first
+  bool written = false;                      // the program changed requires_grad
+  uint64_t wrapped_at = 0;                   // a functorch wrapper: the step at which it was made, to break before
+  Ref layout;                                // a tensor over the memory of an external NumPy array: the array's layout
+  std::shared_ptr<Dispatching> dispatching;  // its class has a `__torch_dispatch__`, which answers operators
   explicit TensorValue(Ref f, PyTypeObject* t) : Value(kKind), fake(std::move(f)), type(t) {}
 };
 

@@ -156,6 +156,10 @@ void run_on_fakes(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
 }
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  // A capture gave torch an object whose class answers operators; a FunctionTracer decides itself.
+  if (keys.has(c10::DispatchKey::Python) && observer == nullptr) [[unlikely]]
+    return op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake),
+                              stack);
   const bool is_outside = traces_here == 0 && !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
   if (!is_outside || !takes(fallback_call(op), *stack, is_traced)) [[likely]]
     return run_on_fakes(op, keys, stack);

@@ -27,6 +27,8 @@ namespace {
 
 constexpr auto kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 thread_local Tracer* current = nullptr;
+thread_local c10::impl::LocalDispatchKeySet keys_outside{
+    c10::impl::PODLocalDispatchKeySet()};  // before the innermost TraceScope
 
 /// Runs the operator on fakes; `below`, unless null, records what arrives below autograd. An operator with a composite
 /// answer is one node in that list too.
@@ -70,6 +72,14 @@ void refuse_unknown_tangent(const c10::OperatorHandle& op, const torch::jit::Sta
 }
 
 bool is_read(const c10::OperatorHandle& op) { return op == item_op; }
+
+/// Whether one of the tensors, also in lists, requires grad.
+bool takes_gradient(at::ArrayRef<c10::IValue> values) {
+  return std::any_of(values.begin(), values.end(), [](const c10::IValue& value) {
+    if (value.isTensor()) return value.toTensor().defined() && value.toTensor().requires_grad();
+    return value.isList() && takes_gradient(value.toListRef());
+  });
+}
 
 at::Scalar scalar_of(c10::SymNode number) {
   if (number->is_int()) return c10::SymInt(std::move(number));
@@ -133,6 +143,7 @@ struct Tracer::Impl {
   bool symbols = false;
   bool fixes_dtypes = false;
   bool for_compilers = false;
+  bool refuses_gradients = false;
   std::optional<c10::OperatorHandle> failed;  // the operator that runs, or that threw
   const caffe2::TypeMeta dtype_at_start = c10::get_default_dtype();
 
@@ -208,6 +219,8 @@ void Tracer::Impl::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     stack->back() = number;
     return;
   }
+  if (refuses_gradients && at::GradMode::is_enabled() && takes_gradient(*stack))
+    refuse(op, "a tensor that requires grad, where autograd records nothing");
   if (for_compilers && ops::has_trait(op, ops::DiffersInCompilers))
     refuse(op, "torch's compilers replace it by operators that compute something else");
   if (!env->symbols().empty()) {
@@ -272,7 +285,8 @@ void Tracer::Impl::rollback(size_t mark) {
 struct Hook {
   static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
-    if (is_for_functorch(keys)) return op.redispatchBoxed(below, stack);
+    // The operators that a class's `__torch_dispatch__` calls arrive here in the same way.
+    if (is_for_functorch(keys) || keys.has(c10::DispatchKey::Python)) return op.redispatchBoxed(below, stack);
     c10::impl::ExcludeDispatchKeyGuard inside(kModeKey);
     if (current != nullptr) return current->impl_->call(op, below, stack);
     // Autograd's threads inherit TLS but have no tracer; the tensors they make are unknown to it and refused later.
@@ -303,6 +317,8 @@ Tracer::~Tracer() = default;
 Tracer* Tracer::running() { return current; }
 
 void Tracer::record_for_compilers() { impl_->for_compilers = true; }
+
+bool Tracer::refuse_gradients(bool refuse) { return std::exchange(impl_->refuses_gradients, refuse); }
 
 void Tracer::record_below() {
   STATOR_CHECK(impl_->above.graph().values.empty(), "the list below begins with the trace");
@@ -549,6 +565,7 @@ bool Tracer::is_written(const at::Tensor& tensor) const { return impl_->above.is
 
 TraceScope::TraceScope(Tracer& tracer)
     : previous_(current),
+      previous_keys_(std::exchange(keys_outside, c10::impl::tls_local_dispatch_key_set())),
       was_included_(c10::impl::tls_is_dispatch_key_included(kModeKey)),
       symbols_(tracer.impl_->symbols && !tracer.impl_->below ? tracer.impl_->env.get() : nullptr) {
   current = &tracer;
@@ -558,7 +575,10 @@ TraceScope::TraceScope(Tracer& tracer)
 TraceScope::~TraceScope() {
   c10::impl::tls_set_dispatch_key_included(kModeKey, was_included_);
   current = previous_;
+  keys_outside = previous_keys_;
 }
+
+OutsideScope::OutsideScope() : keys_(keys_outside) {}
 
 bool set_hook(bool on) {
   const bool before = c10::impl::tls_is_dispatch_key_included(kModeKey);

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 #include <c10/core/SymNodeImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
 #include <string>
@@ -36,6 +37,9 @@ class STATOR_API Tracer {
   void record_below();
   /// Refuses operators that torch's compilers do not run as they are (`ops::DiffersInCompilers`).
   void record_for_compilers();
+
+  /// Refuses operators on tensors that require grad while grad mode is on; returns the earlier setting.
+  bool refuse_gradients(bool refuse);
 
   /// Allows results whose sizes depend on data (see `number`). Not together with `record_below`.
   void allow_symbols();
@@ -156,9 +160,21 @@ class STATOR_API TraceScope {
 
  private:
   Tracer* previous_;
+  c10::impl::LocalDispatchKeySet previous_keys_;
   bool was_included_;
   shapes::EnvScope symbols_;
   fake::FakeScope fake_;
+};
+
+/// While it lives, in code that torch calls inside of a TraceScope, the dispatcher's keys are those from before the
+/// innermost such scope: a new TraceScope records as usual.
+class STATOR_API OutsideScope {
+ public:
+  OutsideScope();
+  OutsideScope(const OutsideScope&) = delete;
+
+ private:
+  c10::impl::ForceDispatchKeyGuard keys_;
 };
 
 /// Adds the hook above autograd to this thread's key set, or removes it; returns the earlier setting. If no tracer is

@@ -53,3 +53,22 @@ def check(fn):
             assert found is expected or found == expected
             assert torch.equal(total, made)
     assert captures() > 0
+
+
+def test_attributes_that_hide_methods():
+    """Attributes of the instance come before what its class has, unless that is a data descriptor."""
+
+    def fn(x):
+        y = x + 1
+        y.outer = 3
+        y.mean = 4
+        return x.inner, x.sum(), y.outer, y.mean, y
+
+    x = torch.ones(2)
+    x.inner, x.sum = 5, lambda: 7
+    compiled = stator.compile(fn, fullgraph=True)
+    for _ in range(2):
+        result, expected = compiled(x), fn(x)
+        assert result[:4] == expected[:4] == (5, 7, 3, 4)
+        assert vars(result[4]) == vars(expected[4])
+    assert captures() == 1

@@ -1,11 +1,14 @@
 #include "capture/interpreter/assembly/assemble.h"
 
+#include <algorithm>
+
 #include "capture/interpreter/assembly/assembler.h"
 #include "capture/interpreter/iteration/generators.h"
 #include "capture/interpreter/protocol/weak_references.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/dispatching.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 
@@ -107,7 +110,31 @@ int32_t Assembler::add_output(PyObject* fake) {
   return static_cast<int32_t>(out_.outputs.size()) - 1;
 }
 
+int32_t Assembler::emit_wrapper(TensorValue* tensor) {
+  const Dispatching& dispatching = *tensor->dispatching;
+  if (dispatching.is_view)
+    throw StopEarlier{dispatching.step, BreakId::reconstruct, "a view of a tensor with a __torch_dispatch__"};
+  const int32_t made = emit_call(dispatching.made_by, {});
+  known_[tensor] = made;
+  std::vector<std::pair<Ref, Value*>> attributes;  // the last value of each, in the order in which they were set first
+  for (auto attribute = tensor->own.rbegin(); attribute != tensor->own.rend(); ++attribute) {
+    auto known = std::find_if(attributes.begin(), attributes.end(), [&](auto& other) {
+      return PyUnicode_Compare(other.first.get(), attribute->first.get()) == 0;
+    });
+    if (known == attributes.end())
+      attributes.push_back(*attribute);
+    else
+      known->second = attribute->second;
+  }
+  for (auto& [name, value] : attributes) {
+    const int32_t step = emit(value);
+    add({StepKind::SetAttribute, made, step, name});
+  }
+  return made;
+}
+
 int32_t Assembler::emit_tensor(TensorValue* tensor) {
+  if (tensor->dispatching) return emit_wrapper(tensor);
   if (tensor->wrapped_at)
     throw StopEarlier{tensor->wrapped_at, BreakId::reconstruct, "a tensor of a transform that is over, or would go on"};
   Step step{StepKind::Output, add_output(tensor->fake.get())};

@@ -54,6 +54,8 @@ class Assembler {
   int32_t add_output(PyObject* fake);
   int32_t emit_new(Value* value);
   int32_t emit_tensor(TensorValue* tensor);
+  /// A tensor whose class has a `__torch_dispatch__`, with its attributes.
+  int32_t emit_wrapper(TensorValue* tensor);
   int32_t emit_opaque(OpaqueValue* opaque);
 
   // ---- containers, iterators, functions

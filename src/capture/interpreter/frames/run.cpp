@@ -4,6 +4,7 @@
 #include "capture/interpreter/calls/allowed.h"
 #include "capture/interpreter/protocol/handlers.h"
 #include "capture/interpreter/protocol/interpreter.h"
+#include "capture/interpreter/torch/dispatching.h"
 
 namespace stator::capture {
 
@@ -22,7 +23,9 @@ Interpreter::Interpreter(const Start& given, const std::string& graph_name, Atte
   false_ = constant(Py_False);
 }
 
-Interpreter::~Interpreter() = default;
+Interpreter::~Interpreter() {
+  if (torch.dispatch) torch.dispatch->in = nullptr;
+}
 
 ConstantValue* Interpreter::constant(Ref object) {
   bool literal = is_literal(object.get());

@@ -5,6 +5,7 @@
 #include "capture/interpreter/protocol/mappings.h"
 #include "capture/interpreter/protocol/models.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/dispatching.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 #include "capture/interpreter/torch/tensor_items.h"
@@ -230,6 +231,8 @@ constexpr ModelRow kRows[] = {
     {"torch._C._disabled_torch_function_impl", disabled_torch_function, 2, 4},
     {"torch._C.TensorBase.as_subclass", tensor_as_subclass, 1, 2, "cls"},
     {"torch._C.TensorBase._make_subclass", make_subclass, 2, 3, "require_grad"},
+    {"torch._C.TensorBase._make_wrapper_subclass", make_wrapper, 2, 2, "*"},
+    {"torch.utils._python_dispatch.return_and_correct_aliasing", return_aliased, 4, 4},
     {"torch._C.TensorBase.__getitem__", get_tensor_item, 2, 2},
     {"torch._C.TensorBase.__setitem__", store_tensor_item, 3, 3},
 };

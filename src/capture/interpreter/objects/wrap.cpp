@@ -11,6 +11,7 @@
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/state/shared_dicts.h"
 #include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/dispatching.h"
 #include "capture/interpreter/torch/hooks.h"
 #include "capture/interpreter/torch/input_sizes.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
@@ -86,6 +87,7 @@ static V* from_source(V* value, Source* source) {
 
 static Value* external_tensor(Interpreter& in, PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
+  if (TorchTracer::is_wrapper(object)) return external_wrapper(in, object, source);
   if (!TorchTracer::is_plain_tensor(object))
     throw Break{BreakId::tensor_subclass, source->describe() + " is a " + type->tp_name};
   if (!TorchTracer::is_plain_class(type)) {
@@ -282,6 +284,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (TorchTracer::is_tensor(object)) {
     if (TensorValue* known = objects.find_fake(object)) return known;
+    if (TensorValue* known = tensor_of_probe(*this, object)) return known;
     if (type != TorchTracer::tensor_type() || !torch.tracer.knows(object))
       throw Break{BreakId::no_shape_function, "a tensor was made without an operator"};
     auto* tensor = arena.make<TensorValue>(Ref::borrow(object), type);
@@ -321,7 +324,9 @@ static bool is_uninitialized(PyTypeObject* type) {
 }
 
 PyObject* Interpreter::fake_of(TensorValue* tensor) {
-  if (!tensor->fake) {
+  if (!tensor->fake && tensor->dispatching) {
+    open_wrapper(*this, tensor);
+  } else if (!tensor->fake) {
     // Most operators raise on it, so torch's compilers can't take it.
     if (options.for_python_backend && is_uninitialized(tensor->type))
       throw Break{BreakId::tensor_subclass, "a tensor without data, in a graph for a Python backend"};

@@ -99,7 +99,8 @@ void TorchSession::refresh_transform_state() {
   frames_.set_in_transform(!(TransformState::current() == transforms_at_start_));
 }
 
-void TorchSession::fail(const char* what) const {
+void TorchSession::fail(const char* what) {
+  if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
   std::string text = std::string(what) + ": " + tracer.failure();
   throw Break{tracer.was_refused() ? BreakId::no_shape_function : BreakId::torch_error, text};
 }

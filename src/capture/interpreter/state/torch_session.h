@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 namespace stator::capture {
 
 class OverrideQuery;
+struct DispatchTable;
 
 /// A call into torch on fakes, as messages name it.
 struct RunningCall {
@@ -73,6 +75,9 @@ class TorchSession {
   /// runs.
   bool has_unsure_numbers = false;
   const bool starts_in_autocast = TorchTracer::in_autocast_block();
+  std::shared_ptr<DispatchTable> dispatch;  // tensors that have a `__torch_dispatch__`; null: none
+  /// What such a method threw, inside of a call into torch: the capture goes on with it once torch has returned.
+  std::exception_ptr thrown;
   Overriding overriding = Overriding::Enabled, overriding_at_start = Overriding::Enabled;
   std::vector<MarkedSize> marked;            // sizes that the user marked as dynamic
   std::shared_ptr<ShapeGuards> size_guards;  // of an attempt that ended
@@ -99,8 +104,8 @@ class TorchSession {
     const ScopedValue running(scope.call, &what);
     return tracer.record(std::forward<F>(call));
   }
-  /// Breaks with the tracer's last failure.
-  [[noreturn]] void fail(const char* what) const;
+  /// Throws `thrown`, or breaks with the tracer's last failure.
+  [[noreturn]] void fail(const char* what);
 
   /// Makes a call into torch whose arguments may be symbolic numbers. Where it takes those as tensors only, it is made
   /// again with the tensors that hold them.

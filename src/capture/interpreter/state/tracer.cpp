@@ -245,6 +245,16 @@ void TorchTracer::close_range() { impl_->tracer.close_range(); }
 bool TorchTracer::open_region() { return impl_->tracer.open_region(); }
 void TorchTracer::close_region() { impl_->tracer.close_region(); }
 
+struct TorchTracer::Reentry::State {
+  tracer::OutsideScope outside;
+  tracer::Tracer& tracer;
+  const bool refused;
+  explicit State(tracer::Tracer& t) : tracer(t), refused(t.refuse_gradients(true)) {}
+  ~State() { tracer.refuse_gradients(refused); }
+};
+TorchTracer::Reentry::Reentry(TorchTracer& tracer) : state_(std::make_unique<State>(tracer.impl_->tracer)) {}
+TorchTracer::Reentry::~Reentry() = default;
+
 bool TorchTracer::failed_by_data() const { return impl_->tracer.failed_by_data(); }
 
 size_t TorchTracer::node_count() const { return impl_->tracer.graph().nodes.size(); }
@@ -265,6 +275,13 @@ bool TorchTracer::is_plain_tensor(PyObject* object) {
   return tensor.defined() && tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() &&
          !tensor.key_set().has(c10::DispatchKey::Python) && !is_wrapped(object) &&
          !tensor.key_set().has(c10::DispatchKey::Fake) && !tensor.is_meta();
+}
+
+bool TorchTracer::is_wrapper(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return tensor.defined() && tensor.key_set().has(c10::DispatchKey::Python) && !is_wrapped(object) &&
+         tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() && tensor.has_storage() &&
+         tensor.storage().data() == nullptr;
 }
 
 bool TorchTracer::is_tensor(PyObject* object) {

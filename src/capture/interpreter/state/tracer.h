@@ -161,6 +161,19 @@ class TorchTracer {
   /// Whether something was recorded while such calls failed.
   bool has_refused_warnings() const { return has_refused_warnings_; }
 
+  /// While it lives, code that torch calls runs as outside of the recorded call: what it records are nodes of their
+  /// own. Autograd sees none of them, so those are refused that it would record. See tracer::OutsideScope.
+  class Reentry {
+   public:
+    explicit Reentry(TorchTracer& tracer);
+    ~Reentry();
+    Reentry(const Reentry&) = delete;
+
+   private:
+    struct State;
+    std::unique_ptr<State> state_;
+  };
+
   /// Whether the last call failed outside of operators, or in one that may raise depending on data.
   bool failed_by_data() const;
   /// The reason why the last call returned null; cleared by the next call.
@@ -219,6 +232,8 @@ class TorchTracer {
 
   /// Whether a tensor of any class has a layout and device for which there is a fake.
   static bool is_plain_tensor(PyObject* object);
+  /// Whether operators on the tensor call the `__torch_dispatch__` of its class, and it has no data of its own.
+  static bool is_wrapper(PyObject* object);
   /// Any torch.Tensor instance, including subclasses.
   static bool is_tensor(PyObject* object);
   /// torch.Tensor and torch.nn.Parameter, which do not override operators.

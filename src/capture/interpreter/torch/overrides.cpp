@@ -7,6 +7,7 @@
 #include "capture/interpreter/protocol/special_methods.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/trial.h"
+#include "capture/pycompat/text.h"
 
 namespace stator::capture {
 namespace {
@@ -33,33 +34,9 @@ struct OnlyMode {
   ~OnlyMode() { change_function_modes(0, {}); }
 };
 
-/// The classes of overriding arguments in torch's order: each once, from left to right, but subclasses before their
-/// bases.
-std::vector<PyTypeObject*> in_order(const std::vector<PyTypeObject*>& found) {
-  std::vector<PyTypeObject*> ordered;
-  for (PyTypeObject* type : found) {
-    if (std::find(ordered.begin(), ordered.end(), type) != ordered.end()) continue;
-    auto place = std::find_if(ordered.begin(), ordered.end(),
-                              [&](PyTypeObject* other) { return PyType_IsSubtype(type, other); });
-    ordered.insert(place, type);
-  }
-  return ordered;
-}
-
 /// Whether an item may override. Items that were not read yet are checked without reading them.
 bool may_override(const SequenceValue* sequence, size_t index) {
   return sequence->items[index] || !is_literal_type(Py_TYPE(PySequence_Fast_GET_ITEM(sequence->external.get(), index)));
-}
-
-/// `__torch_function__` of a class, as torch finds it for an instance.
-Value* class_implementation(Interpreter& in, PyTypeObject* type) {
-  in.guards.add_class(type);
-  PyObject* found = look_up(type, kTorchFunction);
-  bool bound_to_class = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type ||
-                                  PyCFunction_Check(found));
-  if (!bound_to_class)
-    throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + ".__torch_function__ is not a class method"};
-  return in.bind_descriptor(found, type, nullptr, kTorchFunction);
 }
 
 Value* dispatch(Interpreter& in, const std::vector<PyTypeObject*>& types, const CallArgs& handed) {
@@ -74,13 +51,34 @@ Value* dispatch(Interpreter& in, const std::vector<PyTypeObject*>& types, const 
     if (!is_not_implemented(in, result)) return result;
   }
   for (PyTypeObject* type : types) {
-    Value* result = in.call(class_implementation(in, type), handed);
+    Value* result = in.call(class_implementation(in, type, kTorchFunction), handed);
     if (!is_not_implemented(in, result)) return result;
   }
   throw Break{BreakId::raises, "every __torch_function__ gave NotImplemented"};
 }
 
 }  // namespace
+
+std::vector<PyTypeObject*> in_override_order(const std::vector<PyTypeObject*>& found) {
+  std::vector<PyTypeObject*> ordered;
+  for (PyTypeObject* type : found) {
+    if (std::find(ordered.begin(), ordered.end(), type) != ordered.end()) continue;
+    auto place = std::find_if(ordered.begin(), ordered.end(),
+                              [&](PyTypeObject* other) { return PyType_IsSubtype(type, other); });
+    ordered.insert(place, type);
+  }
+  return ordered;
+}
+
+Value* class_implementation(Interpreter& in, PyTypeObject* type, PyObject* name) {
+  in.guards.add_class(type);
+  PyObject* found = look_up(type, name);
+  bool bound_to_class = found && (Py_TYPE(found) == &PyClassMethod_Type || Py_TYPE(found) == &PyStaticMethod_Type ||
+                                  PyCFunction_Check(found));
+  if (!bound_to_class)
+    throw Break{BreakId::tensor_subclass, std::string(type->tp_name) + "." + text_of(name) + " is not a class method"};
+  return in.bind_descriptor(found, type, nullptr, name);
+}
 
 bool has_active_mode(const Interpreter& in) {
   return !in.torch.modes.empty() && in.torch.overriding != Overriding::AllDisabled;
@@ -148,9 +146,8 @@ OverrideQuery::~OverrideQuery() { leave(); }
 
 void OverrideQuery::leave() {
   if (in_.torch.scope.query == this) in_.torch.scope.query = outer_;
-  auto* plain = reinterpret_cast<PyObject*>(TorchTracer::tensor_type());
-  for (auto& [object, is_fake] : std::exchange(probe_arguments_, {}))
-    if (is_fake && PyObject_SetAttrString(object.get(), "__class__", plain) < 0) PyErr_Clear();
+  for (auto& [object, plain] : std::exchange(probe_arguments_, {}))
+    if (plain && PyObject_SetAttrString(object.get(), "__class__", plain.get()) < 0) PyErr_Clear();
 }
 
 void OverrideQuery::probe_argument(TensorValue* tensor, PyObject* fake) {
@@ -159,9 +156,10 @@ void OverrideQuery::probe_argument(TensorValue* tensor, PyObject* fake) {
   if (in_.torch.overriding != Overriding::Enabled || !is_overriding_class(in_, tensor->type)) return;
   Ref type =
       Ref::steal(PyObject_CallFunction(override_helper("probe_argument"), "nO", probe_arguments_.size(), Py_True));
+  Ref plain = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(fake)));
   if (!type || PyObject_SetAttrString(fake, "__class__", type.get()) < 0)
     throw Break{BreakId::tensor_subclass, take_error_text()};
-  probe_arguments_.emplace_back(Ref::borrow(fake), true);
+  probe_arguments_.emplace_back(Ref::borrow(fake), std::move(plain));
   types_.push_back(tensor->type);
 }
 
@@ -176,7 +174,7 @@ Ref OverrideQuery::probe_argument(Value* object) {
   if (made) made = Ref::steal(PyObject_CallNoArgs(made.get()));
   if (!made) throw Break{BreakId::tensor_subclass, take_error_text()};
   note(made.get(), object);
-  probe_arguments_.emplace_back(made, false);
+  probe_arguments_.emplace_back(made, Ref());
   types_.push_back(type);
   return made;
 }
@@ -210,7 +208,7 @@ Value* OverrideQuery::run(const TorchCall& call, PyObject* const* objects, const
   });
   Ref seen = Ref::steal(PyObject_GetAttrString(watch.get(), "seen"));
   std::vector<PyTypeObject*> classes;  // of the probe arguments, as numbered
-  for (auto& [object, is_fake] : probe_arguments_) classes.push_back(Py_TYPE(object.get()));
+  for (auto& [object, plain] : probe_arguments_) classes.push_back(Py_TYPE(object.get()));
   leave();
   if (!seen || seen.get() == Py_None) {
     if (!result) in_.torch.fail(what);
@@ -224,7 +222,7 @@ Value* OverrideQuery::run(const TorchCall& call, PyObject* const* objects, const
     auto known = std::find(classes.begin(), classes.end(), type);
     found.push_back(known == classes.end() ? type : types_[known - classes.begin()]);
   }
-  std::vector<PyTypeObject*> types = in_order(found);
+  std::vector<PyTypeObject*> types = in_override_order(found);
   std::vector<Value*> type_values;
   for (PyTypeObject* type : types) type_values.push_back(in_.constant(reinterpret_cast<PyObject*>(type)));
   CallArgs handed;
@@ -257,7 +255,7 @@ Value* Interpreter::apply(std::span<Value* const> values, const RunningCall& wha
   return question ? make() : torch.with_numbers(make);
 }
 
-void check_tensor_class(Interpreter& in, PyTypeObject* cls) {
+void check_tensor_class(Interpreter& in, PyTypeObject* cls, bool may_dispatch) {
   static PyObject* const dispatch_name = PyUnicode_InternFromString("__torch_dispatch__");
   static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
   PyTypeObject* plain = TorchTracer::tensor_type();
@@ -265,7 +263,7 @@ void check_tensor_class(Interpreter& in, PyTypeObject* cls) {
     throw Break{BreakId::tensor_subclass, "a tensor of a subclass is made inside of a transform"};
   if (!PyType_IsSubtype(cls, plain)) throw Break{BreakId::raises, "as_subclass of a class that is not a tensor's"};
   in.guards.add_class(cls);
-  if (look_up(cls, dispatch_name) != look_up(plain, dispatch_name))
+  if (!may_dispatch && look_up(cls, dispatch_name) != look_up(plain, dispatch_name))
     throw Break{BreakId::tensor_subclass, std::string(cls->tp_name) + " has a __torch_dispatch__"};
   if (cls->tp_basicsize != plain->tp_basicsize || look_up(cls, finalizer) != look_up(plain, finalizer))
     throw Break{BreakId::tensor_subclass, std::string(cls->tp_name) + " has slots or a __del__"};

@@ -63,13 +63,19 @@ class OverrideQuery {
 
   Interpreter& in_;
   OverrideQuery* outer_;
-  std::vector<PyTypeObject*> types_;                   // of the program's values, by number of the probe arguments
-  std::vector<std::pair<Ref, bool>> probe_arguments_;  // probe arguments, and whether they are fakes
+  std::vector<PyTypeObject*> types_;                  // of the program's values, by number of the probe arguments
+  std::vector<std::pair<Ref, Ref>> probe_arguments_;  // probe arguments; of fakes: their own class
   std::unordered_map<PyObject*, Value*> values_;
 };
 
-/// Breaks for a class that a tensor made in the capture can't have.
-void check_tensor_class(Interpreter& in, PyTypeObject* cls);
+/// The classes of overriding arguments in torch's order: each once, from left to right, but subclasses before their
+/// bases.
+std::vector<PyTypeObject*> in_override_order(const std::vector<PyTypeObject*>& found);
+/// The method of a class by which it overrides torch's functions or operators, as torch finds it for an instance.
+Value* class_implementation(Interpreter& in, PyTypeObject* type, PyObject* name);
+
+/// Breaks for a class that a tensor made in the capture can't have. `may_dispatch`: it may have a `__torch_dispatch__`.
+void check_tensor_class(Interpreter& in, PyTypeObject* cls, bool may_dispatch = false);
 /// As Tensor.as_subclass: a new tensor over the same memory, of that class.
 Value* as_subclass(Interpreter& in, TensorValue* tensor, PyTypeObject* cls);
 

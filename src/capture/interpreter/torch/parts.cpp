@@ -38,7 +38,7 @@ void collect_tensors(Interpreter& in, Value* value, const std::string& what, std
     // The graph of a part makes plain tensors, and no parameters.
     bool is_plain = tensor->type == TorchTracer::tensor_type() || tensor->source;
     bool is_kept = subclasses == Subclasses::Kept && tensor->own.empty() && !tensor->source;
-    if (TorchTracer::is_plain_class(tensor->type) ? !is_plain : !is_kept)
+    if (tensor->dispatching || (TorchTracer::is_plain_class(tensor->type) ? !is_plain : !is_kept))
       throw Break{BreakId::tensor_subclass, what + " with a tensor of a subclass"};
     tensors.push_back(tensor);
   } else if (auto* sequence = as_sequence(value)) {

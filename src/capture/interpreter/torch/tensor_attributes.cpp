@@ -147,6 +147,7 @@ bool are_laid_out_alike(PyObject* fake, PyObject* other) {
 
 void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
   refuse_in_transform(in, tensor, "data");
+  if (tensor->dispatching) refuse("data", "of a tensor with a __torch_dispatch__");
   auto* data = as<TensorValue>(to);
   if (!data) throw Break{BreakId::raises, "something else than a tensor as data"};
   // Torch's compilers copy the new data into an input, so it must fit.
@@ -157,6 +158,7 @@ void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
 
 void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   refuse_in_transform(in, tensor, "requires_grad");
+  if (tensor->dispatching) refuse("requires_grad", "of a tensor with a __torch_dispatch__");
   PyObject* flag = in.constant_of(to);
   if (!flag || !PyBool_Check(flag)) throw Break{BreakId::raises, "requires_grad must be a bool"};
   if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is not a leaf"};
@@ -170,6 +172,7 @@ void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
 void write_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   static PyObject* const name = PyUnicode_InternFromString("grad");
   refuse_in_transform(in, tensor, "grad");
+  if (tensor->dispatching) refuse("grad", "of a tensor with a __torch_dispatch__");
   // Setting it on the fake makes torch's checks; the plan sets it on the real tensor.
   Ref value = in.to_torch(to);
   PyObject* fake = in.fake_of(tensor);
@@ -199,10 +202,19 @@ Value* own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name) {
   return nullptr;
 }
 
+/// Whether the tensor has an attribute of its own that hides what the class has: a method, but no data descriptor.
+bool hides(const TensorValue* tensor, PyObject* on_class, PyObject* name) {
+  if (!on_class || Py_TYPE(on_class)->tp_descr_set) return false;
+  for (auto& [known, value] : tensor->own)
+    if (PyUnicode_Compare(known.get(), name) == 0) return true;
+  return tensor->source && stator_instance_value(tensor->real.get(), name);
+}
+
 void set_own_attribute(Interpreter& in, TensorValue* tensor, PyObject* name, Value* to) {
   refuse_shared_dict(in, tensor);
   in.fake_of(tensor);
   tensor->own.insert(tensor->own.begin(), {Ref::borrow(name), to});
+  if (tensor->dispatching && !tensor->source) return;  // a plan that makes the tensor also sets its attributes
   in.effects.add({EffectKind::SetAttr, tensor, in.constant(name), to});
 }
 
@@ -263,6 +275,9 @@ void refuse_tensor_method(PyObject* callable, const CallArgs& args) {
 Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
   PyTypeObject* type = in.type_of(tensor);
   PyObject* on_class = look_up(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
+  if (hides(tensor, on_class, name)) return own_attribute(in, tensor, name);
+  if (tensor->dispatching && tensor->source && on_class && !Py_TYPE(on_class)->tp_descr_set)
+    in.guards.add(tensor->source, FactKind::NoAttribute, name);
   if (is_field(on_class) && is_overridden(in, tensor)) {
     Value* const self = tensor;
     return in.apply(std::span(&self, 1), name_text(name).c_str(),
@@ -319,7 +334,7 @@ void set_tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name, Valu
     return;
   }
   const PropertyRow* row = property(name);
-  if (!row && !on_class) return set_own_attribute(in, tensor, name, to);
+  if (!row && (!on_class || !Py_TYPE(on_class)->tp_descr_set)) return set_own_attribute(in, tensor, name, to);
   if (!row || !row->write) throw Break{BreakId::mutation, "attribute '" + name_text(name) + "' of a tensor"};
   row->write(in, tensor, to);
 }
