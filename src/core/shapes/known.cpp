@@ -134,7 +134,7 @@ std::optional<bool> ShapeEnv::decide(Ex truth) {
   }
   add_fact(guard, true);
   // Later facts may simplify the guard and the question differently.
-  if (asked != truth) facts_.set_truth(asked, value);
+  if (asked != truth || guard->op == Op::And) facts_.set_truth(asked, value);
   return value;
 }
 
