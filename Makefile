@@ -33,8 +33,8 @@ export HF_HUB_OFFLINE := 1
 
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
 
-.PHONY: build demo test test-cpp test-python test-oracle test-cuda test-wheel golden bench bench-readme conformance fuzz lint format asan tsan \
-        sanitize test-debug clean help
+.PHONY: build demo test test-cpp test-python test-oracle test-cuda test-wheel golden bench bench-readme conformance fuzz properties lint \
+        format asan tsan sanitize test-debug clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -137,6 +137,11 @@ conformance: build  ## run the corpus beside torch.compile: correct, in one grap
 
 fuzz: build  ## compare random programs, plain and compiled, for SECONDS (default 60); SEED=n repeats a run; ORACLE=1 also checks hits
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED)) $(if $(ORACLE),--oracle)
+
+properties: build  ## compare COUNT (default 1000000) random expressions over sizes with exact evaluation; SEED=n takes others
+	@ninja -C $(BUILD) -j $(JOBS) stator_tests
+	@STATOR_FUZZ_COUNT=$(or $(COUNT),1000000) STATOR_FUZZ_SEED=$(or $(SEED),1) \
+	  $(BUILD)/stator_tests --gtest_filter='ShapeProperties.*'
 
 asan: $(TOOLS_STAMP)  ## C++ tests and some of the Python tests under AddressSanitizer and UBSan
 	@bash tools/sanitize.sh asan $(VENV) $(JOBS) $(TESTS)

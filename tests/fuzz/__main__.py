@@ -26,9 +26,8 @@ def child(seed: int, seconds: float, notes: Path) -> None:
     """Runs programs until one fails. `notes` holds the running program; the last printed line is a JSON summary."""
     import torch
 
+    from tests.fuzz.cases import case_of
     from tests.fuzz.execute import Tally, compare
-    from tests.fuzz.grammar import random_case, random_case_of_sizes
-    from tests.fuzz.numbers import random_case_of_numbers
 
     torch.set_num_threads(1)
     ends = time.monotonic() + seconds
@@ -36,14 +35,7 @@ def child(seed: int, seconds: float, notes: Path) -> None:
     found = None
     while found is None and tally.programs < ROUND and time.monotonic() < ends:
         number = seed * ROUND + tally.programs
-        # Of four programs, one is called with other sizes, and one computes with numbers.
-        if number % 4 == 1:
-            source, rounds = random_case_of_sizes(number)
-        elif number % 4 == 3:
-            source, rounds = random_case_of_numbers(number)
-        else:
-            source, calls = random_case(number)
-            rounds = [calls]
+        source, rounds = case_of(number)
         with tally:
             for calls in rounds:
                 notes.write_text(json.dumps({"source": source, "calls": [vars(call) for call in calls]}))

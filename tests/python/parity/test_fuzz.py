@@ -4,8 +4,9 @@ import hypothesis
 import pytest
 
 import stator
+from tests.fuzz.cases import case_of
 from tests.fuzz.execute import Tally, compare
-from tests.fuzz.grammar import Inputs, cases, random_case, random_case_of_sizes
+from tests.fuzz.grammar import SIZES, Inputs, cases, random_case, random_case_of_sizes
 from tests.fuzz.numbers import random_case_of_numbers
 from tests.fuzz.reduce import reduced
 from tests.fuzz.rows import PRELUDE
@@ -50,6 +51,14 @@ def test_seeded_programs_with_other_sizes(make, first):
                 found = compare(source, calls)
             assert found is None, f"seed {seed}, {calls[0].sizes}: {found}\n{source[len(PRELUDE) :]}\n{calls}"
     assert tally.captured > 10, "hardly any program is captured: the comparison says little"
+
+
+def test_every_program_of_a_campaign_has_several_sizes():
+    for number in range(8):
+        source, rounds = case_of(number)
+        sizes = {way: {call.size for calls in rounds if calls[0].sizes == way for call in calls} for way in SIZES}
+        assert all(len(found) >= 4 for found in sizes.values()), number
+        assert random_case(number)[0] == source or number % 4 == 3
 
 
 def test_seeded_programs_under_the_oracle():
