@@ -8,6 +8,7 @@
 #include "capture/interpreter/protocol/weak_references.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/torch/arrays.h"
+#include "capture/interpreter/torch/deferred_calls.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/tensor_attributes.h"
 #include "capture/pycompat/text.h"
@@ -93,6 +94,7 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
     case Kind::Array:
       return array_attribute(*this, static_cast<ArrayValue*>(value), name);
     case Kind::Constant:
+      if (Value* deferred = deferred_attribute(*this, value, name)) return deferred;
       return constant_attr(*this, static_cast<ConstantValue*>(value), name);
     case Kind::Object:
       return object_attr(*this, static_cast<ObjectValue*>(value), name);
@@ -108,7 +110,11 @@ Value* Interpreter::find_attr(Value* value, PyObject* name) {
     case Kind::Number:
     case Kind::Text:
       if (!look_up_attribute(type_of(value), name)) return nullptr;
+      if (Value* deferred = deferred_attribute(*this, value, name)) return deferred;
       needs_number(*this, value, "is asked for its attribute " + name_text(name));
+    case Kind::Opaque:
+      if (Value* deferred = deferred_attribute(*this, value, name)) return deferred;
+      [[fallthrough]];
     default:
       return builtin_instance_attr(*this, value, name);
   }

@@ -8,6 +8,7 @@
 #include "capture/interpreter/protocol/special_methods.h"
 #include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/deferred_calls.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/pycompat/text.h"
 
@@ -99,6 +100,7 @@ static bool takes_items(PyObject* callable) {
 }
 
 Value* call_literal(Interpreter& in, PyObject* callable, const CallArgs& args) {
+  if (Value* deferred = deferred_call(in, callable, args)) return deferred;
   for (size_t i = 0; i < args.positional.size(); ++i) {
     Value* known = with_known_value(in, args.positional[i]);
     if (known == args.positional[i]) continue;

@@ -4,6 +4,7 @@
 
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 
 namespace stator::capture {
 namespace {
@@ -55,12 +56,17 @@ void sort_by_program(Interpreter& in, std::vector<Ranked>& items) {
 }  // namespace
 
 void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse) {
+  constexpr size_t kFew = 8;
   std::vector<Ranked> ranked;
   bool keyed = key && !in.is_same(key, in.none());
   Ref ranks = Ref::steal(PyList_New(0));
   for (size_t i = 0; i < list->items.size(); ++i) {
     Value* item = in.item(list, i);
-    ranked.emplace_back(keyed ? in.call(key, arguments({item})) : item, item);
+    Value* rank = keyed ? in.call(key, arguments({item})) : item;
+    // A few ints that vary are compared, and the answers are guarded.
+    if (list->items.size() <= kFew && rank->kind == Kind::Constant && in.type_of(rank) == &PyLong_Type)
+      rank = graph_number(in, rank);
+    ranked.emplace_back(rank, item);
     Ref literal = ranks ? in.literal_of(ranked.back().first) : Ref();
     if (literal)
       PyList_Append(ranks.get(), literal.get());

@@ -46,6 +46,7 @@ Value* sequence_item(Interpreter& in, SequenceValue* sequence, Value* key) {
     }
     return sequence->kind == Kind::List ? in.list(std::move(items)) : in.tuple(std::move(items));
   }
+  key = with_known_value(in, key);
   PyObject* index = in.constant_of(key);
   if (key->kind != Kind::Object && !is_symbolic_number(key) && (!index || !PyIndex_Check(index))) {
     if (key->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "a tensor as the index of a sequence"};
@@ -127,6 +128,7 @@ Value* class_item(Interpreter& in, PyTypeObject* type, Value* key) {
 Value* Interpreter::get_item(Value* value, Value* key) {
   if (auto* sequence = as_sequence(value)) return sequence_item(*this, sequence, key);
   if (value->kind == Kind::Array) return array_method(*this, "__getitem__", {value, key});
+  if (value->kind == Kind::Dict || value->kind == Kind::Constant) key = with_known_value(*this, key);
   auto* tensor = as<TensorValue>(value);
   if (tensor && !class_overrides(*this, tensor, "__getitem__")) return tensor_item(*this, tensor, key);
   if (auto* dict = as<DictValue>(value)) {

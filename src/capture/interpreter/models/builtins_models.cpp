@@ -13,6 +13,7 @@
 #include "capture/interpreter/protocol/special_methods.h"
 #include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
+#include "capture/interpreter/torch/deferred_calls.h"
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/interpreter/torch/symbolic_numbers.h"
 #include "capture/interpreter/torch/tensor_items.h"
@@ -26,6 +27,8 @@ Value* model_repr(Interpreter& in, CallArgs& args) { return in.format(args.posit
 Value* model_len(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
   if (tensor && !is_customised(in, tensor, "__len__")) return tensor_length(in, tensor);
+  if (args.positional[0]->kind == Kind::Text)
+    if (Value* length = deferred_call(in, known_object("builtins.len"), args)) return length;
   auto length = in.length_of(args.positional[0]);
   if (!length)
     in.raise(PyExc_TypeError,
@@ -191,7 +194,8 @@ Value* extreme(Interpreter& in, CallArgs& args, int op, const char* name) {
     refuse_endless(count++);
     Value* candidate = key ? in.call(key, arguments({item})) : item;
     if (best && !key) number_pair(in, best, item);
-    if (best && !key && (is_symbolic_number(best) || is_symbolic_number(item)))
+    const bool has_symbol = best && (is_symbolic_number(best) || is_symbolic_number(item));
+    if (has_symbol && !key && in.type_of(best) == in.type_of(item))
       item = candidate = number_result(in, op == Py_GT ? "max" : "min", best, item);
     else if (best && !in.truth(in.compare(op, candidate, best_rank)))
       continue;
@@ -231,6 +235,8 @@ Value* model_round(Interpreter& in, CallArgs& args) {
     if (places < 0 || places > kMostDigits) needs_number(in, number, "rounded to such a number of digits");
     return number_result(in, "round_digits", number, digits);
   }
+  Value* digits = argument(args, 1, "ndigits");
+  if (is_symbolic_number(number) && (!digits || in.is_same(digits, in.none()))) return number_result(in, "int", number);
   return by_method(in, args, "__round__", "builtins.round");
 }
 Value* model_divmod(Interpreter& in, CallArgs& args) {

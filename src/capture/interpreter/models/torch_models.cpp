@@ -129,6 +129,14 @@ Value* asarray(Interpreter& in, CallArgs& args) {
 
 /// torch.Size(...) of literals and of numbers that depend on data.
 Value* torch_size(Interpreter& in, CallArgs& args) {
+  if (auto* sequence = args.positional.empty() ? nullptr : as_sequence(args.positional[0])) {
+    std::vector<Value*> items;
+    for (size_t i = 0; i < sequence->items.size(); ++i) {
+      Value* item = in.item(sequence, i);
+      items.push_back(item->kind == Kind::Constant && in.type_of(item) == &PyLong_Type ? graph_number(in, item) : item);
+    }
+    if (std::any_of(items.begin(), items.end(), is_symbolic_number)) return size_of_numbers(in, std::move(items));
+  }
   auto is_known = [&](Value* value) { return static_cast<bool>(in.literal_of(value)); };
   if (std::all_of(args.positional.begin(), args.positional.end(), is_known))
     return call_literal(in, reinterpret_cast<PyObject*>(size_type()), args);

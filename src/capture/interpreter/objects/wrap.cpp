@@ -7,6 +7,7 @@
 #include "capture/interpreter/iteration/external_iterators.h"
 #include "capture/interpreter/protocol/mappings.h"
 #include "capture/interpreter/protocol/models.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 #include "capture/interpreter/state/nesting.h"
 #include "capture/interpreter/state/shared_dicts.h"
@@ -487,6 +488,7 @@ PyTypeObject* Interpreter::type_of(Value* value) {
       return array_type(*this, static_cast<ArrayValue*>(value));
     case Kind::Opaque:
       if (PyTypeObject* known = deferred_class(static_cast<OpaqueValue*>(value))) return known;
+      refuse_result(*this, value);
       throw Break{BreakId::unknown_object, std::string("the class of ") + static_cast<OpaqueValue*>(value)->what};
     case Kind::Null:
     case Kind::Unread:

@@ -4,6 +4,7 @@
 #include "capture/interpreter/protocol/arguments.h"
 #include "capture/interpreter/protocol/equality.h"
 #include "capture/interpreter/protocol/exceptions.h"
+#include "capture/interpreter/protocol/varying_numbers.h"
 #include "capture/interpreter/state/known_types.h"
 
 namespace stator::capture {
@@ -35,8 +36,10 @@ bool Interpreter::contains(Value* container, Value* item) {
   }
   if (container->kind == Kind::Tensor) throw Break{BreakId::data_dependent, "membership in a tensor"};
   if (container->kind == Kind::Constant) {
-    Ref key = literal_of(item);
     PyObject* object = constant_of(container);
+    // An int that varies is compared with the items.
+    if (PyTuple_CheckExact(object) && type_of(item) == &PyLong_Type) item = graph_number(*this, item);
+    Ref key = literal_of(item);
     if (!key && PyFrozenSet_CheckExact(object))
       return set_has(*this, set_from(*this, container, &PyFrozenSet_Type), item);
     if (!key && PyUnicode_Check(object) && !PyType_IsSubtype(type_of(item), &PyUnicode_Type))

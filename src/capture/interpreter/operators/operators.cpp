@@ -214,6 +214,15 @@ Value* set_binary(Interpreter& in, int op, Value* a, Value* b) {
   return x;
 }
 
+/// The sum of two strings of which the plan makes one; null for other values.
+Value* text_sum(Interpreter& in, Value* a, Value* b) {
+  if (a->kind != Kind::Text && b->kind != Kind::Text) return nullptr;
+  auto is_text = [&](Value* value) {
+    return value->kind == Kind::Text || (value->kind == Kind::Constant && in.type_of(value) == &PyUnicode_Type);
+  };
+  return is_text(a) && is_text(b) ? joined_text(in, {a, b}) : nullptr;
+}
+
 }  // namespace
 
 Value* Interpreter::binary(int op, Value* a, Value* b) {
@@ -237,8 +246,13 @@ Value* Interpreter::binary(int op, Value* a, Value* b) {
     Value* const operands[] = {a, b};
     return apply(operands, row.method, [&](PyObject* const* x) { return function(x[0], x[1]); });
   }
-  if (is_symbolic_number(a) || is_symbolic_number(b)) return number_binary(*this, op, a, b);
+  const bool has_symbol = is_symbolic_number(a) || is_symbolic_number(b);
+  const bool has_deferred = a->kind == Kind::Opaque || b->kind == Kind::Opaque;
+  if (has_symbol && !has_deferred) return number_binary(*this, op, a, b);
   if (Value* later = varying_result(*this, op, a, b)) return later;
+  if (has_symbol) return number_binary(*this, op, a, b);
+  if (plain_form(op) == kAdd)
+    if (Value* text = text_sum(*this, a, b)) return text;
   if (make_numbers(*this, a, b)) return number_binary(*this, op, a, b);
   for (Value* operand : {a, b}) refuse_result(*this, operand);
   if (a->kind == Kind::Constant && b->kind == Kind::Constant) {

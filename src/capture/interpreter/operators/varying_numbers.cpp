@@ -99,10 +99,12 @@ Value* graph_number(Interpreter& in, Value* value) {
   if (in.frames.in_transform()) return value;  // functorch does not know symbolic numbers
   if (OpaqueValue* made = as_made(value)) {
     if (made->as_number) return made->as_number;
-    Value *a = graph_number(in, made->arguments[0]), *b = graph_number(in, made->arguments[1]);
-    if (!is_symbolic_number(a) && !is_symbolic_number(b)) return value;
-    for (const Row& row : kRows)
-      if (made->callable.get() == known_object(row.path)) return made->as_number = number_binary(in, row.op, a, b);
+    for (const Row& row : kRows) {
+      if (made->callable.get() != known_object(row.path)) continue;
+      Value *a = graph_number(in, made->arguments[0]), *b = graph_number(in, made->arguments[1]);
+      const bool is_graphs = is_symbolic_number(a) || is_symbolic_number(b);
+      return is_graphs ? made->as_number = number_binary(in, row.op, a, b) : value;
+    }
     return value;
   }
   ConstantValue* constant = varying_number(in, value);
@@ -169,6 +171,9 @@ Value* varying_as(Interpreter& in, Value* value, PyTypeObject* type) {
 static void name_sources(Interpreter& in, Value* value, std::string& text) {
   if (const OpaqueValue* made = as_made(value)) {
     for (Value* argument : made->arguments) name_sources(in, argument, text);
+  } else if (auto* number = as<NumberValue>(value)) {
+    const std::string sizes = in.torch.tracer.sizes_in({number->symbol.get()});
+    text += (text.empty() || sizes.empty() ? "" : ", ") + sizes;
   } else if (value->source && is_varying(in, value)) {
     text += (text.empty() ? "" : ", ") + value->source->describe();
   }
@@ -178,6 +183,7 @@ void refuse_result(Interpreter& in, Value* value) {
   if (!as_made(value)) return;
   std::string sources;
   name_sources(in, value, sources);
+  if (sources.empty()) throw Break{BreakId::data_dependent, "a number that follows from one that depends on data"};
   throw Break{BreakId::varying, sources};
 }
 
@@ -192,8 +198,14 @@ bool append_unseen(Interpreter& in, Value* list, Value* item) {
 }
 
 Value* varying_result(Interpreter& in, int op, Value* a, Value* b) {
-  PyTypeObject *left = number_class(a), *right = number_class(b);
-  bool left_varies = left && is_varying(in, a), right_varies = right && is_varying(in, b);
+  // A number of the graph is an operand where the other one is made by the plan.
+  auto class_of = [](Value* value) {
+    auto* number = as<NumberValue>(value);
+    return number && number->type != &PyBool_Type ? number->type : number_class(value);
+  };
+  PyTypeObject *left = class_of(a), *right = class_of(b);
+  bool left_varies = left && (is_symbolic_number(a) || is_varying(in, a)),
+       right_varies = right && (is_symbolic_number(b) || is_varying(in, b));
   if (!left || !right || !(left_varies || right_varies)) return nullptr;
   const int plain = pycompat::plain_form(op);
   for (const Row& row : kRows) {
@@ -206,8 +218,8 @@ Value* varying_result(Interpreter& in, int op, Value* a, Value* b) {
     for (Value* known : {left_varies ? nullptr : a, right_varies ? nullptr : b})
       if (known && (row.divides || left != right) && !is_plain_number(in, known)) return nullptr;
     for (Value* operand : {a, b}) {
-      if (operand->source) in.guards.add_type(operand->source, number_class(operand));
-      if (!is_varying(in, operand)) in.constant_of(operand);
+      if (operand->source) in.guards.add_type(operand->source, class_of(operand));
+      if (!is_symbolic_number(operand) && !is_varying(in, operand)) in.constant_of(operand);
     }
     auto* made = in.arena.make<OpaqueValue>("a number that changes from call to call");
     made->callable = Ref::borrow(known_object(row.path));

@@ -54,6 +54,7 @@ void needs_number(Interpreter& in, const Value* value, const std::string& what) 
 }
 
 Value* with_known_value(Interpreter& in, Value* value) {
+  if (value->kind == Kind::Opaque) value = graph_number(in, value);
   auto* number = as<NumberValue>(value);
   const auto known = number ? in.torch.tracer.value_of(number->symbol.get()) : std::nullopt;
   return known ? in.integer(*known) : value;
