@@ -19,11 +19,8 @@ from .. import _C
 from ..places import show, user_index
 from . import (  # noqa: F401 (what torch does otherwise in traces)
     dynamic_sizes,
-    flex,
-    higher_order,
     linearize,
     lists,
-    plain_operators,
     sizes,
 )
 from .casts import emulates_casts
@@ -32,6 +29,7 @@ from .foreign import ForeignInputs
 from .metadata import ModuleCalls, Notes
 from .module import TracedGraphModule, build_module, tensors_of
 from .module_inputs import ModuleInputs
+from .operators.install import install
 from .partial import log_partial_graph
 from .random_states import RandomStates
 from .replaced import replaced
@@ -262,7 +260,7 @@ def is_fake_script_object(leaf: Any) -> bool:
 
 def call(recording: Recording, f: Callable[..., Any], args: Any) -> Any:
     """Calls the function. What made the trace useless is raised even if the function handled it."""
-    higher_order.install()
+    install()
     try:
         with running(recording):
             result = recording.tracer.call(f, tuple(args))

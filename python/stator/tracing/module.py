@@ -18,8 +18,9 @@ from ..fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen
 from ..fx_states import StateNodes
 from .casts import inner_nodes, mark_cast
 from .current import Recording
-from .higher_order import Lifted, NumberOperand, Operand, Part, is_lifted, lifted_key
 from .metadata import TraceMeta
+from .operators.parts import Part, is_lifted, lifted_key
+from .operators.row import Lifted, NumberOperand, Operand
 from .signature import EMPTY, Signature
 from .subclasses import Wrapper, holds_fakes, is_subclass, wrapped
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from .current import disable_tracing
-from .higher_order import ROWS, Lifted, Operand, Part, Row
+from ..current import disable_tracing
+from .parts import Part
+from .row import Lifted, Operand, Row
 
 
 class FlexAttention(Row):
@@ -55,7 +56,7 @@ class FlexAttention(Row):
     def results(self) -> list[torch.Tensor]:
         from torch._higher_order_ops.flex_attention import flex_attention_fake_impl
 
-        from .module import build_part
+        from ..module import build_part
 
         if not self.is_real:
             return list(flex_attention_fake_impl(*self.placed(self.operands, (None, None), [])))
@@ -68,6 +69,3 @@ class FlexAttention(Row):
         if len(part.tensors) != 1 or part.tensors[0].dim() != 0:
             raise RuntimeError(f"cannot be traced: flex_attention: the function of {name} must return one number")
         return part
-
-
-ROWS["flex_attention"] = FlexAttention

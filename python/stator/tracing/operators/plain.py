@@ -1,5 +1,5 @@
-"""Torch's operators that take an operator, or nothing but values (`out_dtype`, `auto_functionalized`, `print`,
-`run_and_save_rng_state`, ...), and those that take one function and its arguments (`strict_mode`, `hints_wrapper`)."""
+"""Torch's operators that take an operator, or nothing but values: `out_dtype`, `auto_functionalized`, `print`,
+`run_and_save_rng_state`, ..."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from .current import Recording
-from .higher_order import ROWS, NumberOperand, Operand, Row, Structured
+from .row import NumberOperand, Operand, Row
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _FUNCTIONS = (types.FunctionType, types.MethodType, torch.nn.Module)
@@ -118,55 +117,3 @@ class WithEffects(Plain):
         args, kwargs = self.given
         made = args[1](*args[2:], **kwargs)
         return torch.empty(0), *(made if isinstance(made, tuple) else (made,))
-
-
-class Region(Structured):
-    """An operator that computes one function on its arguments."""
-
-    graph_name = "strict_graph"
-
-    def __init__(self, op: Any, recording: Recording) -> None:
-        super().__init__(op, recording)
-        self.rest: tuple[Any, ...] = ()
-        self.named: dict[str, Any] = {}
-
-    def take(self, function: Callable[..., Any], args: Any, *_: Any) -> None:
-        leaves, spec = pytree.tree_flatten(tuple(args))
-        self.operands = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-        def flat(*tensors: torch.Tensor) -> Any:
-            given = iter(tensors)
-            filled = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            return function(*pytree.tree_unflatten(filled, spec))
-
-        self.part(self.graph_name, flat, self.operands)
-
-    def arguments(self, operands: list[Any], lifted: Any) -> tuple[Any, ...]:
-        return self.parts[0], (*operands, lifted), *self.rest
-
-    def keywords(self) -> dict[str, Any]:
-        return self.named
-
-    def results(self) -> list[torch.Tensor]:
-        return self.run(self.parts[0], self.operands) if self.is_real else self.like(self.parts[0])
-
-
-class HintsWrapper(Region):
-    graph_name = "hints_wrapper_body_graph"
-
-    def take(self, function: Callable[..., Any], args: Any, *others: Any, **named: Any) -> None:
-        super().take(function, args)
-        self.rest, self.named = ({},), {"hints": others[-1] if others else named["hints"]}
-
-
-ROWS.update(
-    strict_mode=Region,
-    hints_wrapper=HintsWrapper,
-    print=Print,
-    run_and_save_rng_state=SavedState,
-    run_with_rng_state=SavedState,
-    out_dtype=Plain,
-    auto_functionalized=Plain,
-    auto_functionalized_v2=Plain,
-    with_effects=WithEffects,
-)
