@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import linecache
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch.fx.passes.shape_prop import TensorMetadata
 from . import _C
 from .fx_symbols import GraphSymbols
 
-_TENSOR_KEYS = ("val", "example_value", "tensor_meta")
+_NONE_LAZY: Mapping[str, Any] = types.MappingProxyType({})
 _MISSING = object()
 
 
@@ -114,17 +115,18 @@ class NodeMeta(dict[str, Any]):
     def __init__(
         self, shared: GraphMeta, location: int, definition: tuple[int, ...] | None, number: str | int | None = None
     ) -> None:
-        super().__init__()
         self.shared = shared
         self.location = location
         self.definition = definition  # a value and the node that defines it; the value alone for inputs
         self.number = number  # of a node that computes a number: its text, see `_C.Graph.number`
-        self.pending: set[str] = set()
-        self.lazy: dict[str, Callable[[], Any]] = {}  # the functions that make entries of `add_lazy`
+        self.lazy: Mapping[str, Callable[[], Any]] = _NONE_LAZY  # the functions that make entries of `add_lazy`
+        self.pending: set[str]
         if number is not None:
-            self.pending.update(("val", "example_value"))
+            self.pending = {"val", "example_value"}
         elif definition is not None and shared.native.has_meta(*definition):
-            self.pending.update(_TENSOR_KEYS)
+            self.pending = {"val", "example_value", "tensor_meta"}
+        else:
+            self.pending = set()
         if location:
             if shared.has_lines(location):
                 self.pending.add("stack_trace")
@@ -158,7 +160,7 @@ class NodeMeta(dict[str, Any]):
         return value
 
     def add_lazy(self, key: str, make: Callable[[], Any]) -> None:
-        self.lazy[key] = make
+        self.lazy = {**self.lazy, key: make}
         self.pending.add(key)
 
     def fill(self) -> NodeMeta:
@@ -239,7 +241,7 @@ class NodeMeta(dict[str, Any]):
     def copy(self) -> NodeMeta:
         made = NodeMeta(self.shared, 0, None)
         made.location, made.definition, made.pending = self.location, self.definition, set(self.pending)
-        made.number, made.lazy = self.number, dict(self.lazy)
+        made.number, made.lazy = self.number, self.lazy
         for key, value in dict.items(self):
             dict.__setitem__(made, key, value)
         return made

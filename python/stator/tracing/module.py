@@ -14,6 +14,7 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from .. import _C
 from ..fx_meta import NodeMeta
 from ..fx_module import NAME_KEY, ExportedGraphModule, find_operator
+from ..fx_nodes import call_maker, set_meta
 from ..fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen
 from ..fx_states import StateNodes
 from .casts import inner_nodes, mark_cast
@@ -216,6 +217,9 @@ class _Builder:
         self.marks_casts = recording.marks_casts
         self.unmarked = inner_nodes(recording.decomposed)
         self.graph = torch.fx.Graph()
+        self.make_call = call_maker(self.graph)
+        # By operator: the overload, the base of its nodes' names, whether it needs exact strides.
+        self.targets: dict[tuple[str, str], tuple[Any, str, bool]] = {}
         self.shared = shared
         self.unbound = {name for name, _, hint, *_ in native.symbol_table() if hint is None}
         self.given: dict[Any, str] = {}  # by `object_key`: the placeholder of an argument that is an object
@@ -264,7 +268,7 @@ class _Builder:
     def add_nodes(self) -> None:
         nodes = self.native.nodes()
         switch = StateNodes(self.graph, self.native.states(), [node[5] for node in nodes])
-        create = self.graph.create_node
+        operand = self.operand
         for index, (name, overload, args, kwargs, results, state, location) in enumerate(nodes):
             switch.before(index, state)
             self.index, self.location = index, location
@@ -274,16 +278,21 @@ class _Builder:
             if name == CALL:
                 self.add_call(args, results)
                 continue
-            target = find_operator(name, overload)
-            operands = tuple([self.operand(arg) for arg in args])
-            keywords = {key: self.operand(value) for key, value in kwargs.items()}
-            node = create("call_function", target, operands, keywords, name=name.partition("::")[2])
+            target, base, keeps_operands = self.targets.get((name, overload)) or self.find_target(name, overload)
+            keywords = {key: operand(value) for key, value in kwargs.items()} if kwargs else kwargs
+            node = self.make_call(target, tuple([operand(arg) for arg in args]), keywords, base)
             self.add_results(node, results)
             if self.marks_casts and index not in self.unmarked:
                 mark_cast(node, self.native)
-            if torch.Tag.needs_exact_strides in target.tags:
+            if keeps_operands:
                 keep_operand_values(node)
         switch.finish()
+
+    def find_target(self, name: str, overload: str) -> tuple[Any, str, bool]:
+        target = find_operator(name, overload)
+        row = target, name.partition("::")[2], torch.Tag.needs_exact_strides in target.tags
+        self.targets[name, overload] = row
+        return row
 
     def add_call(self, args: Any, results: Any) -> None:
         """A node with sub-graphs."""
@@ -309,9 +318,7 @@ class _Builder:
                 return given_numbers[arg.index]
             return parts.get(id(arg), arg)
 
-        node = self.graph.create_node(
-            "call_function", call.op, replaced(call.args), replaced(call.kwargs), name=call.op.name()
-        )
+        node = self.make_call(call.op, replaced(call.args), replaced(call.kwargs), call.op.name())
         self.describe(None, node)
         if call.keeps_operands:
             keep_operand_values(node)
@@ -352,9 +359,7 @@ class _Builder:
             target = FUNCTIONS[args[0]]
             operands = args[1:2] if args[0] in UNARY else (args[1], args[2] if len(args) > 2 else 0)
         base = "_local_scalar_dense" if name == ITEM else None
-        node = self.graph.create_node(
-            "call_function", target, tuple([self.operand(arg) for arg in operands]), {}, name=base
-        )
+        node = self.make_call(target, tuple([self.operand(arg) for arg in operands]), {}, base)
         self.describe_number(result, node)
         return node
 
@@ -407,35 +412,40 @@ class _Builder:
             self.define(result, node)
 
     def item_of(self, node: torch.fx.Node, index: int) -> torch.fx.Node:
-        return self.graph.create_node("call_function", operator.getitem, (node, index), {}, name="getitem")
+        return self.make_call(operator.getitem, (node, index), {}, "getitem")
 
     def define(self, value: int, node: torch.fx.Node) -> None:
         # Also for an existing value: the operator returned the same tensor, and later uses depend on the operator.
-        if value not in self.env or not any(self.index in kept for kept in self.kept if self.index is not None):
+        if not self.kept or value not in self.env or self.index is None or not self.is_kept(self.index):
             self.env[value] = node
         if self.index is None and not self.native.has_meta(value):
             self.describe_number(value, node)
         else:
             self.describe(value, node)
 
+    def is_kept(self, index: int) -> bool:
+        return any(index in kept for kept in self.kept)
+
     def describe(self, value: int | None, node: torch.fx.Node) -> None:
         definition = None
         if value is not None:
             definition = (value,) if self.index is None else (value, self.index)
-        node.meta = NodeMeta(self.shared, self.location, definition)
-        self.shared.annotate(node.meta, self.location)
+        meta = NodeMeta(self.shared, self.location, definition)
+        set_meta(node, "meta", meta)
+        self.shared.annotate(meta, self.location)
 
     def operand(self, arg: Any) -> Any:
-        if isinstance(arg, _C.Value):
+        kind = type(arg)
+        if kind is _C.Value:
             node = self.env.get(arg)
             if node is None and arg in self.read_off:
                 return self.read(arg)
             return self.get_attribute(arg) if node is None else node
+        if kind in _LITERALS:
+            return arg
         if isinstance(arg, list):
             return [self.operand(item) for item in arg]
-        if type(arg) not in _LITERALS and is_object(arg):
-            return self.object(arg)
-        return arg
+        return self.object(arg) if is_object(arg) else arg
 
     def read(self, value: int) -> torch.fx.Node:
         node, path = self.read_off[value]
