@@ -14,8 +14,8 @@ set_meta = object.__setattr__
 
 
 def call_maker(graph: torch.fx.Graph) -> Callable[[Any, tuple[Any, ...], dict[str, Any], str | None], torch.fx.Node]:
-    """A function of a target, arguments and a base for the name, which adds a call to the graph. `Graph.create_node` looks
-    for raw symbolic numbers in all arguments: the node gets them after it was made."""
+    """A function of a target, arguments and a base for the name, which adds a call to the graph. `Graph.create_node`
+    looks for raw symbolic numbers in all arguments: the node gets them after it was made."""
     create = graph.create_node
 
     def make(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> torch.fx.Node:

@@ -159,8 +159,7 @@ def build_part(part: Part) -> TracedGraphModule:
     for name, value in zip(names[len(part.operands) :], part.lifted, strict=True):
         builder.add_lifted(name, value)
     builder.add_nodes()
-    results = tuple(_Output(value) for value in native.outputs)
-    builder.add_output(results[0] if part.gives_one else results, None)
+    builder.add_output(part.returned([_Output(value) for value in native.outputs]), None)
     part.module = TracedGraphModule(builder.attributes, builder.graph, part.name)
     part.module.__dict__[_META] = builder.shared
     note_decompositions(part.module, part.recording)

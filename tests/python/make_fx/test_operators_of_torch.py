@@ -11,7 +11,6 @@ from torch._higher_order_ops.strict_mode import strict_mode
 from torch._higher_order_ops.while_loop import while_loop
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch.fx.experimental.proxy_tensor import make_fx as torch_make_fx
-from torch.nn.attention.flex_attention import _create_empty_block_mask, create_block_mask, flex_attention
 
 import stator
 from tests.python.make_fx.helpers import calls, node
@@ -278,39 +277,6 @@ def test_gradients_of_gradients(x, name, mode):
     module = stator.make_fx(twice(program), tracing_mode=mode)(x)
     for given in (x, x * 0.5):
         torch.testing.assert_close(module(given), twice(plain)(given), rtol=1e-3, atol=1e-3)
-
-
-# ---- flex_attention
-
-
-def attention(q, k, v, bias):
-    mask = _create_empty_block_mask(q, k).as_tuple()
-    return torch.ops.higher_order.flex_attention(q, k, v, lambda s, b, h, m, n: s + bias[m, n], mask, 0.25, {})
-
-
-def attention_by_function(q, k, v, bias):
-    return flex_attention(q, k, v, score_mod=lambda s, b, h, m, n: torch.where(m >= n, s, -1e9)) + bias.sum()
-
-
-def attention_by_mask(q, k, v, bias):
-    mask = create_block_mask(lambda b, h, m, n: m >= n, 1, 1, 16, 16, device="cpu")
-    return flex_attention(q, k, v, block_mask=mask, return_lse=True)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("program", [attention, attention_by_function, attention_by_mask])
-def test_flex_attention_is_a_node(program, mode):
-    torch.manual_seed(0)
-    samples = [(*(torch.randn(1, 2, 16, 16) for _ in range(3)), torch.randn(16, 16)) for _ in range(2)]
-    module = stator.make_fx(program, tracing_mode=mode)(*samples[0])
-    assert calls(module).count("flex_attention") == 1
-    assert len(module.sdpa_score_0.graph.find_nodes(op="placeholder")) == (6 if program is attention else 5)
-    peer = None if program is attention else torch_make_fx(program, tracing_mode=mode)(*samples[0])
-    for sample in samples:
-        wanted = program(*sample)
-        same(module(*sample), wanted)
-        if peer is not None:
-            same(peer(*sample), wanted)
 
 
 # ---- operators of the program

@@ -13,9 +13,9 @@ from .parts import Tensors
 
 def vector_jacobian(function: Callable[..., Any], count: int, captured: Tensors) -> Callable[..., Any]:
     """A function of `count` inputs and of gradients of the results: the gradients of the inputs and of the captured
-    tensors, zeros where there are none."""
+    tensors, zeros where there are none. A gradient of a result may be None."""
 
-    def gradients(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def gradients(*args: Any) -> tuple[torch.Tensor, ...]:
         given, grads = args[:count], args[count:]
         again = torch.is_grad_enabled()  # these gradients are differentiated themselves
 
@@ -27,7 +27,7 @@ def vector_jacobian(function: Callable[..., Any], count: int, captured: Tensors)
         with torch.enable_grad():
             inputs = [input_of(tensor) for tensor in given]
             results = [r for r in pytree.tree_leaves(function(*inputs)) if isinstance(r, torch.Tensor)]
-            pairs = [(r, g) for r, g in zip(results, grads, strict=True) if r.requires_grad]
+            pairs = [(r, g) for r, g in zip(results, grads, strict=True) if r.requires_grad and g is not None]
             wanted = [t for t in (*inputs, *captured) if t.requires_grad]
             found: Any = [None] * len(wanted)
             if pairs and wanted:

@@ -75,11 +75,28 @@ def _call_cond(cond: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any)
     return pytree.tree_unflatten(leaves, specs[0])
 
 
+_AUTOCAST_KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+
+
+def _autocast_kernel(op: Any, args: Any) -> Callable[..., Any] | None:
+    """Torch's kernel for autocast, if autocast is on: it casts operands, and calls the operator with the keys of
+    autocast excluded."""
+    for device, key in _AUTOCAST_KEYS.items():
+        if key in op.py_kernels and torch.is_autocast_enabled(device):
+            on_device = any(isinstance(arg, torch.Tensor) and arg.device.type == device for arg in args)
+            if on_device and not torch._C._dispatch_tls_is_dispatch_key_excluded(key):
+                found: Callable[..., Any] = op.py_kernels[key]
+                return found
+    return None
+
+
 def _handler(op: Any) -> Callable[..., Any]:
     def handle(*args: Any, **kwargs: Any) -> Any:
         recording = current_tracer()
         if recording is None:  # a trace that is paused: run the program
             return op.py_kernels[torch._C.DispatchKey.CompositeExplicitAutograd](*args, **kwargs)
+        if (cast := _autocast_kernel(op, args)) is not None:
+            return cast(*args, **kwargs)
         row = ROWS.get(op.name())
         if row is None:
             raise NotImplementedError(f"make_fx has no rule for the operator {op.name()}")

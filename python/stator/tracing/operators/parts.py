@@ -27,12 +27,23 @@ class Part:
     leaves: list[Any]  # of the result
     spec: Any
     gives_one: bool = False  # its module returns the result itself
+    gives_none: bool = False  # its module returns a list, with None where the function does and for lifted values
     module: Any = None
     lifted: list[Any] = field(default_factory=list)  # of the node: all parts have the same placeholders
 
     @property
     def tensors(self) -> Tensors:
         return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+    def returned(self, tensors: list[Any]) -> Any:
+        """What its module returns, of values for the tensors."""
+        if self.gives_one:
+            return tensors[0]
+        if not self.gives_none:
+            return tuple(tensors)
+        given = iter(tensors)
+        found = [next(given) if isinstance(leaf, torch.Tensor) else None for leaf in self.leaves]
+        return [*found, *[None] * len(self.lifted)]
 
     def attributes(self) -> list[Any]:
         return self.recording.tracer.attributes()

@@ -57,6 +57,7 @@ class Row(abc.ABC):
         self.operands: Tensors = []  # flat
         self.numbers: list[Any] = []  # symbolic numbers among the operator's arguments
         self.parts: list[Part] = []
+        self.outputs: Tensors = []  # in a backward pass: what `saved` gave
 
     @abc.abstractmethod
     def take(self, *args: Any, **kwargs: Any) -> None:
@@ -85,7 +86,20 @@ class Row(abc.ABC):
         """What the program gets."""
         return tuple(results)
 
-    def gradients(self, inputs: Tensors, grads: Tensors) -> list[Any]:
+    def check_differentiable(self) -> None:  # noqa: B027 (most have nothing to check)
+        """Raises if the arguments do not allow the gradients that the program needs."""
+
+    def constants(self, results: Tensors) -> Tensors:
+        """The results that have no gradient."""
+        return [r for r in results if not (r.is_floating_point() or r.is_complex())]
+
+    def saved(self, results: Tensors) -> Tensors:
+        """The results that the gradients need."""
+        return []
+
+    takes_none = False  # as the gradient of a result that nothing used; zeros otherwise
+
+    def gradients(self, inputs: Tensors, grads: list[Any]) -> list[Any]:
         """Of the operands and the lifted tensors, which are `inputs`."""
         raise RuntimeError(f"cannot be traced: make_fx has no gradient for the operator {self.op.name()}")
 
@@ -161,6 +175,7 @@ def apply(row: Row, args: Any, kwargs: Any) -> Any:
     lifted = row.lifted_tensors
     inputs = row.operands + lifted
     if torch.is_grad_enabled() and not row.recording.options.pre_dispatch and any(t.requires_grad for t in inputs):
+        row.check_differentiable()
         results = list(_Differentiable.apply(row, *inputs))
     else:
         results = row.record()
@@ -170,12 +185,15 @@ def apply(row: Row, args: Any, kwargs: Any) -> Any:
 class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, row: Row, *inputs: torch.Tensor) -> Any:
-        ctx.row = row
-        ctx.save_for_backward(*inputs)
+        ctx.row, ctx.count = row, len(inputs)
+        ctx.set_materialize_grads(not row.takes_none)
         results = row.record()
-        ctx.mark_non_differentiable(*[r for r in results if not (r.is_floating_point() or r.is_complex())])
+        ctx.save_for_backward(*inputs, *row.saved(results))
+        ctx.mark_non_differentiable(*row.constants(results))
         return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return None, *ctx.row.gradients(list(ctx.saved_tensors), list(grads))
+        saved = list(ctx.saved_tensors)
+        ctx.row.outputs = saved[ctx.count :]
+        return None, *ctx.row.gradients(saved[: ctx.count], list(grads))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .conditions import Cond
-from .flex import FlexAttention
+from .flex import FlexAttention, FlexAttentionBackward
 from .loops import WhileLoop, WhileLoopStack
 from .plain import Plain, Print, SavedState, WithEffects
 from .regions import HintsWrapper, InvokeSubgraph, Region
@@ -22,6 +22,7 @@ ROWS: dict[str, Any] = {
     "strict_mode": Region,
     "hints_wrapper": HintsWrapper,
     "flex_attention": FlexAttention,
+    "flex_attention_backward": FlexAttentionBackward,
     "print": Print,
     "run_and_save_rng_state": SavedState,
     "run_with_rng_state": SavedState,
