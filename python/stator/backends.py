@@ -7,7 +7,6 @@ registered here, an entry point, or one that torch knows; only for the last is `
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 import warnings
@@ -19,6 +18,7 @@ import torch
 
 from . import _C, debug, progress
 from .ambient import Ambient
+from .backend_logs import held
 from .errors import BackendCompilerFailed, InvalidBackend, InvalidOption, SkipFrame, StateChanged
 from .functions import OpenBackward
 
@@ -113,28 +113,32 @@ class _BackendCall:
         return self.name
 
     def __call__(self, gm: Any, example_inputs: list[Any]) -> Callable[..., Any]:
+        with held() as logs:
+            return self.compiled(gm, gm.__dict__.get("_native"), example_inputs, logs)
+
+    def compiled(self, gm: Any, native: Any, example_inputs: list[Any], logs: held) -> Callable[..., Any]:
         if not any(used is self.target for used in _used):
             _used.append(self.target)
         debug.note_module(gm)
-        native = gm.__dict__.get("_native")
         symbols = None if native is None else native.symbols
         before = Ambient()
         try:
-            # Torch's compilers find the symbols of a graph with symbolic sizes or numbers in this context.
-            found = contextlib.nullcontext() if symbols is None else symbols.context()
-            with progress.shown(f"the backend {self.name!r} compiles {_graph_name(gm)}"), found:
-                compiled = self.target(gm, example_inputs, **self.keywords)
+            with progress.shown(f"the backend {self.name!r} compiles {_graph_name(gm)}"):
+                compiled = self.compile(gm, native, example_inputs, symbols)
         except BaseException as error:
             before.put_back(error)
             if isinstance(error, SkipFrame) or not isinstance(error, Exception):
                 raise
             if symbols is not None and _refuses_floats(error):
+                logs.drop()
                 symbols.refuse_floats()
                 return gm  # a capture with the floats as constants replaces it
             if symbols is not None and symbols.refuses_numbers:
+                logs.drop()
                 return gm  # likewise
             refused = _what_is_untraceable(error)
             if refused:
+                logs.drop()
                 self.warn_of_refused(gm, *refused)
                 return gm
             error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this frame
@@ -151,6 +155,27 @@ class _BackendCall:
             self.warn_of_refused(gm, *refused)
             return gm
         return compiled
+
+    def compile(self, gm: Any, native: Any, example_inputs: list[Any], symbols: Any) -> Any:
+        if symbols is None:
+            return self.target(gm, example_inputs, **self.keywords)
+        try:
+            # Torch's compilers find the symbols of a graph with symbolic sizes or numbers in this context.
+            with symbols.context():
+                return self.target(gm, example_inputs, **self.keywords)
+        except Exception as error:
+            if not _refuses_floats(error):
+                raise
+            refused = error
+        from .fx import lazy_graph_module
+
+        # They take floats that depend on data in more places.
+        symbols.open_floats()
+        try:
+            with symbols.context():
+                return self.target(lazy_graph_module(native), symbols.examples(), **self.keywords)
+        except Exception:
+            raise refused from None
 
     def warn_of_refused(self, gm: Any, what: str, why: str) -> None:
         warnings.warn(

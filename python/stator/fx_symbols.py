@@ -119,6 +119,7 @@ class GraphSymbols:
         self._refused: list[str] = []
         self._refused_floats: list[str] = []
         self._fake_mode: Any = None
+        self.has_open_floats = False  # floats of the program are symbols without a value, as if they depended on data
 
     # ---- what a backend gets
 
@@ -240,7 +241,7 @@ class GraphSymbols:
         from torch.utils._sympy.value_ranges import ValueRanges
 
         for name, (kind, hint, least, greatest) in self.table.items():
-            if name in self.floats:
+            if name in self.floats and not self.has_open_floats:
                 value = self.floats[name].value
                 if not math.isfinite(value):  # torch's symbols have no such hints
                     value = 1.0
@@ -292,7 +293,7 @@ class GraphSymbols:
             else:
                 fake = self._fake_mode.from_tensor(real, static_shapes=True)
             self.fakes.append(fake)
-        for name, number in self.floats.items():
+        for name, number in self.floats.items() if not self.has_open_floats else ():
             self.fakes[number.place].item_memo = self._known[name]
 
     def names_in(self, meta: Meta) -> list[str]:
@@ -305,6 +306,14 @@ class GraphSymbols:
     def refuse_floats(self) -> None:
         """Notes that torch's compilers do not take a float of the graph as an input."""
         self._refused_floats = list(self.floats)
+
+    def open_floats(self) -> None:
+        """Makes the symbols again, with floats of the program as numbers that depend on data."""
+        self.has_open_floats = True
+        self._is_asked = False
+        self._fake_mode = None
+        for made in (self._known, self._ranges, self._refused, self._refused_floats, self.fakes):
+            made.clear()
 
     def take_guards(self) -> list[GuardRow]:
         """What torch's compilers asked of the sizes and numbers. To be called once, when the backend has compiled the

@@ -1,5 +1,8 @@
 """Python backends: values that depend on data, and what a backend leaves behind when it fails."""
 
+import contextlib
+import logging
+
 import pytest
 import torch
 
@@ -223,3 +226,20 @@ def test_attention_kernels_chosen_in_a_graph(backend):
     for _ in range(2):
         torch.testing.assert_close(compiled(x), _attention(x))
         assert _state() == before
+
+
+@pytest.mark.parametrize("handled", [True, False])
+def test_what_torch_logs_of_an_operator_is_held_back_if_the_failure_is_handled(handled, caplog):
+    from torch._subclasses import fake_tensor
+
+    def backend(gm, example_inputs):
+        logging.getLogger("torch._subclasses.fake_tensor").error("failed while attempting to run meta")
+        raise fake_tensor.DataDependentOutputException("aten.item") if handled else ValueError("other")
+
+    compiled = stator.compile(lambda x: x * 2, backend=backend)
+    with contextlib.nullcontext() if handled else pytest.raises(stator.BackendCompilerFailed):
+        with pytest.warns(UserWarning, match="looks at data") if handled else contextlib.nullcontext():
+            compiled(torch.ones(2))
+    logging.getLogger("torch._subclasses.fake_tensor").error("later")
+    texts = [record.getMessage() for record in caplog.records if record.name == "torch._subclasses.fake_tensor"]
+    assert texts == (["later"] if handled else ["failed while attempting to run meta", "later"])

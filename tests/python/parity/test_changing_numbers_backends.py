@@ -85,6 +85,36 @@ def test_floats_need_two_captures(line, backend):
     assert count(fn, FLOATS, backend) <= most
 
 
+# Torch's compilers refuse symbols of floats here. They take them as numbers that depend on data.
+OPEN_LINES = """
+a.add(a, alpha=w), a.add(a, alpha=-w), a.clone().add_(a, alpha=w / 3)
+a.addcmul(a, a, value=w), a.addcdiv(a, a + 3, value=w)
+a.clamp(min=w), a.clamp(-w, w), torch.lerp(a, a + 1, w), torch.where(a > 0, a, w), a ** w
+torch.full((2,), w), torch.full_like(a, w), a.clone().fill_(w)
+nn.functional.leaky_relu(a, w), nn.functional.softplus(a, w)
+torch._foreach_add([a, a], [a, a], alpha=w), torch._foreach_addcdiv([a], [a], [a + 3], w)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("backend", [CALLABLES[1], "aot_eager"])
+@pytest.mark.parametrize("line", OPEN_LINES)
+def test_floats_that_compilers_refuse_as_symbols_need_two_captures(line, backend):
+    assert count(made(line, "w"), FLOATS, backend) <= 2
+
+
+def test_inductor_takes_such_floats():
+    compiled = stator.compile(made(OPEN_LINES[0], "w"), backend="inductor")
+    for w in FLOATS:
+        for actual, expected in zip(compiled(x, w), made(OPEN_LINES[0], "w")(x, w), strict=True):
+            torch.testing.assert_close(actual, expected)
+    assert captures() <= 2
+
+
+@pytest.mark.parametrize("line", OPEN_LINES)
+def test_hostile_floats_that_compilers_refuse_as_symbols(line):
+    count(made(line, "w"), HOSTILE_FLOATS, "aot_eager")
+
+
 SPECIALISED = """
 nn.functional.dropout(a, 0.0) * w, nn.functional.layer_norm(a, (6,), eps=w), torch.full((2,), w)
 a.clamp(min=w), torch.lerp(a, a + 1, w), torch.where(a > 0, a, w), a.add(a, alpha=w), a ** w
