@@ -279,6 +279,15 @@ Value* new_tensor(Interpreter& in, CallArgs& args) {
   if (Value* joined = tensor_of_parts(in, made)) return joined;
   return tensor_from_data(in, made, "torch.tensor");
 }
+/// Tensor.new of sizes: as `new_empty`. Other arguments are data, or a tensor whose memory the result shares.
+Value* new_of_sizes(Interpreter& in, CallArgs& args) {
+  const std::vector<Value*> given(args.positional.begin() + 1, args.positional.end());
+  const bool are_ints = std::ranges::all_of(given, [&](Value* size) { return in.type_of(size) == &PyLong_Type; });
+  if (given.size() == 1 && in.type_of(given[0]) == size_type())
+    return in.call_method(args.positional[0], "new_empty", given);
+  if (given.empty() || !are_ints) throw Break{BreakId::tensor_internals, "Tensor.new: an old constructor"};
+  return in.call_method(args.positional[0], "new_empty", {size_of_numbers(in, given)});
+}
 /// The sizes of one argument of `broadcast_shapes`; null for other objects.
 std::optional<std::vector<Value*>> sizes_of_shape(Interpreter& in, Value* shape) {
   std::vector<Value*> sizes{shape};
@@ -585,6 +594,7 @@ constexpr ModelRow kRows[] = {
     {"torch.finfo", torch_value<kFinfo>, 0, ModelRow::kAny, "*"},
     {"torch.iinfo", torch_value<kIinfo>, 0, ModelRow::kAny, "*"},
     {"torch._C.TensorBase.requires_grad_", tensor_requires_grad, 0, ModelRow::kAny, "*"},
+    {"torch._C.TensorBase.new", new_of_sizes, 1, ModelRow::kAny},
     {"torch._C.TensorBase.new_tensor", new_tensor, 2, 2, "dtype device requires_grad"},
     {"torch.functional.broadcast_shapes", broadcast_shapes},
     {"torch._C._group_tensors_by_device_and_dtype", group_tensors, 2, 2},

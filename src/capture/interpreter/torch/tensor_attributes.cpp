@@ -43,7 +43,6 @@ constexpr RefusedRow kRefused[] = {
     {"is_shared", "storage"},
     {"pin_memory", "storage"},
     {"is_pinned", "storage"},
-    {"new", "an old constructor"},
     {"apply_", "a Python function over data", BreakId::data_exit},
     {"map_", "a Python function over data", BreakId::data_exit},
     {"map2_", "a Python function over data", BreakId::data_exit},
