@@ -207,6 +207,10 @@ torch.tensor("a")
 torch.tensor([[1], [1, 2]])
 torch.tensor([1, "a"])
 torch.tensor(None)
+torch.dtype("float")
+torch.layout()
+type(iter([]))()
+type(type.__dict__)()
 """.strip().splitlines()
 
 # Errors of operators whose shape functions have messages of their own.

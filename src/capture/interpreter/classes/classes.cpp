@@ -99,6 +99,7 @@ static Value* struct_sequence(Interpreter& in, PyTypeObject* type, const CallArg
 Value* make_instance(Interpreter& in, PyTypeObject* type, CallArgs args, CallMode mode) {
   static PyObject* const new_name = PyUnicode_InternFromString("__new__");
   static PyObject* const init_name = PyUnicode_InternFromString("__init__");
+  if (!type->tp_new) in.raise(PyExc_TypeError, std::string("cannot create '") + type->tp_name + "' instances");
   static PyObject* const object_init = known_object("builtins.object.__init__");
   Value* made = nullptr;
   Ref maker = Ref::borrow(look_up(type, new_name));
