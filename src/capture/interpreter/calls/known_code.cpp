@@ -35,6 +35,11 @@ Value* dispatch(Interpreter& in, FunctionValue* function, CallArgs& args) {
   return in.call(in.wrap(find, in.guards.sources().pinned(find, "functools._find_impl")), arguments({cls, registry}));
 }
 
+/// It changes the classes of the module and of its parameters, once in their lives.
+Value* break_at_lazy_module(Interpreter&, FunctionValue*, CallArgs&) {
+  throw Break{BreakId::mutation, "a lazy module makes its parameters"};
+}
+
 struct Row {
   const char* function;                      // path of the function that has the code
   std::initializer_list<const char*> inner;  // names of the nested code objects that lead to it
@@ -56,6 +61,7 @@ std::unordered_map<PyCodeObject*, KnownCode> find_codes() {
       {"dataclasses._recursive_repr", {"wrapper"}, call_wrapped<kUserFunction>},
       {"reprlib.recursive_repr", {"decorating_function", "wrapper"}, call_wrapped<kUserFunction>},
       {"functools.singledispatch", {"dispatch"}, dispatch},
+      {"torch.nn.modules.lazy.LazyModuleMixin._infer_parameters", {}, break_at_lazy_module},
   };
   std::unordered_map<PyCodeObject*, KnownCode> found;
   for (const Row& row : rows) {
