@@ -59,6 +59,23 @@ def functions_captured(run):
     return {name.rsplit(".", 1)[-1] for name in found}
 
 
+@row("torch.compiler.is_dynamo_compiling")
+def is_dynamo_compiling():
+    def program(a):
+        return a * 2 if torch.compiler.is_dynamo_compiling() else a * 3
+
+    assert torch.equal(stator.compile(program, fullgraph=True)(x), x * 2)
+    assert torch.equal(program(x), x * 3)
+
+
+@row("torch.compiler.wrap_numpy")
+def wrap_numpy():
+    numpy = pytest.importorskip("numpy")
+    wrapped = torch.compiler.wrap_numpy(lambda a: numpy.multiply(a, 2) + 1)
+    assert torch.equal(stator.compile(wrapped, fullgraph=True)(x), x * 2 + 1)
+    assert torch.equal(stator.compile(lambda a: wrapped(a) + 1, fullgraph=True)(x), x * 2 + 2)
+
+
 # ---- marks on functions
 
 
@@ -307,6 +324,72 @@ def optimize():
     captures_below(torch._dynamo.optimize("eager"))
 
 
+@row("torch._dynamo.optimize_assert")
+def optimize_assert():
+    captures_below(torch._dynamo.optimize_assert("eager"))
+
+
+@row("torch._dynamo.explain")
+def explain():
+    found = torch._dynamo.explain(stator.compile(lambda a: below(a) + 1))(x)
+    assert found.graph_count == 1 and found.op_count == 2 and captures() == 0
+
+
+@row("torch._dynamo.disable_nested_graph_breaks")
+def disable_nested_graph_breaks():
+    wrapped = torch._dynamo.disable_nested_graph_breaks(below)
+    for compiled in (stator.compile(wrapped), stator.compile(lambda a: wrapped(a) + 0)):
+        assert torch.equal(compiled(x), x * 3) and torch.equal(compiled(x), x * 3)
+    with pytest.raises(stator.Unsupported):
+        stator.compile(lambda a: wrapped(a) + 1, fullgraph=True)(x)
+
+
+@row("torch._dynamo.override_cudagraphs")
+def override_cudagraphs():
+    def program(a):
+        with torch._dynamo.override_cudagraphs(fwd=False):
+            return below(a) + 1
+
+    assert torch.equal(stator.compile(program, fullgraph=True)(x), x * 3 + 1)
+    decorated = torch._dynamo.override_cudagraphs(fwd=False)(below)
+    assert torch.equal(stator.compile(decorated, fullgraph=True)(x), x * 3)
+
+
+@row("torch._dynamo.set_recursion_limit")
+def set_recursion_limit():
+    before = sys.getrecursionlimit()
+
+    def program(a):
+        a = a * 2
+        torch._dynamo.set_recursion_limit(before)
+        return a + 1
+
+    assert torch.equal(stator.compile(program)(x), x * 2 + 1) and captures() == 2
+    assert sys.getrecursionlimit() == before
+    with pytest.raises(stator.Unsupported):
+        stator.compile(program, fullgraph=True)(x)
+
+
+@row("torch.compiler.set_default_backend")
+def set_default_backend():
+    counting = Counting()
+    torch.compiler.set_default_backend(counting)
+    try:
+        assert torch.equal(stator.compile(below)(x), x * 3) and counting.count == 1
+    finally:
+        torch.compiler.set_default_backend("inductor")
+    stator.compile(lambda a: below(a) + 1)(x)
+    assert counting.count == 1
+
+
+@row("torch._dynamo.register_backend")
+def register_backend():
+    counting = Counting()
+    name = f"counting_{id(counting)}"
+    torch._dynamo.register_backend(counting, name=name)
+    assert torch.equal(stator.compile(below, backend=name)(x), x * 3) and counting.count == 1
+
+
 @row("torch._dynamo.dont_skip_tracing")
 def dont_skip_tracing():
     wrapped = torch._dynamo.dont_skip_tracing(below)
@@ -456,6 +539,14 @@ def keep_tensor_guards():
     guards, model, compiled = kept(torch.compiler.keep_tensor_guards_unsafe)
     assert not mentions(guards, "self.factor == ") and not mentions(guards, "SCALE == ")
     assert torch.equal(compiled(x.double()), model(x.double()))
+
+
+@row("torch.compiler.keep_portable_guards_unsafe")
+def keep_portable_guards():
+    compiled = stator.compile(below, options={"guard_filter_fn": torch.compiler.keep_portable_guards_unsafe})
+    for _ in range(2):
+        assert torch.equal(compiled(x), x * 3)
+    assert captures() == 1
 
 
 @row("torch.compiler.skip_guard_on_globals_unsafe")
