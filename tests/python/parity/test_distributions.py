@@ -12,7 +12,8 @@ LINES = """
 D.Normal(x, 1.0).log_prob(x * 2), D.Normal(x, 1.0).sample(), D.Normal(x, x).rsample((2,)), D.Normal(0, 1).log_prob(x)
 D.kl_divergence(D.Normal(x, 1.0), D.Normal(x * 2, 2.0)), D.Normal(x, x).entropy(), D.Normal(x, x).cdf(x)
 D.Normal(x, 1.0).expand((2, 4)).log_prob(x), D.Normal(x, 1.0, validate_args=False).log_prob(x)
-D.Categorical(logits=x).sample((3,)), D.Categorical(logits=x).log_prob(torch.tensor(2)), D.Categorical(probs=x).entropy()
+D.Categorical(logits=x).sample((3,)), D.Categorical(logits=x).log_prob(torch.tensor(2))
+D.Categorical(probs=x).entropy(), D.Categorical(probs=x).mode
 D.kl_divergence(D.Categorical(logits=x), D.Categorical(probs=x)), D.OneHotCategorical(logits=x).sample()
 D.Bernoulli(logits=x).sample(), D.Bernoulli(logits=x).log_prob(torch.ones(4)), D.Bernoulli(logits=x).entropy()
 D.Independent(D.Normal(x, 1.0), 1).log_prob(x), D.Beta(x, x + 1).log_prob(torch.sigmoid(x))
@@ -26,7 +27,8 @@ D.RelaxedOneHotCategorical(torch.tensor(1.0), logits=x).rsample()
 """.strip().splitlines()
 # The constructor from sizes that some of them call.
 OLD = """
-x.new(2, 3).zero_(), x.new(5).fill_(2), x.new(x.size()).zero_(), x.new(torch.Size([2, 1])).zero_(), x.double().new(2).zero_()
+x.new(2, 3).zero_(), x.new(5).fill_(2), x.new(x.size()).zero_(), x.new(torch.Size([2, 1])).zero_()
+x.double().new(2).zero_()
 """.strip().splitlines()
 
 
