@@ -53,10 +53,14 @@ _BINARY: dict[str, Callable[..., Any]] = {name: getattr(operator, name) for name
     "bitand": operator.and_,
     "bitor": operator.or_,
     "bitxor": operator.xor,
+    "gcd": math.gcd,
 }
 _UNARY: dict[str, Callable[..., Any]] = {
     name: getattr(torch, "_sym_" + name, getattr(math, name)) for name in _MATH
 } | {
+    "bit_count": int.bit_count,
+    "bit_length": int.bit_length,
+    "isqrt": math.isqrt,
     "not": torch.sym_not,
     "neg": operator.neg,
     "abs": operator.abs,

@@ -84,6 +84,22 @@ Range shift_range(Op op, const Range& x, const Range& y) {
   return op == Op::Shl ? product_of(x, factor) : quotient_range(x, factor);
 }
 
+int bits_of(WideInt bound) {
+  constexpr int kAll = 128;
+  return bound >= kInfinite || bound <= -kInfinite ? kAll : bit_length(bound);
+}
+
+/// A divisor of a number other than 0 is at most as large; of two zeros, the result is 0.
+Range gcd_range(const Range& x, const Range& y) {
+  auto largest = [](const Range& of) { return std::max(-of.low, of.high); };
+  const bool has_zero_x = x.contains(0), has_zero_y = y.contains(0);
+  const WideInt high = !has_zero_x && !has_zero_y ? std::min(largest(x), largest(y))
+                       : !has_zero_x              ? largest(x)
+                       : !has_zero_y              ? largest(y)
+                                                  : std::max(largest(x), largest(y));
+  return {has_zero_x && has_zero_y ? 0 : 1, high};
+}
+
 /// Of `int(a / b)` and the like: a float is off by less than one part in 2^52.
 Range rounded_range(Ex real) {
   if (real->op == Op::ToFloat) real = real->operands[0];
@@ -233,6 +249,16 @@ Range range_of_operation(Ex expr) {
     case Op::Shl:
     case Op::Shr:
       return shift_range(expr->op, range(0), range(1));
+    case Op::Gcd:
+      return gcd_range(range(0), range(1));
+    case Op::Isqrt:
+      return {range(0).low > 0 ? integer_sqrt(range(0).low) : 0,
+              range(0).high >= kInfinite ? kInfinite : integer_sqrt(std::max<WideInt>(range(0).high, 0))};
+    case Op::BitLength:
+    case Op::BitCount:
+      result = {range(0).contains(0) ? 0 : 1, std::max(bits_of(range(0).low), bits_of(range(0).high))};
+      if (expr->op == Op::BitLength && range(0).low > 0) result.low = bit_length(range(0).low);
+      return result;
     case Op::ToInt:
       if (expr->operands[0]->type == Type::Bool) return {0, 1};
       [[fallthrough]];

@@ -31,6 +31,7 @@ std::optional<Type> type_of_result(Op op, Type a, Type b) {
       return a == Type::Bool && b == Type::Bool ? Type::Bool : Type::Int;
     case Op::Shl:
     case Op::Shr:
+    case Op::Gcd:
       return has_float ? std::nullopt : std::optional(Type::Int);
     case Op::And:
     case Op::Or:
@@ -192,6 +193,10 @@ Ex ShapeEnv::unary(Op op, Ex a) {
     case Op::Ceil:
     case Op::Round:
       return is_float ? settled(make_node(op, Type::Int, {{a}})) : as_int(a);
+    case Op::Isqrt:
+    case Op::BitLength:
+    case Op::BitCount:
+      return is_float ? nullptr : settled(make_node(op, Type::Int, {{as_int(a)}}));
     case Op::IsFinite:
     case Op::IsInf:
     case Op::IsNan:
@@ -214,6 +219,9 @@ Ex ShapeEnv::int_result(Op op, Ex a, Ex b) {
       return floor_quotient(a, b);
     case Op::Mod:
       return remainder(a, b);
+    case Op::Gcd:
+      if (a == b || b->int_constant() == 0) return unary(Op::Abs, a);
+      return a->int_constant() == 0 ? unary(Op::Abs, b) : settled(sorted_node(op, Type::Int, a, b));
     default:
       return extremum(op, a, b);
   }

@@ -20,6 +20,8 @@ bool ShapeEnv::operation_may_fail(Ex expr) {
     case Op::Shl:
     case Op::Shr:
       return operand(1)->derived.range.low < 0;
+    case Op::Isqrt:
+      return operand(0)->derived.range.low < 0;
     case Op::ToInt:
     case Op::Floor:
     case Op::Ceil:

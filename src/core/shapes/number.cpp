@@ -72,6 +72,8 @@ Value on_integers(Op op, WideInt a, WideInt b) {
       return shifted_left(a, b);
     case Op::Shr:
       return shifted_right(a, b);
+    case Op::Gcd:
+      return Value::of_int(gcd_wide(a, b));
     default:
       return {};
   }
@@ -172,8 +174,20 @@ Value rounded(Op op, const Value& a) {
   }
 }
 
+/// Integers only, as in Python.
+Value of_integer(Op op, const Value& a) {
+  if (a.is_float()) return {};
+  const WideInt value = a.integer();
+  if (op == Op::Isqrt) return value < 0 ? Value() : Value::of_int(integer_sqrt(value));
+  return Value::of_int(op == Op::BitLength ? bit_length(value) : bit_count(value));
+}
+
 Value on_one(Op op, const Value& a) {
   switch (op) {
+    case Op::Isqrt:
+    case Op::BitLength:
+    case Op::BitCount:
+      return of_integer(op, a);
     case Op::Not:
       return Value::of_bool(!as_truth(a));
     case Op::ToBool:

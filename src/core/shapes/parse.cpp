@@ -230,7 +230,7 @@ Ex ExprParser::name() {
   std::string found = identifier();
   if (found.empty()) return nullptr;
   if (found == "True" || found == "False") return env_->constant(found == "True");
-  if (found == "math" && accept(".")) found = identifier();
+  if ((found == "math" || found == "int") && accept(".")) found = identifier();
   if (accept("(")) return call(found);
   if (auto part = names_.find(found); part != names_.end()) return part->second;
   return env_->named_symbol(found);

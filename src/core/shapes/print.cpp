@@ -212,6 +212,9 @@ Text Printer::unary(Ex expr) {
       return {(is_cpp_ ? "!" : "not ") + part(expr->operands[0], is_cpp_ ? kAtom : kNot), kNot};
     case Op::Neg:
       return {"-" + part(expr->operands[0], kUnary), kUnary};
+    case Op::BitLength:
+    case Op::BitCount:
+      return call((is_cpp_ ? "stator_" : "int.") + name, expr);
     case Op::Abs:
     case Op::Round:
     case Op::ToBool:
@@ -258,7 +261,8 @@ Text Printer::build(Ex expr) {
   }
   if (is_unary(expr->op)) return unary(expr);
   if (expr->op == Op::RoundDigits && !is_cpp_) return call("round", expr);
-  if (is_real_function(expr->op)) return call((is_cpp_ ? "stator_" : "math.") + std::string(op_name(expr->op)), expr);
+  if (is_real_function(expr->op) || expr->op == Op::Gcd)
+    return call((is_cpp_ ? "stator_" : "math.") + std::string(op_name(expr->op)), expr);
   const bool divides = expr->op == Op::FloorDiv || expr->op == Op::Mod || expr->op == Op::TrueDiv;
   if (is_cpp_ && divides) return call(std::string("stator_") + op_name(expr->op), expr);
   return is_comparison(expr->op) ? comparison(expr) : infix(expr);

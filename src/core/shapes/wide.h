@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -59,6 +60,29 @@ inline WideInt gcd_wide(WideInt a, WideInt b) {
     b = rest;
   }
   return a;
+}
+
+inline unsigned __int128 magnitude(WideInt value) {
+  const auto bits = static_cast<unsigned __int128>(value);
+  return value < 0 ? -bits : bits;
+}
+inline int bit_length(WideInt value) {
+  const unsigned __int128 bits = magnitude(value);
+  const auto high = static_cast<uint64_t>(bits >> 64);
+  return high != 0 ? 64 + std::bit_width(high) : std::bit_width(static_cast<uint64_t>(bits));
+}
+inline int bit_count(WideInt value) {
+  const unsigned __int128 bits = magnitude(value);
+  return std::popcount(static_cast<uint64_t>(bits >> 64)) + std::popcount(static_cast<uint64_t>(bits));
+}
+/// The greatest integer whose square is not greater than `value`, which is not negative.
+inline WideInt integer_sqrt(WideInt value) {
+  WideInt root = 0;
+  for (int bit = bit_length(value) / 2; bit >= 0; --bit) {
+    const WideInt larger = root + (WideInt(1) << bit);
+    if (WideInt square = 0; multiply_wide(larger, larger, &square) && square <= value) root = larger;
+  }
+  return root;
 }
 
 }  // namespace stator::shapes

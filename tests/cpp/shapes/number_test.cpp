@@ -30,6 +30,24 @@ TEST(ShapeNumber, IntegersAsInPython) {
   EXPECT_EQ(compute(Op::Pow, whole(2), whole(-2)), real(0.25));
 }
 
+TEST(ShapeNumber, FunctionsOfIntegers) {
+  EXPECT_EQ(result(Op::Gcd, 12, -18), 6);
+  EXPECT_EQ(result(Op::Gcd, 0, 0), 0);
+  EXPECT_EQ(result(Op::Gcd, kLeast, 6), 2);
+  EXPECT_EQ(compute(Op::Gcd, whole(kLeast), whole(0)).integer(), -WideInt(kLeast));
+  for (int64_t root : std::initializer_list<int64_t>{0, 1, 2, 3, 10, 3037000498}) {
+    EXPECT_EQ(compute(Op::Isqrt, whole(root * root), {}), whole(root));
+    EXPECT_EQ(compute(Op::Isqrt, whole(root * root + 2 * root), {}), whole(root)) << "before the next square";
+  }
+  EXPECT_FALSE(compute(Op::Isqrt, whole(-1), {}));
+  EXPECT_EQ(compute(Op::BitLength, whole(0), {}), whole(0));
+  EXPECT_EQ(compute(Op::BitLength, whole(-8), {}), whole(4));
+  EXPECT_EQ(compute(Op::BitLength, whole(kLeast), {}), whole(64));
+  EXPECT_EQ(compute(Op::BitCount, whole(-7), {}), whole(3));
+  EXPECT_EQ(compute(Op::BitCount, Value::of_bool(true), {}), whole(1));
+  for (Op op : {Op::Gcd, Op::Isqrt, Op::BitLength, Op::BitCount}) EXPECT_FALSE(compute(op, real(4.0), whole(2)));
+}
+
 TEST(ShapeNumber, IntegersBeyond64BitsAreExact) {
   EXPECT_EQ(compute(Op::FloorDiv, compute(Op::Mul, whole(kMost), whole(kMost)), whole(kMost)), whole(kMost));
   EXPECT_EQ(compute(Op::Neg, whole(kLeast), {}).integer(), -WideInt(kLeast));

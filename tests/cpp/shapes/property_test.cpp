@@ -56,9 +56,10 @@ class Generator {
 
   TreePtr integer(int depth) {
     if (depth == 0 || chance(15)) return leaf();
-    constexpr Op kOps[] = {Op::Add, Op::Add, Op::Sub,    Op::Mul,   Op::Mul,    Op::FloorDiv, Op::FloorDiv, Op::Mod,
-                           Op::Mod, Op::Min, Op::Max,    Op::Neg,   Op::Abs,    Op::Pow,      Op::Ite,      Op::ToInt,
-                           Op::Shl, Op::Shr, Op::BitAnd, Op::BitOr, Op::BitXor, Op::Floor,    Op::Ceil};
+    constexpr Op kOps[] = {Op::Add,   Op::Add,   Op::Sub, Op::Mul,   Op::Mul,       Op::FloorDiv, Op::FloorDiv,
+                           Op::Mod,   Op::Mod,   Op::Min, Op::Max,   Op::Neg,       Op::Abs,      Op::Pow,
+                           Op::Ite,   Op::ToInt, Op::Shl, Op::Shr,   Op::BitAnd,    Op::BitOr,    Op::BitXor,
+                           Op::Floor, Op::Ceil,  Op::Gcd, Op::Isqrt, Op::BitLength, Op::BitCount};
     const Op op = kOps[number(0, std::size(kOps) - 1)];
     switch (op) {
       case Op::Ite:
@@ -75,6 +76,9 @@ class Generator {
         return node(op, {integer(depth - 1), constant(number(0, 4))});
       case Op::Neg:
       case Op::Abs:
+      case Op::Isqrt:
+      case Op::BitLength:
+      case Op::BitCount:
         return node(op, {integer(depth - 1)});
       case Op::FloorDiv:
       case Op::Mod:

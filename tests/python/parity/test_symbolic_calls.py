@@ -128,3 +128,23 @@ def test_items_at_remainders(line, argument):
         args = (made(4), n) if argument else (made(n),)
         assert_same(compiled(*args), fn(*args), f"{n}")
     assert captures() <= 4
+
+
+IN_GRAPHS = """
+x * math.gcd(n, 4), torch.full((2,), n.bit_length()), x[: math.isqrt(n)], x + n.bit_count(), math.gcd(n, 6, 9) * x
+x.new_zeros(n // math.gcd(n, 2)), x * math.isqrt(n * n + 1), math.gcd(n, 4) / 2 * x, x.repeat(math.gcd(n, 4) + 1, 1)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("argument", [False, True])
+@pytest.mark.parametrize("line", IN_GRAPHS)
+def test_functions_that_graphs_compute(line, argument):
+    fn = with_modules(line, argument)
+    compiled = stator.compile(fn)
+    for n in LENGTHS:
+        args = (made(4), n) if argument else (made(n),)
+        assert_same(compiled(*args), fn(*args), f"{n}")
+    assert captures() == 2
+    for n in HOSTILE:
+        args = (made(4), n) if argument else (made(n),)
+        assert_same(outcome(compiled, *args), outcome(fn, *args), f"{n}")

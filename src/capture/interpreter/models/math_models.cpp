@@ -53,6 +53,26 @@ Value* of_two(Interpreter& in, CallArgs& args) {
                                        : nullptr;
 }
 
+/// Whether the graph computes the function of ints: all arguments are ints, and one is a number of the graph. The
+/// compilers of Python backends have no such function.
+bool takes_ints(Interpreter& in, CallArgs& args, size_t least, size_t most) {
+  if (in.options.for_python_backend || !takes_numbers(in, args, least, most)) return false;
+  return std::none_of(args.positional.begin(), args.positional.end(),
+                      [&](Value* value) { return in.type_of(value) == &PyFloat_Type; });
+}
+
+template <Name kName>
+Value* of_int(Interpreter& in, CallArgs& args) {
+  return takes_ints(in, args, 1, 1) ? number_result(in, kName.text, args.positional[0]) : nullptr;
+}
+
+Value* model_gcd(Interpreter& in, CallArgs& args) {
+  if (!takes_ints(in, args, 1, args.positional.size())) return nullptr;
+  Value* result = in.integer(0);
+  for (Value* item : args.positional) result = number_result(in, "gcd", result, item);
+  return result;
+}
+
 /// The numbers as floats, which `math` makes of its arguments first.
 Value* as_float(Interpreter& in, Value* value) { return number_result(in, "float", value); }
 
@@ -143,6 +163,10 @@ constexpr ModelRow kRows[] = {
     {"math.degrees", model_degrees, 0, ModelRow::kAny, "*"},
     {"math.fabs", model_fabs, 0, ModelRow::kAny, "*"},
     {"math.floor", floor_or_ceil<"floor">, 0, ModelRow::kAny, "*"},
+    {"builtins.int.bit_count", of_int<"bit_count">, 0, ModelRow::kAny, "*"},
+    {"builtins.int.bit_length", of_int<"bit_length">, 0, ModelRow::kAny, "*"},
+    {"math.gcd", model_gcd, 0, ModelRow::kAny, "*"},
+    {"math.isqrt", of_int<"isqrt">, 0, ModelRow::kAny, "*"},
     {"math.log", model_log, 0, ModelRow::kAny, "*"},
     {"math.prod", model_prod, 0, ModelRow::kAny, "*"},
     {"math.pow", model_pow, 0, ModelRow::kAny, "*"},
