@@ -8,6 +8,7 @@
 #include "capture/pycompat/hidden.h"
 #include "capture/pycompat/objects.h"
 #include "capture/pycompat/views.h"
+#include "capture/tensors/tensor_object.h"
 
 namespace stator::capture {
 namespace {
@@ -156,13 +157,28 @@ int load_upcoming_key(Check& c, CheckRun& run) {
   return found == kStatorPeekItem && key ? fill_slot(c, run, key) : 0;
 }
 
+/// Puts an int into the slot, which owns it.
+int fill_with_int(Check& c, CheckRun& run, int64_t number) {
+  if (PyObject* made = PyLong_FromLongLong(number)) return fill_slot(c, run, made);
+  PyErr_Clear();
+  return 0;
+}
+
+int load_storage_offset(Check& c, CheckRun& run) {
+  PyObject* from = run.slots[c.from];
+  return is_tensor_object(from) ? fill_with_int(c, run, storage_offset_of(from)) : 0;
+}
+
+int load_length(Check& c, CheckRun& run) {
+  PyObject* from = run.slots[c.from];
+  if (PyList_Check(from)) return fill_with_int(c, run, PyList_GET_SIZE(from));
+  return PyDict_Check(from) ? fill_with_int(c, run, PyDict_GET_SIZE(from)) : 0;
+}
+
 int load_counter(Check& c, CheckRun& run) {
   StatorIter iterator = stator_iter(run.slots[c.from]);
   if (iterator.kind != kStatorIterEnumerate || iterator.index < 0) return 0;
-  PyObject* number = PyLong_FromSsize_t(iterator.index + c.count);
-  if (number) return fill_slot(c, run, number);
-  PyErr_Clear();
-  return 0;
+  return fill_with_int(c, run, iterator.index + c.count);
 }
 
 int load_inner_iterator(Check& c, CheckRun& run) {

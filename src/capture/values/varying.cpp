@@ -18,9 +18,10 @@ bool names(std::string_view text, std::string_view source) {
   return false;
 }
 
-/// Whether the source is an argument, or an item of containers that is reached from one.
+/// Whether the source is an argument, an item of containers that is reached from one, or a number of such an object.
 bool is_of_argument(const Source& source) {
   const Source* at = &source;
+  if (at->kind == SourceKind::StorageOffset || at->kind == SourceKind::Length) at = at->parent;
   while (at->kind == SourceKind::Item || at->kind == SourceKind::DictItem || at->kind == SourceKind::DictValue)
     at = at->parent;
   return at->kind == SourceKind::Argument;

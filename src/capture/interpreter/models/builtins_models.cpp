@@ -24,11 +24,27 @@ namespace {
 
 Value* model_repr(Interpreter& in, CallArgs& args) { return in.format(args.positional[0], 2, nullptr); }
 
+/// The length of a dict that each call brings, or of a list whose length changes from call to call, that the program
+/// did not change: an int that is guarded, or an input of the graph if it varies. Null for other values.
+Value* external_length(Interpreter& in, Value* value) {
+  auto* dict = as<DictValue>(value);
+  auto* list = as<ObjectValue>(value);
+  PyObject* object = dict && dict->type == &PyDict_Type && !dict->mutated && !dict->is_globals ? dict->external.get()
+                     : list && list->type == &PyList_Type                                      ? list->object.get()
+                                                                                               : nullptr;
+  if (!object || !value->source || (dict && !is_per_call(*value->source))) return nullptr;
+  if (std::any_of(in.effects.begin(), in.effects.end(), [&](const Effect& effect) { return effect.target == value; }))
+    return nullptr;
+  const Ref length = Ref::steal(PyLong_FromSsize_t(dict ? PyDict_GET_SIZE(object) : PyList_GET_SIZE(object)));
+  return in.wrap(length.get(), in.guards.sources().child(value->source, SourceKind::Length, 0, nullptr, length.get()));
+}
+
 Value* model_len(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
   if (tensor && !is_customised(in, tensor, "__len__")) return tensor_length(in, tensor);
   if (args.positional[0]->kind == Kind::Text)
     if (Value* length = deferred_call(in, known_object("builtins.len"), args)) return length;
+  if (Value* length = external_length(in, args.positional[0])) return length;
   auto length = in.length_of(args.positional[0]);
   if (!length)
     in.raise(PyExc_TypeError,

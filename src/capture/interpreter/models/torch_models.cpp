@@ -250,12 +250,26 @@ Value* conversion(Interpreter& in, CallArgs& args) {
 const char* const kInt = "int";
 const char* const kFloat = "float";
 const char* const kBool = "bool";
+/// Guards the symbolic sizes of inputs among those of the tensor to be at least 2. A smaller one becomes a constant.
+void guard_large_sizes(Interpreter& in, TensorValue* tensor) {
+  PyObject* fake = in.fake_of(tensor);
+  Value* sizes = in.torch_result([&] { return PyObject_CallMethod(fake, "size", nullptr); }, "size");
+  for (Value* size : in.unpack(sizes)) {
+    Value* is_large = is_symbolic_number(size) ? number_result(in, "ge", size, in.integer(2)) : nullptr;
+    if (is_large && is_symbolic_number(is_large) && number_truth(in, is_large) == false)
+      needs_number(in, size, "is 0 or 1, and strides are asked for");
+  }
+}
+
 /// Where a size is 0 or 1, strides follow other rules, so those of a tensor with such a symbolic size are not known.
 Value* tensor_stride(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
-  if (tensor && TorchTracer::has_symbolic_sizes(in.fake_of(tensor)) &&
-      !TorchTracer::has_known_strides(in.fake_of(tensor)))
-    throw Break{BreakId::data_dependent, "the strides of a tensor whose size may be 0 or 1"};
+  const bool has_symbols = tensor && TorchTracer::has_symbolic_sizes(in.fake_of(tensor));
+  if (has_symbols && !TorchTracer::has_known_strides(in.fake_of(tensor))) {
+    guard_large_sizes(in, tensor);
+    if (!TorchTracer::has_known_strides(in.fake_of(tensor)))
+      throw Break{BreakId::data_dependent, "the strides of a tensor whose size may be 0 or 1"};
+  }
   return in.call_torch(known_object("torch._C.TensorBase.stride"), args);
 }
 Value* tensor_iter(Interpreter& in, CallArgs& args) { return tensor_iterator(in, given_tensor(args, "iter")); }
@@ -525,20 +539,37 @@ bool has_offset_of_input(const TensorValue* input) {
          PyLong_AsLongLong(offset.get()) == storage_offset_of(input->real.get());
 }
 
-/// Known for inputs, where it is guarded, and for views of inputs: their fakes count from the offsets of the inputs.
-/// What operators make begins where its storage does.
+/// Where an input begins: an int that is guarded, or an input of the graph if it varies.
+Value* offset_of_input(Interpreter& in, const TensorValue* input) {
+  const Ref offset = Ref::steal(PyLong_FromLongLong(storage_offset_of(input->real.get())));
+  Source* source = in.guards.sources().child(input->source, SourceKind::StorageOffset, 0, nullptr, offset.get());
+  return in.wrap(offset.get(), source);
+}
+
+/// Known for inputs and for their views, whose fakes count from the offsets of the inputs. What operators make begins
+/// where its storage does.
 Value* storage_offset(Interpreter& in, CallArgs& args) {
   auto* tensor = as<TensorValue>(args.positional[0]);
   if (!tensor || tensor->written || tensor->wrapped_at || in.frames.in_transform())
     throw Break{BreakId::data_exit, "the storage offset of a tensor"};
   PyObject* fake = in.fake_of(tensor);
+  std::vector<TensorValue*> owners;
   for (TensorValue* input : in.torch.inputs) {
     if (is_number_input(*input) || !TorchTracer::share_storage(input->fake.get(), fake)) continue;
     if (input->layout || input->written || !has_offset_of_input(input))
       throw Break{BreakId::data_exit, "the storage offset of a tensor"};
-    in.guards.add(input->source, FactKind::Offset, nullptr, storage_offset_of(input->real.get()));
+    owners.push_back(input);
   }
-  return in.torch_result([&] { return PyObject_CallMethod(fake, "storage_offset", nullptr); }, "storage_offset");
+  if (owners.size() == 1 && owners[0] == tensor) return offset_of_input(in, tensor);
+  Value* offset =
+      in.torch_result([&] { return PyObject_CallMethod(fake, "storage_offset", nullptr); }, "storage_offset");
+  if (owners.size() == 1 && !in.torch.tracer.states_offsets()) {
+    Value* start = in.integer(storage_offset_of(owners[0]->real.get()));
+    return in.binary(pycompat::kAdd, offset_of_input(in, owners[0]), in.binary(pycompat::kSubtract, offset, start));
+  }
+  for (const TensorValue* owner : owners)
+    in.guards.add(owner->source, FactKind::Offset, nullptr, storage_offset_of(owner->real.get()));
+  return offset;
 }
 
 constexpr ModelRow kRows[] = {

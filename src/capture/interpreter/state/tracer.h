@@ -51,6 +51,8 @@ class TorchTracer {
   void fix_dtypes();
   /// Whether sizes of inputs may be symbolic.
   bool takes_symbols() const;
+  /// Whether an operator was recorded that states where its result begins in a storage.
+  bool states_offsets() const;
   /// The sizes of inputs and the ints that these symbolic numbers follow from, as the text of a break names them; empty
   /// if one depends on data.
   std::string sizes_in(const std::vector<PyObject*>& numbers) const;

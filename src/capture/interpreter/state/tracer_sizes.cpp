@@ -117,6 +117,14 @@ std::vector<Specialised> TorchTracer::specialised() {
 
 bool TorchTracer::takes_symbols() const { return impl_->tracer.takes_symbols(); }
 
+bool TorchTracer::states_offsets() const {
+  const auto& nodes = impl_->tracer.graph().nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [](const graph::Node& node) {
+    const auto place = node.op.schema().argumentIndexWithName("storage_offset");
+    return place && !(node.args[*place].kind == graph::Argument::Kind::Constant && node.args[*place].constant.isNone());
+  });
+}
+
 std::string TorchTracer::sizes_in(const std::vector<PyObject*>& numbers) const {
   const shapes::ShapeEnv& env = impl_->tracer.symbols();
   std::string text;
