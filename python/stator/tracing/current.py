@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from .casts import Running
 
 
@@ -66,6 +68,18 @@ def disable_tracing() -> Iterator[Recording | None]:
             yield recording
     finally:
         recording.tracer.pause(previous)
+
+
+@contextlib.contextmanager
+def unseen() -> Iterator[None]:
+    """In this block, operators are neither recorded nor computed on the fakes of the trace of this thread."""
+    if current_tracer() is None:
+        yield
+        return
+    keys = [torch._C._parse_dispatch_key(name) for name in ("Fake", "DeferredInit")]
+    hooks = torch._C.DispatchKeySet(keys[0]) | torch._C.DispatchKeySet(keys[1])
+    with disable_tracing(), torch._C._ExcludeDispatchKeyGuard(hooks):
+        yield
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from torch.utils._pytree import SequenceKey
 from .. import _C, places
 from ..fx_meta import GraphMeta, NodeMeta
 from ..fx_symbols import GraphSymbols
-from .current import Recording
+from .current import Recording, unseen
 from .foreign import ForeignSymbols
 from .module_reads import told_of_reads
 
@@ -217,6 +217,10 @@ class TraceMeta(GraphMeta):
 
     def fake(self, meta: tuple[Any, ...], definition: tuple[int, ...]) -> torch.Tensor:
         """Values of nodes that share memory in the trace do so too."""
+        with unseen():  # by a trace around this one, whose function reads a value
+            return self._fake(meta, definition)
+
+    def _fake(self, meta: tuple[Any, ...], definition: tuple[int, ...]) -> torch.Tensor:
         storages, offsets, _ = self.memories
         value = int(definition[0])
         dtype, sizes, strides, device, requires_grad = self.evaluated(meta)

@@ -12,6 +12,7 @@ import torch
 
 from ..fork_safe import ForkSafeLock
 from .current import current_tracer
+from .fake_modes import fake_mode_rows
 
 _MISSING = object()
 
@@ -45,7 +46,7 @@ class _FlexTorch:
 def _loaded() -> list[tuple[Any, str, Any]]:
     """Rows for modules of torch that are replaced only if they are loaded."""
     flex = sys.modules.get("torch.nn.attention.flex_attention")
-    return _compilers() + ([(flex, "torch", _FlexTorch())] if flex is not None else [])
+    return _compilers() + fake_mode_rows() + ([(flex, "torch", _FlexTorch())] if flex is not None else [])
 
 
 def _compilers() -> list[tuple[Any, str, Any]]:
