@@ -8,7 +8,6 @@
 #include "capture/pycompat/hidden.h"
 #include "capture/pycompat/objects.h"
 #include "capture/pycompat/views.h"
-#include "capture/tensors/tensor_object.h"
 
 namespace stator::capture {
 namespace {
@@ -165,8 +164,8 @@ int fill_with_int(Check& c, CheckRun& run, int64_t number) {
 }
 
 int load_storage_offset(Check& c, CheckRun& run) {
-  PyObject* from = run.slots[c.from];
-  return is_tensor_object(from) ? fill_with_int(c, run, storage_offset_of(from)) : 0;
+  const int64_t offset = storage_offset_of(run.slots[c.from]);
+  return offset >= 0 ? fill_with_int(c, run, offset) : 0;
 }
 
 int load_length(Check& c, CheckRun& run) {

@@ -245,7 +245,10 @@ int64_t size_of(PyObject* tensor, int64_t dim) { return THPVariable_Unpack(tenso
 int64_t stride_of(PyObject* tensor, int64_t dim) { return THPVariable_Unpack(tensor).stride(dim); }
 int64_t dim_of(PyObject* tensor) { return THPVariable_Unpack(tensor).dim(); }
 
-int64_t storage_offset_of(PyObject* tensor) { return THPVariable_Unpack(tensor).storage_offset(); }
+int64_t storage_offset_of(PyObject* tensor) {
+  const bool is_tensor = PyObject_TypeCheck(tensor, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+  return is_tensor ? THPVariable_Unpack(tensor).storage_offset() : -1;
+}
 
 MemoryRange memory_of(PyObject* object) {
   if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(THPVariableClass))) return array_memory(object);

@@ -55,7 +55,7 @@ std::optional<int64_t> int_item(PyObject* tensor);
 /// The elements of a one-dimensional int64 or int32 tensor in CPU memory, as a tuple of ints; null for any other tensor
 /// and for more than 64 elements.
 Ref int_items(PyObject* tensor);
-/// Its storage offset in elements.
+/// Its storage offset in elements; -1 for an object that is not a tensor.
 int64_t storage_offset_of(PyObject* tensor);
 /// Where a tensor, or a NumPy array, keeps its data: the bytes of its storage, and the address of its first element.
 /// `owner` is what it shares that memory by: the storage, or the array itself. Zeros where there is no memory.
