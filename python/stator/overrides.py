@@ -44,7 +44,8 @@ class DispatchProbe(torch.Tensor):  # type: ignore[misc]
 
 
 def probe_like(tensor: torch.Tensor) -> torch.Tensor:
-    with torch._C.DisableTorchFunction():
+    # Whether a tensor belongs to inference mode decides which kernels get it.
+    with torch.inference_mode(tensor.is_inference()), torch._C.DisableTorchFunction():
         return torch.Tensor._make_wrapper_subclass(
             DispatchProbe,
             tensor.size(),

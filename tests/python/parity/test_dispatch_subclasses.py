@@ -81,6 +81,58 @@ class Counted(Scaled):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
+class Quantized(torch.Tensor):
+    """Overrides `linear` above autograd, and some operators below it, by a table of functions."""
+
+    table = {}
+
+    @staticmethod
+    def __new__(cls, data, scale, shape):
+        return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=scale.dtype, device=data.device)
+
+    def __init__(self, data, scale, shape):
+        self.data_, self.scale = data, scale
+
+    def dequantize(self):
+        return (self.data_.to(self.dtype) * self.scale).view(self.shape)
+
+    def mapped(self, fn):
+        return type(self)(fn(self.data_), fn(self.scale), self.shape)
+
+    @classmethod
+    def implements(cls, *functions):
+        return lambda made: cls.table.update(dict.fromkeys(functions, made))
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in cls.table:
+            return cls.table[func](func, args, kwargs or {})
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs):
+        if func in cls.table:
+            return cls.table[func](func, args, kwargs)
+        raise NotImplementedError(f"{cls.__name__} has no {func}")
+
+
+@Quantized.implements(nn.functional.linear)
+def _(func, args, kwargs):
+    x, weight, bias = args
+    return nn.functional.linear(x, weight.dequantize(), bias)
+
+
+@Quantized.implements(aten.mm.default)
+def _(func, args, kwargs):
+    return func(*(x.dequantize() if isinstance(x, Quantized) else x for x in args))
+
+
+@Quantized.implements(aten.detach.default, aten.clone.default)
+def _(func, args, kwargs):
+    return args[0].mapped(lambda x: func(x, **kwargs))
+
+
 class Aliasing(Scaled):
     @classmethod
     def __torch_dispatch__(cls, func, types, args, kwargs=None):
@@ -270,20 +322,94 @@ def test_return_and_correct_aliasing():
     check(fn, (scaled(2, 3, cls=Aliasing),))
 
 
-def test_views_are_views():
-    """Autograd takes the view for one of the instance, which a plan cannot make: a break before it."""
+def shown(view, base):
+    """What autograd and the storage tell of a view."""
+    return view._is_view(), view._base is base, view._version, view.untyped_storage()._cdata == storage_of(base)
 
+
+def storage_of(tensor):
+    return tensor.untyped_storage()._cdata
+
+
+@pytest.mark.parametrize("cls", [Scaled, Aliasing])
+def test_views_are_views(cls):
     def fn(w, x):
         y = x + 1
-        return w.t(), y
+        return w.t(), y, w.view(-1), w.inner.sum()
 
-    w, x = scaled(2, 3), torch.ones(2)
+    w, x = scaled(2, 3, cls=cls), torch.ones(2)
+    compiled = stator.compile(fn, fullgraph=True)
+    for _ in range(2):
+        actual, expected = compiled(w, x), fn(w, x)
+        assert_same(compared(actual), compared(expected))
+        for i in (0, 2):
+            assert type(actual[i]) is cls
+            assert shown(actual[i], w) == shown(expected[i], w)
+    assert captures() == 1
+
+
+def test_views_of_views_and_of_made_instances():
+    def fn(w, x):
+        first = w.t()
+        made = Scaled(x.to(torch.int8), 2)
+        return first.view(3, 2), first, made.t(), made, w.detach()
+
+    w, x = TwoTensor(torch.ones(2, 3), torch.zeros(2, 3)), torch.ones(2, 2)
+    compiled = stator.compile(fn, fullgraph=True)
+    fn_results = [fn(w, x), compiled(w, x), compiled(w, x)]
+    for results in fn_results[1:]:
+        assert_same(compared(results), compared(fn_results[0]))
+        for mine, theirs in zip(results, fn_results[0], strict=True):
+            assert mine._is_view() == theirs._is_view() and mine._version == theirs._version
+        assert results[0]._base is w and results[1]._base is w and results[2]._base is results[3]
+
+
+def test_one_of_several_views():
+    def fn(w, x):
+        y = x + 1
+        return w.unbind(0)[0], y
+
+    w, x = TwoTensor(torch.ones(2, 3), torch.zeros(2, 3)), torch.ones(2)
     compiled = stator.compile(fn)
     for _ in range(2):
-        view, y = compiled(w, x)
-        assert type(view) is Scaled and view._base is w and view._is_view()
-        assert_same(compared((view, y)), compared(fn(w, x)))
+        actual, expected = compiled(w, x), fn(w, x)
+        assert_same(compared(actual), compared(expected))
+        assert actual[0]._base is w
     assert captures() > 0
+
+
+def in_block(fn):
+    def inside(*args):
+        with torch.inference_mode():
+            return fn(*args)
+
+    return inside
+
+
+@pytest.mark.parametrize("which", ["around", "inside"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda w, x: w + x,
+        lambda w, x: w * 2,
+        lambda w, x: nn.functional.linear(x, w),
+        lambda w, x: w.t(),
+        lambda w, x: (x + 1, Scaled(x.to(torch.int8), 2)),
+    ],
+)
+def test_inference_mode(fn, which):
+    def result(fn):
+        w, x = scaled(2, 2), torch.ones(2, 2)
+        try:
+            made = in_block(fn)(w, x)
+        except RuntimeError as error:
+            return str(error)
+        return compared(made), [t.is_inference() for t in pytree.tree_leaves(made)]
+
+    expected = result(fn)
+    compiled = in_block(stator.compile(fn)) if which == "around" else stator.compile(in_block(fn))
+    for _ in range(2):
+        assert_same(result(compiled), expected)
 
 
 def test_quantized_linear():
@@ -310,6 +436,33 @@ def test_quantized_linear():
             for _ in range(2):
                 x = torch.randn(3, 4)
                 assert_same(compiled(x), model(x))
+
+
+def test_both_overrides():
+    def quantized(seed):
+        generator = torch.Generator().manual_seed(seed)
+        data = torch.randint(-99, 99, (3, 4), dtype=torch.int8, generator=generator)
+        return Quantized(data, torch.rand(3, 1, generator=generator), torch.Size([3, 4]))
+
+    layer = nn.Linear(4, 3)
+    layer.weight = nn.Parameter(quantized(0), requires_grad=False)
+    compiled = stator.compile(layer, fullgraph=True)
+    for _ in range(2):
+        x = torch.randn(2, 4, requires_grad=True)
+        assert_same(compiled(x), layer(x))
+        mine, theirs = ([*torch.autograd.grad(fn(x).square().sum(), [x, layer.bias])] for fn in (compiled, layer))
+        assert_same(mine, theirs)
+    assert captures() == 1
+
+    def fn(x, w):
+        return torch.mm(x, w), w.clone().dequantize(), type(w.clone()) is Quantized
+
+    compiled = stator.compile(fn, fullgraph=True)
+    for seed in range(2):
+        x, w = torch.randn(4, 3), quantized(seed)
+        assert_same(compiled(x, w), fn(x, w))
+    with pytest.raises(NotImplementedError, match=r"has no aten\.sin"):
+        stator.compile(torch.sin)(quantized(0))
 
 
 def test_weights_that_require_grad_are_captured_without_grad_mode():
@@ -473,3 +626,77 @@ def test_sizes_that_change():
         w, x = scaled(size), torch.randn(size)
         assert_same(compared(compiled(w, x)), compared(fn(w, x)))
     assert captures() > 0
+
+
+def test_a_method_that_calls_its_operator_again():
+    class Endless(Scaled):
+        left = [0]
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args, kwargs=None):
+            if cls.left[0] == 0:
+                return args[0].inner + 1
+            cls.left[0] -= 1
+            return func(*args, **(kwargs or {}))
+
+    def fn(w, x):
+        return w + x
+
+    w, x = scaled(2, cls=Endless), torch.ones(2)
+    compiled = stator.compile(fn)
+    for count in (0, 3, 100):
+        results = []
+        for call in (fn, compiled, compiled):
+            Endless.left[0] = count
+            results.append((call(w, x), Endless.left[0]))
+        assert_same(results[1:], results[:1] * 2)
+
+
+def test_instances_that_share_what_is_inside():
+    def fn(w, v):
+        w.zero_()
+        v.scale = 2.0
+        return v + 1, w * 1
+
+    def shared():
+        w = scaled(2)
+        return w, Scaled(w.inner, 3.0)
+
+    def same():
+        w = scaled(2)
+        return w, w
+
+    def apart():
+        return scaled(2), scaled(2, seed=1)
+
+    for order in ([apart, shared, same], [same, shared, apart], [shared, apart, same]):
+        compiled = stator.compile(fn)
+        for make in order * 2:
+            mine, theirs = make(), make()
+            assert_same(compared(compiled(*mine)), compared(fn(*theirs)))
+            assert_same(compared(mine), compared(theirs))
+    assert captures() > 0
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_breaks_at_every_instruction(dynamic):
+    def fn(w, x):
+        made = Scaled(x.to(torch.int8), 0.5) * 2
+        made.note = "set"
+        view = w.t()
+        w.mul_(2)
+        y = nn.functional.linear(x, w) + made
+        return y.relu(), made, view, w + 1
+
+    def result(fn):
+        w, x = scaled(2, 2), torch.ones(2, 2)
+        made = fn(w, x)
+        return compared((made, w)), made[2]._base is w, made[2]._is_view()
+
+    expected = result(fn)
+    for after in range(1, 60):
+        stator.reset()
+        with stator.config.patch(break_after=after):
+            compiled = stator.compile(fn, dynamic=dynamic)
+            for _ in range(2):
+                assert_same(result(compiled), expected)

@@ -110,11 +110,24 @@ int32_t Assembler::add_output(PyObject* fake) {
   return static_cast<int32_t>(out_.outputs.size()) - 1;
 }
 
+int32_t Assembler::emit_wrapper_view(const Dispatching& view) {
+  MadeBy by = view.made_by;
+  by.callable = Ref::borrow(known_object("stator.rebuilt.wrapper_view"));
+  auto emit_if = [&](bool needed, Value* value) { return emit(needed ? value : in_.none()); };
+  Value* operation = view.is_view ? in_.constant(view.operation) : in_.none();
+  std::vector<int32_t> first = {emit(operation), emit_if(view.is_view, view.arguments),
+                                emit_if(view.is_view, view.keywords), emit(in_.boolean(view.in_grad_mode)),
+                                emit_if(view.same_storage != nullptr, view.same_storage)};
+  return emit_call(by, std::move(first));
+}
+
 int32_t Assembler::emit_wrapper(TensorValue* tensor) {
   const Dispatching& dispatching = *tensor->dispatching;
-  if (dispatching.is_view)
-    throw StopEarlier{dispatching.step, BreakId::reconstruct, "a view of a tensor with a __torch_dispatch__"};
-  const int32_t made = emit_call(dispatching.made_by, {});
+  if (dispatching.is_view && !dispatching.operation)
+    throw StopEarlier{dispatching.step, BreakId::reconstruct,
+                      "one of several views of a tensor with a __torch_dispatch__"};
+  const bool is_aliased = dispatching.is_view || dispatching.same_storage;
+  const int32_t made = is_aliased ? emit_wrapper_view(dispatching) : emit_call(dispatching.made_by, {});
   known_[tensor] = made;
   std::vector<std::pair<Ref, Value*>> attributes;  // the last value of each, in the order in which they were set first
   for (auto attribute = tensor->own.rbegin(); attribute != tensor->own.rend(); ++attribute) {

@@ -56,6 +56,7 @@ class Assembler {
   int32_t emit_tensor(TensorValue* tensor);
   /// A tensor whose class has a `__torch_dispatch__`, with its attributes.
   int32_t emit_wrapper(TensorValue* tensor);
+  int32_t emit_wrapper_view(const Dispatching& view);
   int32_t emit_opaque(OpaqueValue* opaque);
 
   // ---- containers, iterators, functions

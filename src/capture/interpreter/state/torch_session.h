@@ -20,6 +20,8 @@ namespace stator::capture {
 
 class OverrideQuery;
 struct DispatchTable;
+/// How many operators a `__torch_dispatch__` of the program has answered. `table` may be null.
+size_t answered_operators(const DispatchTable* table);
 
 /// A call into torch on fakes, as messages name it.
 struct RunningCall {
@@ -111,10 +113,13 @@ class TorchSession {
   /// again with the tensors that hold them.
   template <class F>
   Value* with_numbers(F&& call) {
+    const size_t before = answered_operators(dispatch.get());
     try {
       return call();
     } catch (const Break&) {
-      if (scope.gives_numbers_as_tensors || !tracer.wants_number_as_tensor()) throw;
+      // The program's code must not run twice.
+      const bool ran_code = answered_operators(dispatch.get()) != before;
+      if (ran_code || scope.gives_numbers_as_tensors || !tracer.wants_number_as_tensor()) throw;
     }
     const ScopedValue as_tensors(scope.gives_numbers_as_tensors, true);
     return call();

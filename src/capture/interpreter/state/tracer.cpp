@@ -226,6 +226,8 @@ void TorchTracer::leave_inference_mode() {
   impl_->before_inference.pop_back();
 }
 
+bool TorchTracer::in_inference_block() const { return !impl_->before_inference.empty(); }
+
 uint32_t TorchTracer::add_location(PyObject* file, PyObject* function, int line, uint32_t caller,
                                    std::pair<std::string, std::string> module) {
   return impl_->tracer.graph().add_location(

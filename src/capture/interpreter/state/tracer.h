@@ -211,6 +211,8 @@ class TorchTracer {
   /// A `torch.inference_mode` block of the program begins or ends; blocks end in reverse order.
   void enter_inference_mode(bool enabled);
   void leave_inference_mode();
+  /// Whether the program has opened such a block.
+  bool in_inference_block() const;
   /// A line of the program, called from another one (0: none). `module`: the path and class of the torch.nn.Module
   /// whose method it is in; empty texts for none.
   uint32_t add_location(PyObject* file, PyObject* function, int line, uint32_t caller,

@@ -73,7 +73,7 @@ void number_probe(Ref& probe, const std::shared_ptr<DispatchTable>& table, size_
 
 /// The tensor gets this probe.
 void set_probe(Interpreter& in, TensorValue* tensor, Ref probe) {
-  if (!in.torch.dispatch) in.torch.dispatch = std::make_shared<DispatchTable>(DispatchTable{&in, {}});
+  if (!in.torch.dispatch) in.torch.dispatch = std::make_shared<DispatchTable>(DispatchTable{&in, {}, 0});
   auto& table = in.torch.dispatch;
   number_probe(probe, table, table->tensors.size());
   table->tensors.push_back(tensor);
@@ -109,20 +109,43 @@ Ref handed_back(Interpreter& in, Value* value) {
   return probe;
 }
 
+bool is_grad_mode() {
+  static PyObject* const asks = known_object("torch.is_grad_enabled");
+  return Ref::steal(PyObject_CallNoArgs(asks)).get() == Py_True;
+}
+
 /// Refuses where what is recorded would differ from what runs inside of a real `__torch_dispatch__`, which autograd,
 /// autocast and transforms do not see.
 void check_surroundings(Interpreter& in, PyObject* tensors) {
   if (in.frames.in_transform()) throw Break{BreakId::tensor_subclass, "a __torch_dispatch__ inside of a transform"};
   if (TorchTracer::in_autocast_block()) throw Break{BreakId::tensor_subclass, "a __torch_dispatch__ under autocast"};
-  static PyObject* const grad_mode = known_object("torch.is_grad_enabled");
-  const Ref follows = Ref::steal(PyObject_CallNoArgs(grad_mode));
+  const bool follows = is_grad_mode();
   for_each_tensor(tensors, [&](PyObject* tensor) {
-    if (follows.get() == Py_True && is_true_of(tensor, "requires_grad"))
+    if (follows && is_true_of(tensor, "requires_grad"))
       throw Break{BreakId::tensor_subclass, "autograd around a __torch_dispatch__"};
   });
 }
 
+/// Notes the operator that gave a tensor, which may be a view: a plan calls it to make one.
+void note_operation(Interpreter& in, Value* result, size_t first, PyObject* func, const CallArgs& handed) {
+  auto* tensor = as<TensorValue>(result);
+  const bool is_new = tensor && tensor->dispatching && place_of(tensor->fake.get())->number >= first;
+  if (!is_new) return;
+  Dispatching& made = *tensor->dispatching;
+  if (made.is_view) throw Break{BreakId::tensor_subclass, "a __torch_dispatch__ gives a view that another one made"};
+  made.operation = Ref::borrow(func);
+  made.arguments = handed.positional[2];
+  made.keywords = handed.positional[3];
+  made.in_grad_mode = is_grad_mode();
+}
+
+/// Each level takes much of the stack, so few are allowed: a class calls itself that torch answers for in another way.
+thread_local int levels = 0;
+constexpr int kMostLevels = 16;
+
 Ref answer_operator(Interpreter& in, PyObject* func, PyObject* args, PyObject* kwargs) {
+  const ScopedValue level(levels, levels + 1);
+  if (levels > kMostLevels) throw Break{BreakId::recursion, "a __torch_dispatch__ calls itself"};
   const TorchTracer::Reentry outside(in.torch.tracer);
   const ScopedValue no_query(in.torch.scope.query, static_cast<OverrideQuery*>(nullptr));
   const ScopedValue plain_numbers(in.torch.scope.gives_numbers_as_tensors, false);
@@ -137,9 +160,13 @@ Ref answer_operator(Interpreter& in, PyObject* func, PyObject* args, PyObject* k
   for (PyTypeObject* type : types) classes.push_back(in.constant(reinterpret_cast<PyObject*>(type)));
   CallArgs handed;
   handed.positional = {in.constant(func), in.tuple(std::move(classes)), in.wrap_result(args), in.wrap_result(kwargs)};
+  const size_t first = in.torch.dispatch->tensors.size();
+  ++in.torch.dispatch->answered;
   for (PyTypeObject* type : types) {
     Value* result = in.call(class_implementation(in, type, kDispatchName), handed);
-    if (!is_not_implemented(in, result)) return handed_back(in, result);
+    if (is_not_implemented(in, result)) continue;
+    note_operation(in, result, first, func, handed);
+    return handed_back(in, result);
   }
   throw Break{BreakId::raises, "every __torch_dispatch__ gave NotImplemented"};
 }
@@ -180,6 +207,8 @@ Ref literal_argument(Interpreter& in, Value* value) {
 }
 
 }  // namespace
+
+size_t answered_operators(const DispatchTable* table) { return table ? table->answered : 0; }
 
 TensorValue* external_wrapper(Interpreter& in, PyObject* object, Source* source) {
   PyTypeObject* type = Py_TYPE(object);
@@ -225,6 +254,8 @@ Value* make_wrapper(Interpreter& in, CallArgs& args) {
   if (!cls || !PyType_Check(cls)) throw Break{BreakId::raises, "_make_wrapper_subclass of something else than a class"};
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
   check_tensor_class(in, type, true);
+  if (in.torch.tracer.in_inference_block())
+    throw Break{BreakId::tensor_subclass, "a tensor with a __torch_dispatch__ is made in an inference-mode block"};
   for (const char* name : kRefused)
     if (args.keyword(name)) throw Break{BreakId::tensor_subclass, std::string("a tensor made with ") + name};
   Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
@@ -264,7 +295,7 @@ Value* return_aliased(Interpreter& in, CallArgs& args) {
     if (!from || !to || !from->dispatching || !to->dispatching || from->type != to->type ||
         !to->dispatching->made_by.callable)
       throw Break{BreakId::raises, "return_and_correct_aliasing for a view of another class"};
-    to->dispatching->is_view = true;
+    to->dispatching->same_storage = from;
   };
   PyObject *views = PyTuple_GET_ITEM(told.get(), 0), *returned = PyTuple_GET_ITEM(told.get(), 1);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(views); ++i) {

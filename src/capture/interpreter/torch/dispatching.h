@@ -12,15 +12,22 @@ namespace stator::capture {
 
 /// What a tensor value has beside its fake, which is a probe.
 struct Dispatching {
-  MadeBy made_by;        // the program's call that made it; no callable: the tensor is external
-  bool is_view = false;  // autograd takes it for a view of another tensor, which a plan cannot make
-  uint64_t step = 0;     // at which it was made; to break before, if the plan cannot make it
+  MadeBy made_by;                       // the program's call that made it; no callable: the tensor is external
+  uint64_t step = 0;                    // at which it was made; to break before, if the plan cannot make it
+  bool is_view = false;                 // autograd takes it for a view of another tensor
+  TensorValue* same_storage = nullptr;  // `return_and_correct_aliasing` gave it the storage of this tensor
+  // The operator whose `__torch_dispatch__` gave it, if that is known, with a tuple and a dict of arguments.
+  Ref operation;
+  Value* arguments = nullptr;
+  Value* keywords = nullptr;
+  bool in_grad_mode = false;
 };
 
 /// The tensors of one capture, by the number that their probes bear. A probe may outlive the capture.
 struct DispatchTable {
   Interpreter* in;  // null once the capture is over
   std::vector<TensorValue*> tensors;
+  size_t answered = 0;  // operators
 };
 
 /// The value of an external tensor for which `TorchTracer::is_wrapper` holds. Breaks for one whose class also answers

@@ -157,9 +157,10 @@ void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
 
 void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   refuse_in_transform(in, tensor, "requires_grad");
-  if (tensor->dispatching) refuse("requires_grad", "of a tensor with a __torch_dispatch__");
   PyObject* flag = in.constant_of(to);
   if (!flag || !PyBool_Check(flag)) throw Break{BreakId::raises, "requires_grad must be a bool"};
+  if (tensor->dispatching && !is_true_of(in.fake_of(tensor), "requires_grad") && flag == Py_False) return;
+  if (tensor->dispatching) refuse("requires_grad", "of a tensor with a __torch_dispatch__");
   if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is not a leaf"};
   // Torch's compilers drop the change: what they make of a graph creates no leaves.
   if (in.options.for_python_backend && is_true_of(in.fake_of(tensor), "requires_grad") != (flag == Py_True))
