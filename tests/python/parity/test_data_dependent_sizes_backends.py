@@ -180,3 +180,54 @@ def test_a_graph_that_cannot_undo_its_writes_runs_without_the_backend():
     for n in (1, 0, 3):
         assert_same(compiled(data, rows_of(n), mine), fn(data, rows_of(n), theirs))
         assert_same(mine, theirs)
+
+
+def by_branch(x, mask):
+    return torch.cond(x.sum() > 0, lambda m: m * 2, lambda m: m + 1, (x[mask],))
+
+
+def views_in_branches(x, mask):
+    rows = mask.nonzero()
+    return torch.cond(x.sum() > 0, lambda m: m + torch.arange(3), lambda m: m * torch.arange(3), (rows,))
+
+
+@pytest.mark.parametrize("backend", ["reference", "eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [by_branch, views_in_branches])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_branches_that_get_rows_of_data(fn, backend, sign):
+    compiled = stator.compile(fn, backend=backend)
+    data = torch.rand(ROWS, 6, generator=torch.Generator().manual_seed(0)) * sign
+    for n in (5, 3, 1, 0, ROWS, 2):
+        assert_same(compiled(data.clone(), rows_of(n)), fn(data.clone(), rows_of(n)), f"{n}")
+    assert captures() == 1
+
+
+def part_of(fn):
+    return lambda x, mask: torch.utils.checkpoint.checkpoint(fn, x, mask, use_reentrant=False)
+
+
+PARTS = [
+    lambda x, mask: x[mask].sin() + torch.ones(3, 1),
+    lambda x, mask: (x[mask] * 2).view(3, -1),
+    lambda x, mask: x[mask][:, :1].expand(-1, 4).contiguous(),
+    lambda x, mask: x[mask].t() @ x[mask],
+    lambda x, mask: x[mask].cumsum(0).unsqueeze(0).mean(1),
+]
+
+
+@pytest.mark.parametrize("fn", PARTS)
+def test_rows_of_data_in_checkpointed_parts(fn):
+    """With torch's assumptions about such sizes, a row of one would not broadcast, and 3 rows would be any number."""
+    compiled = stator.compile(part_of(fn), backend="aot_eager")
+    data = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(0))
+    for n in (3, 1, 0, 6, 2, 3):
+        mine, theirs = (data.clone().requires_grad_() for _ in range(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            actual = outcome(compiled, mine, rows_of(n))
+        expected = outcome(part_of(fn), theirs, rows_of(n))
+        if isinstance(expected[0], type):
+            assert actual == expected, f"{n}"
+            continue
+        for a, b in zip(actual, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
