@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx as torch_make_fx
 
 import stator
 from tests.python.make_fx.helpers import calls, names
@@ -69,3 +70,17 @@ def test_values_of_an_inner_trace(mode, above):
 
     module = stator.make_fx(program, tracing_mode=mode, pre_dispatch=above)(torch.ones(3, 4))
     assert calls(module) == ["sin.default", "add.Tensor"]
+
+
+@pytest.mark.parametrize("inner", MODES)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_trace_by_torch_inside_of_the_function(mode, inner):
+    """Its operators are nodes that nothing uses."""
+
+    def program(x):
+        return torch_make_fx(lambda y: y.sin() + 1, tracing_mode=inner)(x)(x)
+
+    module = stator.make_fx(program, tracing_mode=mode)(torch.ones(3, 4))
+    assert names(module, "get_attr") == []
+    for x in (torch.rand(3, 4), torch.rand(5, 2) if mode == "symbolic" and inner == "symbolic" else torch.rand(3, 4)):
+        torch.testing.assert_close(module(x), x.sin() + 1)
