@@ -52,3 +52,9 @@ def wrapper_view(
     assert args is not None and kwargs is not None
     with torch.set_grad_enabled(grad_mode), torch._C.DisableTorchFunction(), _Answer(make):
         return func(*args, **kwargs)
+
+
+def untracked(view: torch.Tensor) -> torch.Tensor:
+    """The same memory in a tensor that is no view to autograd: what operators give inside of a `__torch_dispatch__`."""
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        return torch.ops.aten.alias.default(view)

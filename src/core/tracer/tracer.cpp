@@ -285,8 +285,13 @@ void Tracer::Impl::rollback(size_t mark) {
 struct Hook {
   static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
-    // The operators that a class's `__torch_dispatch__` calls arrive here in the same way.
-    if (is_for_functorch(keys) || keys.has(c10::DispatchKey::Python)) return op.redispatchBoxed(below, stack);
+    if (is_for_functorch(keys)) return op.redispatchBoxed(below, stack);
+    // The operators that a composite one calls arrive here in the same way. Inside of a `__torch_dispatch__` autograd
+    // sees no operator, so composite ones are given to the class.
+    if (keys.has(c10::DispatchKey::Python)) {
+      const bool is_inside = current != nullptr && current->impl_->refuses_gradients;
+      return op.redispatchBoxed(is_inside ? below - c10::autograd_dispatch_keyset_with_ADInplaceOrView : below, stack);
+    }
     c10::impl::ExcludeDispatchKeyGuard inside(kModeKey);
     if (current != nullptr) return current->impl_->call(op, below, stack);
     // Autograd's threads inherit TLS but have no tracer; the tensors they make are unknown to it and refused later.

@@ -314,6 +314,27 @@ def test_nested_instances():
     check(fn, (TwoTensor(TwoTensor(torch.randn(2), torch.randn(2)), TwoTensor(torch.randn(2), torch.randn(2))),))
 
 
+def test_composite_operators_inside_of_the_method():
+    """Autograd sees no operator there, so the inner class gets the composite ones."""
+
+    inner = scaled(2, 2, cls=Counted)
+
+    def fn(x, w):
+        return torch.mul(x, w)
+
+    class Weighted(Scaled):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args, kwargs=None):
+            return nn.functional.linear(args[0], args[1].inner)
+
+    outer = Weighted(inner, 1)
+    operators = check(fn, (torch.randn(2, 2), outer))
+    compiled = stator.compile(fn)
+    seen.clear()
+    compiled(torch.randn(2, 2), outer)
+    assert seen == operators and [name for name, *_ in seen] == ["linear.default"]
+
+
 def test_return_and_correct_aliasing():
     def fn(w):
         w.add_(1)
@@ -345,6 +366,7 @@ def test_views_are_views(cls):
         for i in (0, 2):
             assert type(actual[i]) is cls
             assert shown(actual[i], w) == shown(expected[i], w)
+            assert shown(actual[i].inner, w.inner) == shown(expected[i].inner, w.inner)
     assert captures() == 1
 
 

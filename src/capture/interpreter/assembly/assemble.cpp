@@ -151,6 +151,13 @@ int32_t Assembler::emit_tensor(TensorValue* tensor) {
   if (tensor->wrapped_at)
     throw StopEarlier{tensor->wrapped_at, BreakId::reconstruct, "a tensor of a transform that is over, or would go on"};
   Step step{StepKind::Output, add_output(tensor->fake.get())};
+  if (is_untracked_view(in_, tensor)) {
+    if (tensor->type != TorchTracer::tensor_type())
+      throw Break{BreakId::reconstruct, "a view of another class that a __torch_dispatch__ made"};
+    Step hidden{StepKind::Call, 0, -1, Ref::borrow(known_object("stator.rebuilt.untracked"))};
+    hidden.items = {add(std::move(step))};
+    return add(std::move(hidden));
+  }
   if (tensor->type != TorchTracer::tensor_type()) step.object = Ref::borrow(reinterpret_cast<PyObject*>(tensor->type));
   return add(std::move(step));
 }

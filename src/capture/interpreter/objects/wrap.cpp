@@ -290,6 +290,7 @@ Value* Interpreter::wrap_result(PyObject* object) {
       throw Break{BreakId::no_shape_function, "a tensor was made without an operator"};
     auto* tensor = arena.make<TensorValue>(Ref::borrow(object), type);
     if (TorchTracer::is_wrapped(object)) tensor->wrapped_at = frames.resumable_step();
+    if (torch.dispatch) note_view(*this, tensor);
     objects.add_fake(object, tensor);
     return tensor;
   }

@@ -73,7 +73,7 @@ void number_probe(Ref& probe, const std::shared_ptr<DispatchTable>& table, size_
 
 /// The tensor gets this probe.
 void set_probe(Interpreter& in, TensorValue* tensor, Ref probe) {
-  if (!in.torch.dispatch) in.torch.dispatch = std::make_shared<DispatchTable>(DispatchTable{&in, {}, 0});
+  if (!in.torch.dispatch) in.torch.dispatch = std::make_shared<DispatchTable>(DispatchTable{&in, {}, 0, 0, {}});
   auto& table = in.torch.dispatch;
   number_probe(probe, table, table->tensors.size());
   table->tensors.push_back(tensor);
@@ -160,8 +160,10 @@ Ref answer_operator(Interpreter& in, PyObject* func, PyObject* args, PyObject* k
   for (PyTypeObject* type : types) classes.push_back(in.constant(reinterpret_cast<PyObject*>(type)));
   CallArgs handed;
   handed.positional = {in.constant(func), in.tuple(std::move(classes)), in.wrap_result(args), in.wrap_result(kwargs)};
-  const size_t first = in.torch.dispatch->tensors.size();
-  ++in.torch.dispatch->answered;
+  DispatchTable& table = *in.torch.dispatch;
+  const size_t first = table.tensors.size();
+  ++table.answered;
+  const ScopedValue answering(table.answering, table.answering + 1);
   for (PyTypeObject* type : types) {
     Value* result = in.call(class_implementation(in, type, kDispatchName), handed);
     if (is_not_implemented(in, result)) continue;
@@ -244,6 +246,26 @@ TensorValue* tensor_of_probe(Interpreter& in, PyObject* object) {
     throw Break{BreakId::tensor_subclass, "a __torch_dispatch__ gives a known tensor as a view"};
   tensor->dispatching->is_view = true;
   return tensor;
+}
+
+void note_view(Interpreter& in, TensorValue* tensor) {
+  if (!is_view_tensor(tensor->fake.get())) return;
+  DispatchTable& table = *in.torch.dispatch;
+  if (table.answering > 0) {
+    table.untracked.insert(tensor);
+    return;
+  }
+  const Ref base = Ref::steal(PyObject_GetAttrString(tensor->fake.get(), "_base"));
+  PyErr_Clear();
+  if (!base || place_of(base.get()))
+    throw Break{BreakId::tensor_subclass, "a plain tensor that is a view of one with a __torch_dispatch__"};
+  for (const TensorValue* other : table.untracked)
+    if (TorchTracer::share_storage(other->fake.get(), tensor->fake.get()))
+      throw Break{BreakId::tensor_subclass, "a view of a view that a __torch_dispatch__ made"};
+}
+
+bool is_untracked_view(const Interpreter& in, const TensorValue* tensor) {
+  return in.torch.dispatch && in.torch.dispatch->untracked.count(tensor) != 0;
 }
 
 Value* make_wrapper(Interpreter& in, CallArgs& args) {

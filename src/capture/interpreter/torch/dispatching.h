@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/interpreter/protocol/interpreter.h"
@@ -28,6 +29,9 @@ struct DispatchTable {
   Interpreter* in;  // null once the capture is over
   std::vector<TensorValue*> tensors;
   size_t answered = 0;  // operators
+  int answering = 0;    // how many are being answered
+  /// Views that were made inside of a `__torch_dispatch__`: autograd does not know them as such.
+  std::unordered_set<const TensorValue*> untracked;
 };
 
 /// The value of an external tensor for which `TorchTracer::is_wrapper` holds. Breaks for one whose class also answers
@@ -37,6 +41,10 @@ TensorValue* external_wrapper(Interpreter& in, PyObject* object, Source* source)
 void open_wrapper(Interpreter& in, TensorValue* tensor);
 /// The tensor behind a probe that torch returned; null for other objects.
 TensorValue* tensor_of_probe(Interpreter& in, PyObject* object);
+/// To be called for each plain tensor that torch made, once the capture has a tensor with a `__torch_dispatch__`.
+void note_view(Interpreter& in, TensorValue* tensor);
+/// Whether a plan must hide from autograd that the tensor is a view.
+bool is_untracked_view(const Interpreter& in, const TensorValue* tensor);
 /// torch.Tensor._make_wrapper_subclass(cls, size, ...)
 Value* make_wrapper(Interpreter& in, CallArgs& args);
 /// torch.utils._python_dispatch.return_and_correct_aliasing(func, args, kwargs, out)
