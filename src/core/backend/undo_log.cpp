@@ -68,6 +68,41 @@ bool takes_sizes(const graph::Argument& argument, const c10::Type& declared, con
   return all;
 }
 
+bool is_elementwise(const c10::OperatorHandle& op) {
+  const c10::OperatorName& name = op.operator_name();
+  const auto form = ops::elementwise_form(name);
+  if (form != ops::ElementwiseForm::Functional && form != ops::ElementwiseForm::InPlace) return false;
+  const std::string_view base = ops::base_name(name);
+  const auto rows = ops::rows();
+  const auto row = std::lower_bound(rows.begin(), rows.end(), base,
+                                    [](const ops::Row& one, std::string_view wanted) { return one.name < wanted; });
+  return !base.empty() && row != rows.end() && row->name == base && row->is_elementwise;
+}
+
+/// By the expressions as they were made: an equality that was learned since may be one that an operator checks itself.
+bool has_same_sizes(const at::Tensor& a, const at::Tensor& b) {
+  const auto sizes = a.sym_sizes(), others = b.sym_sizes();
+  return std::equal(sizes.begin(), sizes.end(), others.begin(), others.end(), [](const auto& x, const auto& y) {
+    const auto known = x.maybe_as_int();
+    const shapes::Expr symbol = shapes::expression_of(x);
+    return known ? known == y.maybe_as_int() : symbol && symbol == shapes::expression_of(y);
+  });
+}
+
+/// Whether an elementwise operator gets tensors of the sizes of its first argument, or without dimensions: it raises
+/// for no sizes.
+bool fits_all_sizes(const graph::Graph& graph, const graph::Node& node) {
+  if (!is_elementwise(node.op) || node.args[0].kind != graph::Argument::Kind::Value) return false;
+  const at::Tensor& first = graph.values[node.args[0].value].fake;
+  bool fits = first.defined();
+  for (const graph::Argument& argument : node.args)
+    graph::for_each_value(argument, [&](graph::ValueId id) {
+      const at::Tensor& fake = graph.values[id].fake;
+      fits = fits && fake.defined() && (fake.dim() == 0 || has_same_sizes(first, fake));
+    });
+  return fits;
+}
+
 /// Whether the operator may raise depending on sizes or numbers that depend on data.
 bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const UndoLog::Fitting& fitting,
                    const UndoLog::Numbers& from_sizes) {
@@ -79,11 +114,12 @@ bool takes_symbols(const graph::Graph& graph, const graph::Node& node, const Und
   };
   const std::vector<graph::ValueId> numbers = plain_numbers(node);
   const bool all_fit = !numbers.empty() && std::all_of(numbers.begin(), numbers.end(), fits);
+  const bool fits_sizes = fits_all_sizes(graph, node);
   const auto& declared = node.op.schema().arguments();
   for (size_t i = 0; i < node.args.size(); ++i) {
     graph::for_each_value(node.args[i], [&](graph::ValueId id) {
       const at::Tensor& fake = graph.values[id].fake;
-      found = found || !fake.defined() || has_sizes_of_data(fake);
+      found = found || !fake.defined() || (has_sizes_of_data(fake) && !fits_sizes);
     });
     if (all_fit || takes_sizes(node.args[i], *declared[i].type(), from_sizes)) continue;
     found = found || (node.args[i].kind == graph::Argument::Kind::Value && graph::is_number_type(*declared[i].type()));
