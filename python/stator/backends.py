@@ -113,8 +113,13 @@ class _BackendCall:
         return self.name
 
     def __call__(self, gm: Any, example_inputs: list[Any]) -> Callable[..., Any]:
+        leaves = gm.__dict__.get("_leaves")
         with held() as logs:
-            return self.compiled(gm, gm.__dict__.get("_native"), example_inputs, logs)
+            if leaves is None:
+                return self.compiled(gm, gm.__dict__.get("_native"), example_inputs, logs)
+            compiled = self.compiled(gm, leaves.native, [*example_inputs, *leaves.make()], logs)
+            made: Callable[..., Any] = leaves.around(compiled)
+            return made
 
     def compiled(self, gm: Any, native: Any, example_inputs: list[Any], logs: held) -> Callable[..., Any]:
         if not any(used is self.target for used in _used):
@@ -167,13 +172,16 @@ class _BackendCall:
             if not _refuses_floats(error):
                 raise
             refused = error
-        from .fx import lazy_graph_module
+        from .fx import lazy_graph_module, leaf_graph_module
 
         # They take floats that depend on data in more places.
         symbols.open_floats()
+        count = len(example_inputs) - len(symbols.leading) - len(symbols.inputs)  # of leaves
+        examples = symbols.examples() + example_inputs[len(example_inputs) - count :]
+        again = leaf_graph_module(native) if count else lazy_graph_module(native)
         try:
             with symbols.context():
-                return self.target(lazy_graph_module(native), symbols.examples(), **self.keywords)
+                return self.target(again, examples, **self.keywords)
         except Exception:
             raise refused from None
 

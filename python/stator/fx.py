@@ -14,6 +14,7 @@ from torch.utils._mode_utils import no_dispatch
 from . import _C
 from .fx_export import export_graph
 from .fx_import import ImportedGraph, import_graph_module
+from .fx_leaves import NewLeaves
 from .fx_module import ExportedGraphModule
 from .fx_targets import with_torch_targets
 
@@ -57,6 +58,12 @@ def lazy_graph_module(graph: _C.Graph) -> torch.fx.GraphModule:
     lazy = object.__new__(LazyGraphModule)
     lazy.__dict__["_native"] = graph
     return lazy
+
+
+def leaf_graph_module(graph: _C.Graph) -> torch.fx.GraphModule:
+    """The module of a graph in which tensors begin to require gradients: it has further inputs, which `_leaves` in its
+    attributes describes."""
+    return _filled(lazy_graph_module(graph), NewLeaves(graph))
 
 
 class LazyGraphModule(ExportedGraphModule):
@@ -106,12 +113,18 @@ class LazyGraphModule(ExportedGraphModule):
 
 
 def _materialize(lazy: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    return _filled(lazy)
+
+
+def _filled(lazy: torch.fx.GraphModule, leaves: NewLeaves | None = None) -> torch.fx.GraphModule:
     native = lazy.__dict__["_native"]
     # A backend may build it when the graph runs, under modes of its own. They must not see the constants.
     with no_dispatch(), torch._C.DisableTorchFunction():
-        made = export_graph(native, asserts_sizes=True)
+        made = export_graph(native, asserts_sizes=True, leaves=leaves)
     lazy.__dict__.clear()
     lazy.__dict__.update(made.__dict__)
+    if leaves is not None:
+        lazy.__dict__["_leaves"] = leaves
     if native.aten is not None:
         lazy.__dict__["_aten"] = native.aten
     object.__setattr__(lazy, "__class__", type(made))

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import _C
 from .functions import Setting
+from .fx_leaves import BEGIN, NewLeaves, new_leaf
 from .fx_meta import GraphMeta, NodeMeta
 from .fx_module import NAME_KEY, ExportedGraphModule, find_operator
 from .fx_numbers import CHOOSE, FUNCTIONS, ITEM, NUMBER, SIZE, UNARY, chosen, number_tensor
@@ -91,9 +92,10 @@ _CONTROL = {
 }
 
 
-def export_graph(graph: _C.Graph, asserts_sizes: bool = False) -> ExportedGraphModule:
-    """`asserts_sizes`: the module raises where torch's compilers would assume what does not hold (`SizeAsserts`)."""
-    return _Exporter(graph, asserts_sizes=asserts_sizes).run()
+def export_graph(graph: _C.Graph, asserts_sizes: bool = False, leaves: NewLeaves | None = None) -> ExportedGraphModule:
+    """`asserts_sizes`: the module raises where torch's compilers would assume what does not hold (`SizeAsserts`).
+    `leaves` gets the module's further inputs; None: it has none."""
+    return _Exporter(graph, asserts_sizes=asserts_sizes, leaves=leaves).run()
 
 
 class _Exporter:
@@ -104,6 +106,7 @@ class _Exporter:
         outer: GraphMeta | None = None,
         plain_floats: bool = False,
         asserts_sizes: bool = False,
+        leaves: NewLeaves | None = None,
     ) -> None:
         self.native = graph
         self.number_types = ("int", "float") if plain_floats else ("int",)  # of inputs that are Python numbers
@@ -121,6 +124,8 @@ class _Exporter:
         self.constants: dict[str, Any] = {}
         self.constant_names: dict[int, str] = {}
         self.asserts = SizeAsserts.of(graph, self.graph) if asserts_sizes else None
+        self.leaves = leaves
+        self.leaf_of: dict[int, tuple[int, torch.fx.Node]] = {}  # by value: the leaf's place and placeholder
 
     def run(self) -> ExportedGraphModule:
         native = self.native
@@ -132,6 +137,8 @@ class _Exporter:
             if self.types[value] in self.number_types:
                 self.numbers.add(node)
         nodes = native.nodes()
+        if self.leaves is not None:
+            self.add_leaves(self.leaves, nodes)
         states = native.states()
         used = _used_values(nodes, native.outputs)
         switch = StateNodes(self.graph, states, [node[5] for node in nodes])
@@ -159,6 +166,10 @@ class _Exporter:
                 continue
             if name in (ITEM, SIZE, NUMBER, CHOOSE):
                 self.env[results[0]] = self.call_number(name, args, results[0])
+                continue
+            if name == BEGIN and args[0] in self.leaf_of:
+                leaf = self.leaf_of[args[0]][1]
+                self.define_results(self.graph.call_function(new_leaf, (self.tensor(args[0]), leaf)), results, used)
                 continue
             target = find_operator(name, overload)
             if target is torch.ops.aten.to.dtype and self.is_number(args[0]):
@@ -190,6 +201,20 @@ class _Exporter:
         module = ExportedGraphModule(self.constants, self.graph, "GraphModule")
         module.meta[NAME_KEY] = native.name
         return module
+
+    def add_leaves(self, leaves: NewLeaves, nodes: Any) -> None:
+        for index, (name, _overload, args, *_) in enumerate(nodes):
+            if name != BEGIN:
+                continue
+            meta = self.native.meta(args[0], index)
+            assert meta is not None
+            node = self.graph.placeholder(self.graph._graph_namespace.create_name("leaf", None))
+            node.meta = NodeMeta(self.shared, 0, (args[0], index))
+            self.leaf_of[args[0]] = len(leaves.metas), node
+            leaves.metas.append(meta)
+        leaves.outputs += [
+            (place, self.leaf_of[value][0]) for place, value in enumerate(self.native.outputs) if value in self.leaf_of
+        ]
 
     def call_region(self, regions: Regions, index: int) -> int:
         """The number of nodes that the call of a sub-graph stands for."""

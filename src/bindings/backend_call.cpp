@@ -6,6 +6,7 @@
 #include "capture/call/runners.h"
 #include "capture/interpreter/state/known_types.h"
 #include "compile/errors.h"
+#include "compile/graph_facts.h"
 #include "core/backend/early_checks.h"
 #include "core/backend/registry.h"
 #include "core/backend/undo_log.h"
@@ -123,14 +124,15 @@ std::unique_ptr<capture::GraphRunner> call_backend(std::shared_ptr<graph::Graph>
                                                    std::vector<BackendGuard>& guards) {
   Ref fx = Ref::steal(PyImport_ImportModule("stator.fx"));
   Ref wrapped = Ref::steal(wrap_graph(graph));
-  Ref module =
-      fx && wrapped ? Ref::steal(PyObject_CallMethod(fx.get(), "lazy_graph_module", "O", wrapped.get())) : Ref();
-  if (!module) return nullptr;
+  if (!fx || !wrapped) return nullptr;
   Ref examples = Ref::steal(PyList_New(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) PyList_SET_ITEM(examples.get(), i, Ref::borrow(inputs[i]).release());
   const bool is_undone = backend::UndoLog(*graph, /*keeps_order=*/false).undoes_everything();
   Ref symbols = has_symbols(*graph) ? make_symbols(wrapped.get(), is_undone, examples) : Ref::borrow(Py_None);
   if (!symbols) return nullptr;
+  const char* make = makes_leaves(*graph) ? "leaf_graph_module" : "lazy_graph_module";
+  Ref module = Ref::steal(PyObject_CallMethod(fx.get(), make, "O", wrapped.get()));
+  if (!module) return nullptr;
   Ref callable;
   {
     RandomKeeper keeper;

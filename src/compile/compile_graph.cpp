@@ -122,7 +122,8 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
     // A Python backend may compute first and write later, which is wrong for aliases that it cannot see. The reference
     // executor runs these graphs.
     const bool is_python = context.request.compiler && !result.interpreter->torch.has_hidden_aliases &&
-                           !graph::writes_to_overlaps(*result.graph) && !has_refused_write(*result.graph);
+                           !graph::writes_to_overlaps(*result.graph) && !has_refused_write(*result.graph) &&
+                           !hides_leaves(*result.graph);
     STATOR_CHECK(!result.is_checked_early || backend::early_part(*result.graph));
     if (is_python) no_collection.reset();
     if (is_python) keep_failures(*result.graph);

@@ -68,6 +68,29 @@ bool has_refused_write(const graph::Graph& graph) {
   });
 }
 
+static bool begins_to_require_grad(const graph::Node& node) {
+  return node.op.operator_name().name == "aten::requires_grad_";
+}
+
+bool makes_leaves(const graph::Graph& graph) { return std::ranges::any_of(graph.nodes, begins_to_require_grad); }
+
+bool hides_leaves(const graph::Graph& graph) {
+  auto is_hidden = [&](const graph::Node& node) {
+    const bool is_inside = std::ranges::any_of(node.args, [](const graph::Argument& argument) {
+      return argument.kind == graph::Argument::Kind::Graph &&
+             (makes_leaves(*argument.graph()) || hides_leaves(*argument.graph()));
+    });
+    if (is_inside || !begins_to_require_grad(node)) return is_inside;
+    const graph::ValueId leaf = node.args[0].value;
+    const void* memory = graph::memory_of(graph.values[leaf].fake);
+    return node.region != 0 || std::ranges::any_of(graph.outputs, [&](graph::ValueId output) {
+             const at::Tensor& fake = graph.values[output].fake;
+             return output != leaf && fake.defined() && graph::memory_of(fake) == memory;
+           });
+  };
+  return std::ranges::any_of(graph.nodes, is_hidden);
+}
+
 void keep_failures(graph::Graph& graph) { backend::keep_failures(graph); }
 
 void drop_fakes(graph::Graph& graph) { graph.drop_fakes(); }

@@ -8,6 +8,7 @@
 #include "capture/interpreter/torch/overrides.h"
 #include "capture/pycompat/binary_ops.h"
 #include "capture/pycompat/facts.h"
+#include "capture/tensors/tensor_object.h"
 #include "capture/values/rows_by_name.h"
 
 namespace stator::capture {
@@ -155,6 +156,21 @@ void write_data(Interpreter& in, TensorValue* tensor, Value* to) {
   recorded(in, "set_data", {tensor, to});
 }
 
+/// Whether a tensor that the graph made may begin to require gradients in a graph for a Python backend, which gets a
+/// new leaf for it in each run (python/stator/fx_leaves.py). Torch's compilers take what shares an input's memory for a
+/// view of that input.
+bool may_become_leaf(Interpreter& in, const TensorValue* tensor, PyObject* fake) {
+  if (tensor->source || TorchTracer::has_symbolic_sizes(fake)) return false;
+  const at::Tensor& made = tensor_of(fake);
+  if (!made.has_storage() || made.is_inference()) return false;
+  return std::ranges::none_of(in.torch.inputs, [&](TensorValue* input) {
+    PyObject* other = in.fake_of(input);
+    if (!is_tensor_object(other)) return false;
+    const at::Tensor& given = tensor_of(other);
+    return given.has_storage() && given.storage().unsafeGetStorageImpl() == made.storage().unsafeGetStorageImpl();
+  });
+}
+
 void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   refuse_in_transform(in, tensor, "requires_grad");
   PyObject* flag = in.constant_of(to);
@@ -162,9 +178,13 @@ void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   if (tensor->dispatching && !is_true_of(in.fake_of(tensor), "requires_grad") && flag == Py_False) return;
   if (tensor->dispatching) refuse("requires_grad", "of a tensor with a __torch_dispatch__");
   if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is not a leaf"};
-  // Torch's compilers drop the change: what they make of a graph creates no leaves.
-  if (in.options.for_python_backend && is_true_of(in.fake_of(tensor), "requires_grad") != (flag == Py_True))
-    throw Break{BreakId::mutation, "requires_grad of a tensor changes, in a graph for a Python backend"};
+  // Torch's compilers drop the change: what they make of a graph makes no leaves.
+  if (in.options.for_python_backend) {
+    PyObject* fake = in.fake_of(tensor);
+    if (is_true_of(fake, "requires_grad") == (flag == Py_True)) return;
+    if (flag != Py_True || !may_become_leaf(in, tensor, fake))
+      throw Break{BreakId::mutation, "requires_grad of a tensor changes, in a graph for a Python backend"};
+  }
   tensor->written = true;
   recorded(in, "requires_grad_", {tensor, to});
 }
