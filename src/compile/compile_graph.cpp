@@ -11,6 +11,7 @@
 #include "core/backend/early_checks.h"
 #include "core/backend/registry.h"
 #include "core/base/check.h"
+#include "core/graph/aliasing.h"
 #include "core/graph/overlaps.h"
 #include "core/tracer/size_inputs.h"
 
@@ -85,6 +86,20 @@ std::unique_ptr<GraphRunner> call_python_backend(const CaptureContext& context, 
   return nullptr;
 }
 
+/// A run of a Python backend gets plain tensors, as the example inputs were, unless an operator changes more of an
+/// input than its data.
+std::unique_ptr<GraphRunner> without_subclasses(const AttemptResult& result, std::unique_ptr<GraphRunner> runner) {
+  std::vector<uint32_t> positions;
+  for (size_t i = 0; i < result.kept_inputs.size(); ++i) {
+    PyObject* input = result.interpreter->torch.inputs[result.kept_inputs[i]]->real.get();
+    if (TorchTracer::is_tensor(input) && !TorchTracer::is_plain_class(Py_TYPE(input)))
+      positions.push_back(static_cast<uint32_t>(result.size_inputs.size() + i));
+  }
+  if (positions.empty() || std::ranges::any_of(result.graph->nodes, graph::changes_metadata)) return runner;
+  auto* plain = reinterpret_cast<PyObject*>(TorchTracer::tensor_type());
+  return make_runner_of_plain_tensors(std::move(runner), std::move(positions), plain);
+}
+
 /// Null with a Python error set when the backend failed.
 std::unique_ptr<GraphRunner> call_native_backend(const CaptureContext& context, const AttemptResult& result,
                                                  const backend::Choice& choice) {
@@ -137,6 +152,7 @@ bool compile_graph(const CaptureContext& context, const Exploration& explored, c
       plan.graph = call_native_backend(context, result, context.request.compiler ? reference : *context.request.native);
     if (!plan.graph) return false;
     plan.graph->refuses_warnings = result.interpreter->torch.tracer.has_refused_warnings();
+    if (!runs_natively) plan.graph = without_subclasses(result, std::move(plan.graph));
     if (exported && !Ref::steal(PyObject_CallOneArg(context.request.guards->exported.get(), exported.get())))
       return false;
   }

@@ -245,7 +245,51 @@ class PythonRunner final : public GraphRunner {
   std::shared_ptr<const graph::Graph> graph_;
 };
 
+class PlainTensorsRunner final : public GraphRunner {
+ public:
+  PlainTensorsRunner(std::unique_ptr<GraphRunner> runner, std::vector<uint32_t> positions, PyObject* plain)
+      : GraphRunner(runner->output_count()),
+        runner_(std::move(runner)),
+        positions_(std::move(positions)),
+        plain_(Ref::borrow(plain)) {
+    refuses_warnings = runner_->refuses_warnings;
+  }
+
+  bool run(std::span<PyObject* const> tensors, std::span<Ref> outputs, bool& undone) const override {
+    std::vector<Ref> made;
+    const std::vector<PyObject*> row = convert(tensors, made);
+    undone = row.empty();
+    return !row.empty() && runner_->run(row, outputs, undone);
+  }
+
+  bool is_programs_error(std::span<PyObject* const> tensors) const override {
+    return runner_->is_programs_error(tensors);
+  }
+
+ private:
+  /// Empty with a Python error set on failure. `made` keeps the converted ones alive.
+  std::vector<PyObject*> convert(std::span<PyObject* const> tensors, std::vector<Ref>& made) const {
+    static PyObject* const method = PyUnicode_InternFromString("as_subclass");
+    std::vector<PyObject*> row(tensors.begin(), tensors.end());
+    for (const uint32_t position : positions_) {
+      made.push_back(Ref::steal(PyObject_CallMethodOneArg(row[position], method, plain_.get())));
+      if (!made.back()) return {};
+      row[position] = made.back().get();
+    }
+    return row;
+  }
+
+  std::unique_ptr<GraphRunner> runner_;
+  std::vector<uint32_t> positions_;
+  Ref plain_;
+};
+
 }  // namespace
+
+std::unique_ptr<GraphRunner> make_runner_of_plain_tensors(std::unique_ptr<GraphRunner> runner,
+                                                          std::vector<uint32_t> positions, PyObject* plain) {
+  return std::make_unique<PlainTensorsRunner>(std::move(runner), std::move(positions), plain);
+}
 
 std::unique_ptr<GraphRunner> make_native_runner(std::shared_ptr<const graph::Graph> graph,
                                                 const backend::Choice& backend) {

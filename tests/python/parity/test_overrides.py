@@ -524,3 +524,37 @@ def test_reflected_operators():
 
 def test_index_lists_through_the_method():
     check_one_graph(lambda x: (x.__getitem__([1, 0]), torch.Tensor.__getitem__(x, [0])), (torch.arange(4.0),))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", lambda gm, example_inputs: torch.fx.GraphModule(gm, gm.graph)])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_backends_that_trace_get_plain_tensors(requires_grad, backend):
+    class Named(torch.Tensor):
+        pass
+
+    class Overriding(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def fn(x, y):
+        y.add_(1)
+        return x * 2 + y, x.sum()
+
+    for cls in (Named, Overriding):
+        stator.reset()
+        compiled = stator.compile(fn, backend=backend)
+        for start in (1.0, 2.0):
+            found = []
+            for f in (fn, compiled):
+                x = torch.full((3,), start).as_subclass(cls).requires_grad_(requires_grad)
+                y = torch.zeros(3).as_subclass(cls)
+                results = f(x, y)
+                if requires_grad:
+                    results[0].sum().backward()
+                kinds = [type(t) for t in results]
+                plain = [t.detach().as_subclass(torch.Tensor) for t in (*results, y)]
+                grad = x.grad if x.grad is None else x.grad.as_subclass(torch.Tensor)
+                found.append((kinds, [t.requires_grad for t in results], plain, grad))
+            assert_same(found[1], found[0])
+        assert captures() == 1
