@@ -138,6 +138,14 @@ bool can_run_before(const Graph& graph, const graph::Aliasing& aliasing, const N
   return can;
 }
 
+/// Whether an operator rejects numbers that do not fit its dtype, where what the graph wrote before cannot be undone.
+bool fails_late_for_numbers(const Graph& graph, const UndoLog& log) {
+  if (log.undoes_everything()) return false;
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return !plain_numbers(node).empty() && !fitting_dtypes(graph, node).empty();
+  });
+}
+
 }  // namespace
 
 std::vector<ValueId> plain_numbers(const Node& node) {
@@ -179,11 +187,17 @@ std::vector<uint32_t> check_early(Graph& graph, const UndoLog& log) {
 }
 
 std::optional<EarlyPart> early_part(const Graph& graph) {
-  if (graph.below || std::none_of(graph.nodes.begin(), graph.nodes.end(), is_check)) return {};
+  const bool has_checks = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_check);
+  const bool has_numbers = std::any_of(graph.values.begin(), graph.values.end(),
+                                       [](const graph::ValueInfo& value) { return graph::holds_number(value.type); });
+  if (graph.below || (!has_checks && !has_numbers)) return {};
   const bool has_sizes = std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId id) {
-    return graph.values[id].number || has_symbols(graph.values[id].fake);
+    const graph::ValueInfo& info = graph.values[id];
+    return (info.number && info.type != graph::ValueType::Float) || has_symbols(info.fake);
   });
-  if (has_sizes || !UndoLog(graph, /*keeps_order=*/false).checks()) return {};
+  if (has_sizes) return {};
+  const UndoLog log(graph, /*keeps_order=*/false);
+  if (!(has_checks && log.checks()) && !fails_late_for_numbers(graph, log)) return {};
   EarlyPart part{graph};
   part.order = move_checks(part.graph);
   const auto last = std::find_if(part.graph.nodes.rbegin(), part.graph.nodes.rend(), is_check);

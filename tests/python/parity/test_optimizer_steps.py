@@ -239,3 +239,36 @@ def test_a_number_whose_tensor_shares_memory_in_a_later_call():
                     results.append("raised")
             assert_same(results[0], results[1])
             assert_same(ours, plain)
+
+
+SCHEDULED = {
+    "SGD": {},
+    "SGD with momentum": {"momentum": 0.9, "nesterov": True},
+    "Adam": {"weight_decay": 0.1, "amsgrad": True},
+    "Adamax": {},
+    "Adagrad": {},
+    "Adadelta": {},
+    "RMSprop": {"momentum": 0.9, "centered": True},
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", reading, "aot_eager"], ids=["reference", "reading", "aot_eager"])
+@pytest.mark.parametrize("foreach", [False, True], ids=["one by one", "foreach"])
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_a_scheduler_changes_the_rate(name, foreach, backend):
+    """A rate that is a Python float becomes an input of the graph: two captures, and one for the state."""
+    mine, theirs = parameters((3, LARGE)), parameters((3, LARGE))
+    options = {**SCHEDULED[name], "lr": 0.1, "foreach": foreach}
+    ours, plain = (getattr(torch.optim, name.split()[0])(p, **options) for p in (mine, theirs))
+    schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20) for optimizer in (ours, plain)]
+    compiled = stator.compile(ours.step, backend=backend)
+    for index in range(8):
+        for a, b in zip(mine, theirs, strict=True):
+            a.grad, b.grad = a.detach().cos() * (index + 1), b.detach().cos() * (index + 1)
+        compiled()
+        plain.step()
+        for schedule in schedules:
+            schedule.step()
+        assert_same([p.detach() for p in mine], [p.detach() for p in theirs], f"step {index}")
+    # With `foreach`, Adagrad multiplies lists by the rate, for which there is no shape function.
+    assert captures() <= (8 if name == "Adagrad" and foreach else 3)
