@@ -436,7 +436,8 @@ std::shared_ptr<Entry> FrameCompiler::capture_general(CodeCache& cache, const Pl
 CaptureOutcome FrameCompiler::outcome_of(const Entry& entry, const Varying& varying,
                                          const std::vector<std::shared_ptr<Entry>>& earlier) const {
   CaptureOutcome outcome{entry.specialised_by_backend, entry.refused_by_backend};
-  outcome.broke = entry.broke.has_value();
+  // Guards tell for which numbers the program raises.
+  outcome.broke = entry.broke.has_value() && !entry.raises;
   outcome.is_refusal = is_refusal(entry);
   outcome.ends_as_before = ends_as_before(entry, earlier);
   if (entry.broke) outcome.named = named_by(*entry.broke, varying);

@@ -247,3 +247,21 @@ def test_a_backend_that_refuses_a_marked_size():
     stator.mark_dynamic(marked, 0)
     with pytest.raises(stator.ConstraintViolation, match="constants only: a.size"):
         compiled(marked)
+
+
+def refused(a, n):
+    if n == 1:
+        raise ValueError(f"not {n}")
+    return a * n
+
+
+def bounded(a, n):
+    if not 1 < n < 100:
+        raise IndexError("out of bounds")
+    return a * n
+
+
+@pytest.mark.parametrize("backend", [*CALLABLES, "aot_eager"])
+@pytest.mark.parametrize("fn", [refused, bounded], ids=lambda fn: fn.__name__)
+def test_checks_of_a_number_do_not_need_a_graph_for_each_value(fn, backend):
+    assert count(fn, [0, 1, 2, 3, 4, 5, 6, 7, 1, 0, 2], backend) <= 4

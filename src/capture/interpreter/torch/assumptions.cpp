@@ -100,6 +100,9 @@ std::optional<bool> earlier_assumed(const Interpreter& in, Value* value) {
 std::optional<bool> assumed_truth(Interpreter& in, const Frame& frame, Value* value, const Instr& jump, bool on_jump) {
   if (value->kind != Kind::Tensor && value->kind != Kind::Number) return {};
   if (auto known = earlier_assumed(in, value)) return known;
+  // Torch's compilers do not take an assertion about a number of the program: a guard decides.
+  if (in.options.for_python_backend && value->kind == Kind::Number)
+    if (auto known = number_truth(in, value)) return known;
   bool jump_raises = only_raises(*frame.code, static_cast<size_t>(jump.target));
   bool next_raises = only_raises(*frame.code, frame.pc);
   if (jump_raises == next_raises) return {};
