@@ -13,6 +13,7 @@
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/lgamma.h>
 #include <ATen/ops/log.h>
+#include <ATen/ops/lt.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
@@ -97,6 +98,22 @@ Tensor arange_start(const Scalar& start, const Scalar& end, Dtype dtype, Layout 
 
 Tensor arange(const Scalar& end, Dtype dtype, Layout layout, Device device, Flag pinned) {
   return arange_start(0, end, dtype, layout, device, pinned);
+}
+
+/// As the kernels: each half counts from its own end.
+Maybe linspace(const Scalar& start, const Scalar& end, int64_t steps, Dtype dtype, Layout layout, Device device,
+               Flag pinned) {
+  constexpr int64_t kExact = int64_t{1} << 24;  // float32 has these integers
+  const at::TensorOptions options = with_dtype(options_of(dtype, layout, device, pinned));
+  const auto type = c10::typeMetaToScalarType(options.dtype());
+  if ((type != at::kFloat && type != at::kDouble) || start.isComplex() || end.isComplex()) return std::nullopt;
+  if (start.isSymbolic() || end.isSymbolic() || steps < 2 || steps > kExact) return std::nullopt;
+  if (layout.value_or(at::kStrided) != at::kStrided) return std::nullopt;
+  const double first = start.toDouble(), last = end.toDouble();
+  const double step = (last - first) / static_cast<double>(steps - 1);
+  const Tensor index = at::arange(0, steps, 1, options);
+  const Tensor high = decompositions::minus(last, decompositions::minus(steps - 1, index) * step);
+  return at::where(at::lt(index, steps / 2), index * step + first, high);
 }
 
 Tensor eye_m(const c10::SymInt& rows, const c10::SymInt& columns, Dtype dtype, Layout layout, Device device,
@@ -201,6 +218,7 @@ c10::ArrayRef<DecompositionRow> factories_rows() {
       row<new_empty>("new_empty"),
       row<arange>("arange"),
       row<arange_start>("arange.start"),
+      row<linspace>("linspace"),
       row<eye>("eye"),
       row<eye_m>("eye.m"),
       row<sum>("sum"),

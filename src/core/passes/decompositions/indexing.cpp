@@ -12,6 +12,7 @@
 #include <ATen/ops/ne.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/roll.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -62,6 +63,44 @@ Maybe unsafe_masked_index_put_accumulate(const Tensor& self, const Tensor& mask,
 Maybe take(const Tensor& self, const Tensor& index) {
   if (index.scalar_type() != at::kLong) return std::nullopt;
   return at::index(self.reshape(-1), Indices({std::optional(index)}));
+}
+
+/// The index of one dimension, as one of all dimensions up to it. None if the kernel would not take it.
+std::optional<Indices> index_along(const Tensor& self, int64_t dim, const Tensor& index) {
+  const bool is_index = index.scalar_type() == at::kLong || index.scalar_type() == at::kInt;
+  if (self.dim() == 0 || index.dim() > 1 || !is_index) return std::nullopt;
+  Indices made;
+  for (int64_t before = at::maybe_wrap_dim(dim, self.dim()); before > 0; --before) made.push_back(std::nullopt);
+  made.push_back(index.reshape(-1));
+  return made;
+}
+
+Maybe index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
+  const auto indices = index_along(self, dim, index);
+  if (!indices || source.dim() != self.dim() || self.scalar_type() == at::kBool) return std::nullopt;
+  const Tensor added = alpha.equal(1) ? source : source * alpha;
+  if (added.scalar_type() != self.scalar_type()) return std::nullopt;
+  return at::index_put(self, *indices, added, true).contiguous();
+}
+
+Maybe index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+  const auto indices = index_along(self, dim, index);
+  if (!indices || source.dim() != self.dim() || source.scalar_type() != self.scalar_type()) return std::nullopt;
+  return at::index_put(self, *indices, source, false).contiguous();
+}
+
+Maybe index_fill_tensor(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  const auto indices = index_along(self, dim, index);
+  if (!indices || index.scalar_type() != at::kLong || value.dim() != 0) return std::nullopt;
+  if (value.is_complex() && !self.is_complex()) return std::nullopt;
+  return at::index_put(self, *indices, value.to(self.scalar_type()), false);
+}
+
+Maybe index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
+  const auto indices = index_along(self, dim, index);
+  if (!indices || index.scalar_type() != at::kLong) return std::nullopt;
+  if (value.isComplex() && !self.is_complex()) return std::nullopt;
+  return at::index_put(self, *indices, at::scalar_tensor(value, self.options()), false);
 }
 
 Tensor embedding_dense_backward(const Tensor& grad, const Tensor& indices, const SymInt& count, const SymInt& padding,
@@ -216,6 +255,10 @@ c10::ArrayRef<DecompositionRow> indexing_rows() {
       row<unsafe_masked_index>("_unsafe_masked_index"),
       row<unsafe_masked_index_put_accumulate>("_unsafe_masked_index_put_accumulate"),
       row<take>("take"),
+      row<index_add>("index_add"),
+      row<index_copy>("index_copy"),
+      row<index_fill>("index_fill.int_Scalar"),
+      row<index_fill_tensor>("index_fill.int_Tensor"),
       row<embedding_dense_backward>("embedding_dense_backward"),
       row<unfold_backward>("unfold_backward"),
       row<reflection_pad>("reflection_pad1d"),
