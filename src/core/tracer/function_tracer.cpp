@@ -376,8 +376,11 @@ struct FunctionTraceScope::State {
 FunctionTraceScope::FunctionTraceScope(FunctionTracer& tracer) : state_(std::make_unique<State>(tracer)) {
   recording = tracer.impl_.get();
   innermost = &tracer;
-  c10::impl::tls_set_dispatch_key_included(kAboveKey, true);
-  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+  for (const auto key : {kAboveKey, c10::DispatchKey::Fake}) {
+    c10::impl::tls_set_dispatch_key_included(key, true);
+    // Excluded inside of `__torch_dispatch__`, and after a guard of torch that outlived an exception.
+    c10::impl::tls_set_dispatch_key_excluded(key, false);
+  }
   // Backward passes stay on this thread, which is the one that records, and have a fixed order.
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
   // A cast from the cache would be a tensor that the trace does not know.

@@ -230,3 +230,34 @@ def test_a_function_of_another_compiler_is_refused(x, mode):
     with pytest.raises(RuntimeError, match="torch.compile compiles"):
         stator.make_fx(lambda a: compiled(a * 2), tracing_mode=mode)(x)
     assert state() == before and torch.equal(compiled(x), x.sin())
+
+
+@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_a_trace_inside_of_a_dispatch_mode(x, mode, above):
+    """There, torch excludes the keys above Python's."""
+
+    def program(a):
+        return torch.nn.functional.linear(a, a).cos() + 1
+
+    class Traces(TorchDispatchMode):
+        module = None
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten.sin.default:
+                self.module = stator.make_fx(program, tracing_mode=mode, pre_dispatch=above)(args[0])
+            return func(*args, **(kwargs or {}))
+
+    with Traces() as traces:
+        x.sin()
+    linear = ["linear.default"] if above else ["t.default", "mm.default"]
+    assert calls(traces.module) == [*linear, "cos.default", "add.Tensor"]
+    torch.testing.assert_close(traces.module(x + 1), program(x + 1))
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_a_trace_after_a_guard_of_torch_outlived_an_error(x, mode):
+    keys = torch._C.DispatchKeySet(torch._C._parse_dispatch_key("DeferredInit"))
+    with torch._C._ExcludeDispatchKeyGuard(keys | torch._C.DispatchKeySet(torch._C._parse_dispatch_key("Fake"))):
+        module = stator.make_fx(lambda a: a.sin() + 1, tracing_mode=mode)(x)
+    assert calls(module) == ["sin.default", "add.Tensor"]
