@@ -1,6 +1,8 @@
 #include "bindings/function_tracer_bindings.h"
 
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
@@ -144,7 +146,11 @@ struct PythonHost {
   py::object table_object;          // the dict that `table` was made of
   py::object locate;                // see `location_by`
   py::object foreign = py::none();  // gives the fake for a tensor of another library's fakes, or None
-  py::object outer;                 // the trace in which this one is a sub-graph
+  // See `FunctionTracerHost`; None, or two functions of a tensor, and a mode.
+  py::object subclass_mode = py::none();
+  py::object subclass_made = py::none();
+  py::object subclass_original = py::none();  // gives the number of a value, or None
+  py::object outer;                           // the trace in which this one is a sub-graph
 };
 
 /// `locate()` returns (file, function, line) for a new location, the number of a known one, or None.
@@ -221,6 +227,26 @@ PyObject* traced_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
       if (python->foreign.is_none()) return at::Tensor();
       const py::object made = python->foreign(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
       return made.is_none() ? at::Tensor() : THPVariable_Unpack(made.ptr());
+    };
+    host.subclass_mode = [python = python.get()] {
+      py::gil_scoped_acquire gil;
+      python->subclass_mode.attr("__enter__")();
+      return std::shared_ptr<void>(nullptr, [python](void*) {
+        py::gil_scoped_acquire gil;
+        const py::error_scope raised;
+        python->subclass_mode.attr("__exit__")(py::none(), py::none(), py::none());
+      });
+    };
+    host.subclass_made = [python = python.get()](const at::Tensor& tensor) {
+      py::gil_scoped_acquire gil;
+      if (!python->subclass_made.is_none())
+        python->subclass_made(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+    };
+    host.subclass_original = [python = python.get()](const at::Tensor& tensor) {
+      py::gil_scoped_acquire gil;
+      if (python->subclass_original.is_none()) return graph::kNoValue;
+      const py::object found = python->subclass_original(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+      return found.is_none() ? graph::kNoValue : found.cast<graph::ValueId>();
     };
     if (locate != Py_None)
       host.locate = [python = python.get()](graph::Graph& graph) { return location_by(python->locate, graph); };
@@ -309,6 +335,52 @@ PyObject* traced_set_foreign(PyObject* self, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+PyObject* traced_set_subclasses(PyObject* self, PyObject* args) {
+  PyObject *mode = nullptr, *made = nullptr, *original = nullptr;
+  if (!PyArg_ParseTuple(args, "OOO:set_subclasses", &mode, &made, &original)) return nullptr;
+  host_of(self).subclass_mode = py::reinterpret_borrow<py::object>(mode);
+  host_of(self).subclass_made = py::reinterpret_borrow<py::object>(made);
+  host_of(self).subclass_original = py::reinterpret_borrow<py::object>(original);
+  Py_RETURN_NONE;
+}
+
+/// The tensor that a Python number is in a tensor's place.
+at::Tensor number_tensor(py::handle number) {
+  const at::Scalar scalar = torch::jit::toIValue(number, c10::NumberType::get()).toScalar();
+  at::Tensor made = c10::scalar_to_tensor(scalar);
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
+PyObject* traced_call_on_subclass(PyObject* self, PyObject* args) {
+  return handle_errors([&]() -> PyObject* {
+    PyObject *overload = nullptr, *positional = nullptr, *keywords = nullptr;
+    if (!PyArg_ParseTuple(args, "OO!O!:call_on_subclass", &overload, &PyTuple_Type, &positional, &PyDict_Type,
+                          &keywords))
+      return nullptr;
+    const py::object schema = py::handle(overload).attr("_schema");
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
+        schema.attr("name").cast<std::string>().c_str(), schema.attr("overload_name").cast<std::string>().c_str());
+    // Torch passes a mode numbers for tensors that Python numbers became.
+    const auto& declared = op.schema().arguments();
+    py::list given(py::reinterpret_borrow<py::tuple>(positional));
+    for (size_t i = 0; i < given.size(); ++i)
+      if (declared[i].type()->isSubtypeOf(*c10::TensorType::get()) && PyNumber_Check(given[i].ptr()) &&
+          !is_tensor_object(given[i].ptr()))
+        given[i] = py::reinterpret_steal<py::object>(THPVariable_Wrap(number_tensor(given[i])));
+    torch::jit::Stack stack = torch::jit::createStackForSchema(op.schema(), py::args(py::tuple(given)),
+                                                               py::reinterpret_borrow<py::kwargs>(keywords), {});
+    function_tracer_of(self).call_on_subclass(op, &stack);
+    return torch::jit::createPyObjectForStack(std::move(stack)).release().ptr();
+  });
+}
+
+PyObject* traced_find_copy(PyObject* self, PyObject* tensor) {
+  return handle_errors([&]() -> PyObject* {
+    return expect_tensor(tensor) ? PyBool_FromLong(function_tracer_of(self).find_copy(tensor_of(tensor))) : nullptr;
+  });
+}
+
 PyObject* traced_subclass_input(PyObject* self, PyObject* args) {
   return handle_errors([&]() -> PyObject* {
     PyObject *real = nullptr, *made = nullptr;
@@ -321,9 +393,12 @@ PyObject* traced_subclass_input(PyObject* self, PyObject* args) {
   });
 }
 
-PyObject* traced_fake_of(PyObject* self, PyObject* real) {
+PyObject* traced_fake_of(PyObject* self, PyObject* args) {
   return handle_errors([&]() -> PyObject* {
-    return expect_tensor(real) ? wrap_tensor(function_tracer_of(self).fake_of(tensor_of(real))) : nullptr;
+    PyObject* real = nullptr;
+    const char* name = nullptr;
+    if (!PyArg_ParseTuple(args, "Os:fake_of", &real, &name) || !expect_tensor(real)) return nullptr;
+    return wrap_tensor(function_tracer_of(self).fake_of(tensor_of(real), name));
   });
 }
 
@@ -504,7 +579,13 @@ PyMethodDef traced_methods[] = {
     {"set_foreign", traced_set_foreign, METH_O, "set_foreign(function): gives the fake for one of torch's, or None."},
     {"subclass_input", traced_subclass_input, METH_VARARGS,
      "subclass_input(tensor, made, name): the function gets `made`; operators on it are nodes."},
-    {"fake_of", traced_fake_of, METH_O, "fake_of(tensor): a fake of a tensor that is not an input."},
+    {"set_subclasses", traced_set_subclasses, METH_VARARGS,
+     "set_subclasses(mode, made, original): `mode` calls `call_on_subclass`; `made(tensor)` gets each tensor subclass "
+     "that is a result of a node; `original(tensor)` gives the number of the value that autograd copied, or None."},
+    {"call_on_subclass", traced_call_on_subclass, METH_VARARGS,
+     "call_on_subclass(overload, args, kwargs): below autograd, an operator that takes a tensor subclass."},
+    {"find_copy", traced_find_copy, METH_O, "find_copy(tensor): whether the subclass is a value, or a copy of one."},
+    {"fake_of", traced_fake_of, METH_VARARGS, "fake_of(tensor, name): a fake of a tensor that is not an input."},
     {"forbid", traced_forbid, METH_VARARGS, "forbid(tensor, message): a use of the tensor is an error."},
     {"position", traced_position, METH_NOARGS, "The number of nodes so far."},
     {"symbol", traced_symbol, METH_VARARGS, "symbol(hint, source): a symbolic size."},

@@ -34,7 +34,7 @@ from .partial import log_partial_graph
 from .random_states import RandomStates
 from .replaced import replaced
 from .signature import Signature, signature_of
-from .subclasses import add_subclass, is_subclass, with_class_of
+from .subclasses import SubclassValues, is_subclass, with_class_of
 
 _NO_FAKE_KERNEL = re.compile(r"(\w+::\w+)(?:\.\w+)?: no shape function")
 # Constructors of torch read the tensors among their arguments where no trace sees it; fakes refuse.
@@ -136,6 +136,7 @@ class Trace:
     foreign: ForeignInputs
     notes: Notes | None
     modules: ModuleInputs | None = None
+    subclasses: SubclassValues | None = None
     result: Any = None
 
     @property
@@ -163,8 +164,12 @@ def record(f: Callable[..., Any], args: tuple[Any, ...], options: Options) -> Tr
     use_table(recording, options.decomposition_table)
     names = placeholder_names(signature.names, in_spec)
     modules = ModuleInputs(tracer) if options.proxy_module_inputs else None
-    given = [add_input(tracer, leaf, name, options, foreign, modules) for leaf, name in zip(leaves, names, strict=True)]
-    trace = Trace(recording, signature, names, given, in_spec, foreign, notes, modules)
+    subclasses = SubclassValues(tracer)
+    given = [
+        add_input(tracer, leaf, name, options, foreign, modules, subclasses)
+        for leaf, name in zip(leaves, names, strict=True)
+    ]
+    trace = Trace(recording, signature, names, given, in_spec, foreign, notes, modules, subclasses)
     if notes is not None:
         notes.recording = recording
     try:
@@ -230,7 +235,13 @@ def placeholder_names(parameters: list[str], in_spec: pytree.TreeSpec) -> list[s
 
 
 def add_input(
-    tracer: Any, leaf: Any, name: str, options: Options, foreign: ForeignInputs, modules: ModuleInputs | None
+    tracer: Any,
+    leaf: Any,
+    name: str,
+    options: Options,
+    foreign: ForeignInputs,
+    modules: ModuleInputs | None,
+    subclasses: SubclassValues,
 ) -> Any:
     kind = type(leaf)
     if (kind is torch.Tensor and not leaf.is_nested) or kind is torch.nn.Parameter:
@@ -241,7 +252,7 @@ def add_input(
         modules.add(leaf, name)
         return leaf
     if is_subclass(leaf):
-        return add_subclass(tracer, leaf, name, options.tracing_mode)
+        return subclasses.add(leaf, name, options.tracing_mode)
     if isinstance(leaf, torch.Tensor):
         if leaf.is_nested and leaf.layout is torch.strided:
             raise RuntimeError(f"the input {name} is a nested tensor, which cannot be traced")

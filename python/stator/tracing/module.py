@@ -108,7 +108,7 @@ def _build_module(trace: Any, is_partial: bool) -> TracedGraphModule:
     tracer, signature, in_spec = trace.tracer, trace.signature, trace.in_spec
 
     def mark(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor) and is_subclass(leaf) and not tracer.has(leaf) and holds_fakes(leaf):
+        if isinstance(leaf, torch.Tensor) and is_subclass(leaf) and not tracer.find_copy(leaf) and holds_fakes(leaf):
             wrapper = Wrapper(leaf)
             return _Wrapped(wrapper, pytree.tree_map(mark, wrapper.parts(leaf)))
         return _Output(tracer.output(leaf)) if isinstance(leaf, TRACED) else leaf

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import _C
 
@@ -18,20 +21,64 @@ def is_subclass(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and torch._C._dispatch_keys(leaf).has(torch._C.DispatchKey.Python)
 
 
-def add_subclass(tracer: Any, leaf: torch.Tensor, name: str, mode: str) -> torch.Tensor:
-    message = f"the program uses a tensor inside of the input {name}, a {type(leaf).__name__}: only operators on the"
-    for inner in _inner(leaf, set()):
-        tracer.forbid(inner, f"{message} input itself can be nodes")
-    made = leaf
-    if mode == "symbolic":
-        raise RuntimeError(
-            f"cannot be traced: the input {name} is a {type(leaf).__name__}, whose sizes cannot be symbols; use "
-            'tracing_mode="fake" or "real"'
-        )
-    if mode == "fake":
-        made = _over_fakes(tracer, leaf, name)
-    tracer.subclass_input(leaf, made, name)
-    return made
+class _Below(TorchDispatchMode):  # type: ignore[misc]
+    """Is on while autograd's kernel of an operator runs, and gives the trace the operators that it calls."""
+
+    def __init__(self, values: Callable[[], Any]) -> None:
+        super().__init__()
+        self.values = values
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.values().tracer.call_on_subclass(func, args, kwargs or {})
+
+
+class SubclassValues:
+    """The subclasses that are values of a trace, by the memory of the tensors inside of them.
+
+    Autograd copies what it saves, and `t.data` is a copy: the class makes them by its own operators, unseen by the
+    trace. A copy is found by its memory."""
+
+    def __init__(self, tracer: Any) -> None:
+        self.tracer = tracer
+        self.values: dict[Any, int] = {}
+        self.storages: list[StorageWeakRef] = []  # no other storage gets the address of one that is in a key
+
+    def add(self, leaf: torch.Tensor, name: str, mode: str) -> torch.Tensor:
+        """The tensor that the function gets for an argument."""
+        made = leaf if mode == "real" else _over_fakes(self.tracer, leaf, name)
+        self.tracer.subclass_input(leaf, made, name)
+        if not self.values:
+            this: Any = weakref.ref(self)  # the tracer takes no part in garbage collection
+            self.tracer.set_subclasses(
+                _Below(this), lambda tensor: this().note(tensor), lambda tensor: this().original(tensor)
+            )
+        for tensor in (leaf, made):
+            self.note(tensor, f"the input {name}, a {type(leaf).__name__}")
+        return made
+
+    def note(self, tensor: torch.Tensor, what: str | None = None) -> None:
+        what = what or f"a {type(tensor).__name__}"
+        for inner in _inner(tensor, set()):
+            message = f"the program uses a tensor inside of {what}: only operators on the {type(tensor).__name__} "
+            self.tracer.forbid(inner, message + "itself can be nodes")
+        if self.tracer.has(tensor):
+            self.values[self.key(tensor, keep=True)] = self.tracer.output(tensor)
+
+    def original(self, tensor: torch.Tensor) -> int | None:
+        return self.values.get(self.key(tensor))
+
+    def key(self, tensor: torch.Tensor, keep: bool = False) -> Any:
+        parts: list[Any] = [type(tensor)]
+        for inner in _inner(tensor, set()):
+            if is_subclass(inner):
+                parts.append(type(inner))
+                continue
+            storage = inner.untyped_storage()
+            if keep:
+                self.storages.append(StorageWeakRef(storage))
+            geometry = inner.dtype, str(inner.size()), str(inner.stride()), str(inner.storage_offset())
+            parts.append((storage._cdata, *geometry))
+        return tuple(parts)
 
 
 def with_class_of(leaf: torch.Tensor, made: torch.Tensor, name: str) -> torch.Tensor:
@@ -91,7 +138,7 @@ def _inner(tensor: torch.Tensor, seen: set[int]) -> Iterator[torch.Tensor]:
 
 def _over_fakes(tracer: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
     if not is_subclass(tensor):
-        return tracer.fake_of(tensor)
+        return tracer.fake_of(tensor, name)
     flatten, unflatten = (getattr(tensor, attr, None) for attr in ("__tensor_flatten__", "__tensor_unflatten__"))
     if flatten is None or unflatten is None:
         raise RuntimeError(
@@ -99,6 +146,8 @@ def _over_fakes(tracer: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
             '__tensor_unflatten__ in this mode; or use tracing_mode="real"'
         )
     names, context = flatten()
-    inner = {attr: _over_fakes(tracer, getattr(tensor, attr), name) for attr in names}
-    made = unflatten(inner, context, tensor.size(), tensor.stride())
+    inner = {attr: _over_fakes(tracer, getattr(tensor, attr), f"{name}.{attr}") for attr in names}
+    # Sizes that are those of an inner tensor have its symbols.
+    like = tracer.fake_of(torch.empty_strided(tensor.size(), tensor.stride(), device="meta"), name)
+    made = unflatten(inner, context, like.size(), like.stride())
     return made.requires_grad_(tensor.requires_grad)

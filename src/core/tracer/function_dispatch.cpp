@@ -3,7 +3,6 @@
 #include <ATen/ops/item.h>
 #include <ATen/ops/select.h>
 #include <ATen/ops/tensor_split.h>
-#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
@@ -126,10 +125,14 @@ void FunctionTracer::Impl::above(const c10::OperatorHandle& op, c10::DispatchKey
   }
   if (op == split_op && !is_inside) return split_at_items(stack);
   auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  if (!forbidden.empty() && !facts.is_free) [[unlikely]] {
+    if (const std::string* message = forbidden_among(arguments)) return on_forbidden(op, keys, stack, *message);
+  }
   if (!is_inside && any_tensor(arguments, may_be_foreign)) [[unlikely]] {
     if (host.foreign) bring_in_foreign(op, stack);
-    if (takes_subclass_value(torch::jit::last(*stack, op.schema().arguments().size())) &&
-        !c10::impl::TorchDispatchModeTLS::any_modes_set())
+    const auto given = torch::jit::last(*stack, op.schema().arguments().size());
+    find_copies(given);
+    if (takes_subclass_value(given) && !c10::impl::TorchDispatchModeTLS::any_modes_set())
       return above_on_subclass(op, keys, stack);
   }
   const bool is_ordinary = !is_inside && !facts.is_lift && !any_tensor(arguments, is_wrapper);
@@ -181,37 +184,6 @@ void FunctionTracer::Impl::as_one_node(const fake::CompositeAnswer& composite, c
   });
 }
 
-bool FunctionTracer::Impl::takes_subclass_value(at::ArrayRef<c10::IValue> arguments) const {
-  return any_tensor(arguments, [&](const at::Tensor& tensor) {
-    return tensor.defined() && tensor.unsafeGetTensorImpl()->is_python_dispatch() && recorder.find(tensor) != kNoValue;
-  });
-}
-
-void FunctionTracer::Impl::above_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                                             torch::jit::Stack* stack) {
-  const OperatorFacts& facts = facts_of(op);
-  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
-  const bool needs_grad = c10::GradMode::is_enabled() && any_tensor(arguments, [](const at::Tensor& tensor) {
-                            return tensor.defined() && tensor.requires_grad();
-                          });
-  if (facts.is_split && (needs_grad || !options.above)) return op.redispatchBoxed(keys, stack);
-  if (facts.is_free) return run_on_subclass(op, keys, stack);
-  if (needs_grad)
-    refuse(TraceFailure::Kind::Unsupported,
-           c10::toString(op.operator_name()) + ": gradients of a tensor subclass that is an input");
-  if (host.decompose && host.decompose(op, stack)) return;
-  bring_in(op, stack, false);
-  if (facts.reads_data) return read(op, stack);
-  record(op, stack, [&] { run_on_subclass(op, keys, stack); });
-}
-
-void FunctionTracer::Impl::run_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                                           torch::jit::Stack* stack) {
-  if (options.mode == TraceMode::Real) return run_on_twins(op, stack);
-  const Flag paused(is_paused);
-  op.redispatchBoxed(keys, stack);
-}
-
 bool FunctionTracer::Impl::intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                                      torch::jit::Stack* stack) {
   if (is_plain) {
@@ -249,22 +221,6 @@ bool FunctionTracer::Impl::intercept(const c10::OperatorHandle& op, c10::Dispatc
   }
   record(op, stack, [&] { run(op, stack); });
   return true;
-}
-
-template <class Run>
-void FunctionTracer::Impl::record(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Run& run_it) {
-  set_place();
-  keep_offsets(op);
-  auto args = recorder.arguments(op, *stack);
-  // Above autograd, the operators below run on the twins of constants (`run`).
-  const bool is_constant = learn_writes(op, *stack);
-  if (is_constant && options.mode != TraceMode::Real && !options.above) {
-    run_on_twins(op, stack);
-  } else {
-    run_it();
-  }
-  if (is_constant) learn_constants(torch::jit::last(*stack, op.schema().returns().size()));
-  recorder.record(op, std::move(args), *stack);
 }
 
 bool FunctionTracer::Impl::learn_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {

@@ -53,11 +53,21 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   void run(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void run_on_twins(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   /// At the key above autograd, an operator on a tensor subclass that is a value. The key of the subclass lies above
-  /// `Fake`, so it is recorded here: it takes no part in gradients.
+  /// `Fake`, so it is recorded here; one that has a gradient by a mode, which autograd's kernel calls.
   void above_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void call_on_subclass(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void record_on_subclass(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// An operator on a tensor inside of a tensor subclass: autograd copies both; others are refused.
+  void on_forbidden(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
+                    const std::string& message);
+  const std::string* forbidden_among(at::ArrayRef<c10::IValue> arguments) const;
+  bool find_copy(const at::Tensor& tensor);
+  void find_copies(at::ArrayRef<c10::IValue> arguments);
   /// The subclass computes it.
-  void run_on_subclass(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void run_on_subclass(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   bool takes_subclass_value(at::ArrayRef<c10::IValue> arguments) const;
+  /// Tells the host of tensor subclasses among the results.
+  void note_subclasses(const torch::jit::Stack& stack, size_t count) const;
   /// Runs the shape function. If it takes no symbolic sizes, guards the sizes at capture and uses those. An ATen
   /// operator without a shape function runs on sample arguments.
   void run_on_fakes(const c10::OperatorHandle& op, torch::jit::Stack* stack);
@@ -128,9 +138,9 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
     at::Tensor gradient;  // the real one's before the trace
     bool is_input = false;
   };
-  /// A tensor that must not be used, and why. Owned, so that no other tensor gets its address.
+  /// A tensor that must not be used, and why. The weak reference keeps other tensors from its address.
   struct Forbidden {
-    at::Tensor tensor;
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
     std::string message;
   };
   std::unordered_map<const c10::TensorImpl*, Outside> outside;  // by the real tensor

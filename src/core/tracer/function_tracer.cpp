@@ -207,13 +207,24 @@ void FunctionTracer::add_subclass_input(const at::Tensor& real, const at::Tensor
   impl_->recorder.add_input(std::move(name), made);
 }
 
-at::Tensor FunctionTracer::fake_of(const at::Tensor& real) {
+at::Tensor FunctionTracer::fake_of(const at::Tensor& real, const std::string& name) {
   const fake::MetaBitScope meta_bit;
-  return impl_->fakes.from_real(real);
+  const bool is_symbolic = impl_->options.mode == TraceMode::Symbolic;
+  if (real.is_meta()) return of_meta(*impl_->env, is_symbolic, real, name);
+  return is_symbolic ? symbolic_input(*impl_->env, impl_->fakes, real, name) : impl_->fakes.from_real(real);
 }
 
+void FunctionTracer::call_on_subclass(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  impl_->call_on_subclass(op, stack);
+}
+
+bool FunctionTracer::find_copy(const at::Tensor& tensor) { return impl_->find_copy(tensor); }
+
 void FunctionTracer::forbid(const at::Tensor& tensor, std::string message) {
-  impl_->forbidden.try_emplace(tensor.unsafeGetTensorImpl(), Impl::Forbidden{tensor, std::move(message)});
+  if (impl_->recorder.find(tensor) != kNoValue) return;
+  impl_->forbidden.try_emplace(
+      tensor.unsafeGetTensorImpl(),
+      Impl::Forbidden{c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), std::move(message)});
 }
 
 size_t FunctionTracer::position() const { return impl_->recorder.mark(); }

@@ -50,6 +50,12 @@ struct FunctionTracerHost {
   std::function<c10::SymNode(c10::SymNode)> wrap_number;
   /// The fake of this trace for a tensor of another library's fakes; undefined for other tensors.
   std::function<at::Tensor(const at::Tensor&)> foreign;
+  /// Puts a mode on the thread's stack while the result lives. The mode gives operators to `call_on_subclass`.
+  std::function<std::shared_ptr<void>()> subclass_mode;
+  /// An operator on a tensor subclass gave this one.
+  std::function<void(const at::Tensor&)> subclass_made;
+  /// The value that this tensor subclass shares its memory with, if autograd copied it; kNoValue if none.
+  std::function<graph::ValueId(const at::Tensor&)> subclass_original;
   /// The location of the program for the node that is recorded next.
   std::function<uint32_t(graph::Graph&)> locate;
 };
@@ -95,7 +101,11 @@ class STATOR_API FunctionTracer {
   /// gets: the tensor itself in the real mode, otherwise one over fakes of this trace.
   void add_subclass_input(const at::Tensor& real, const at::Tensor& made, std::string name);
   /// A fake of a tensor that is not an input.
-  at::Tensor fake_of(const at::Tensor& real);
+  at::Tensor fake_of(const at::Tensor& real, const std::string& name);
+  /// An operator below autograd, among whose arguments is a tensor subclass: see `subclass_mode`.
+  void call_on_subclass(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  /// A value for a copy of a tensor subclass that autograd made; see `subclass_original`. False if there is none.
+  bool find_copy(const at::Tensor& tensor);
   /// From now on a use of this tensor is an error: a graph cannot depend on it.
   void forbid(const at::Tensor& tensor, std::string message);
   /// The number of nodes so far.

@@ -86,4 +86,20 @@ class Flag {
   const bool previous_;
 };
 
+template <class Run>
+void FunctionTracer::Impl::record(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Run& run_it) {
+  set_place();
+  keep_offsets(op);
+  auto args = recorder.arguments(op, *stack);
+  // Above autograd, the operators below run on the twins of constants (`run`).
+  const bool is_constant = learn_writes(op, *stack);
+  if (is_constant && options.mode != TraceMode::Real && !options.above) {
+    run_on_twins(op, stack);
+  } else {
+    run_it();
+  }
+  if (is_constant) learn_constants(torch::jit::last(*stack, op.schema().returns().size()));
+  recorder.record(op, std::move(args), *stack);
+}
+
 }  // namespace stator::tracer

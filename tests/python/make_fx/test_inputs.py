@@ -115,7 +115,7 @@ def test_operators_on_a_subclass_are_nodes(x, mode):
     assert torch.equal(module(x, x), program(x, x))
 
 
-@pytest.mark.parametrize("mode", ["real", "fake"])
+@pytest.mark.parametrize("mode", MODES)
 def test_writes_to_a_subclass(x, mode):
     def program(t):
         t.add_(1)
@@ -127,12 +127,10 @@ def test_writes_to_a_subclass(x, mode):
     assert torch.equal(given.a, wanted.a)
 
 
-@pytest.mark.parametrize("mode", ["real", "fake"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_tensor_inside_of_a_subclass(x, mode):
     """The graph could not read it off the input."""
-    with pytest.raises(
-        (RuntimeError, AssertionError), match="inside of the input t_1|real tensor from outside|no recorded op"
-    ):
+    with pytest.raises(RuntimeError, match="inside of the input t_1"):
         stator.make_fx(lambda t: t.a * 2, tracing_mode=mode)(Two(x, x + 1))
 
 
@@ -145,19 +143,6 @@ def test_a_subclass_that_holds_itself(x):
 def test_a_read_of_a_subclass(x):
     with pytest.raises(RuntimeError, match="_local_scalar_dense"):
         stator.make_fx(lambda t: t * t.sum().item())(Two(x, x + 1))
-
-
-def test_a_subclass_with_symbolic_sizes_is_refused(x):
-    with pytest.raises(RuntimeError, match="sizes cannot be symbols"):
-        stator.make_fx(lambda t: t * 2, tracing_mode="symbolic")(Two(x, x + 1))
-
-
-def test_a_gradient_of_a_subclass_is_refused(x):
-    def program(t):
-        return torch.autograd.grad((t * t).sum(), t)[0]
-
-    with pytest.raises(RuntimeError, match="gradients of a tensor subclass"):
-        stator.make_fx(program)(Two(x, x + 1).requires_grad_())
 
 
 def test_a_plain_subclass(x):
