@@ -722,3 +722,39 @@ def test_breaks_at_every_instruction(dynamic):
             compiled = stator.compile(fn, dynamic=dynamic)
             for _ in range(2):
                 assert_same(result(compiled), expected)
+
+
+def test_a_view_of_what_the_method_gave():
+    """Autograd does not know the inner view, so the next one is a view of it, and not of what it is a view of."""
+
+    def fn(w, x):
+        y = x + 1
+        made = w.t()
+        return made.inner.t(), made, y
+
+    w, x = scaled(2, 3), torch.ones(2)
+    compiled = stator.compile(fn)
+    for _ in range(2):
+        actual, expected = compiled(w, x), fn(w, x)
+        assert_same(compared(actual), compared(expected))
+        assert actual[0]._base is actual[1].inner and expected[0]._base is expected[1].inner
+    assert captures() > 0
+
+
+def test_a_plain_view_of_an_instance():
+    class Opened(Scaled):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args, kwargs=None):
+            return func(args[0].inner, *args[1:])
+
+    def fn(w, x):
+        y = x + 1
+        return w.t(), w + 1, y
+
+    w, x = scaled(2, 3, cls=Opened), torch.ones(2)
+    compiled = stator.compile(fn)
+    for _ in range(2):
+        actual, expected = compiled(w, x), fn(w, x)
+        assert_same(compared(actual), compared(expected))
+        assert actual[0]._base is expected[0]._base is w
+    assert captures() > 0
