@@ -210,3 +210,19 @@ def test_the_backend_sees_a_leaf_as_an_input():
 
     stator.compile(from_an_input, backend=backend)(torch.ones(2, 4))
     assert seen == [[("x", (2, 4)), ("leaf", (2, 4))], [((2, 4), False, True), ((2, 4), True, True)]]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("backend", [*BACKENDS.values(), stator.fx.with_torch_targets(reading)])
+def test_without_gradients(backend, mode):
+    compiled = stator.compile(linear_and_weight, backend=backend)
+    for seed in range(2):
+        found = []
+        for fn in (linear_and_weight, compiled):
+            torch.manual_seed(seed)
+            with mode():
+                results = fn(torch.ones(2, 4))
+            kinds = [(type(t), t.requires_grad, t.is_leaf, t.is_inference()) for t in results]
+            found.append((kinds, [t.detach().clone() for t in results]))
+        assert_same(found[1], found[0])
+    assert captures() > 0
