@@ -23,8 +23,8 @@ struct EarlyPart {
   std::vector<uint32_t> order;  // as `check_early` returns it
   uint32_t nodes = 0;
 };
-/// The part of a graph that tells whether its numbers and assumptions hold, and fit where what the graph wrote cannot be
-/// undone, if it is small enough to run once more before the graph does. None also for a graph without such
+/// The part of a graph that tells whether its numbers and assumptions hold, and fit where what the graph wrote cannot
+/// be undone, if it is small enough to run once more before the graph does. None also for a graph without such
 /// computations, and for one with symbolic sizes of inputs. Needs the fakes.
 STATOR_API std::optional<EarlyPart> early_part(const graph::Graph& graph);
 
