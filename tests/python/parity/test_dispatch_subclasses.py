@@ -758,3 +758,19 @@ def test_a_plain_view_of_an_instance():
         assert_same(compared(actual), compared(expected))
         assert actual[0]._base is expected[0]._base is w
     assert captures() > 0
+
+
+def test_the_default_dtype_of_the_moment():
+    class Plain(Scaled):
+        @staticmethod
+        def __new__(cls, inner, scale, requires_grad=False):
+            return torch.Tensor._make_wrapper_subclass(cls, inner.size())
+
+    def fn(x):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        made = Plain(x, 1.0)
+        torch.set_default_dtype(before)
+        return made, x + 1
+
+    check(fn, (torch.ones(2),), (torch.zeros(2),))

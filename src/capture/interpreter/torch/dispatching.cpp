@@ -292,6 +292,12 @@ Value* make_wrapper(Interpreter& in, CallArgs& args) {
   auto* tensor = in.arena.make<TensorValue>(Ref(), type);
   tensor->dispatching = std::make_shared<Dispatching>();
   tensor->dispatching->made_by = {Ref::borrow(make), args.positional, args.keywords};
+  if (!args.keyword("dtype")) {
+    // The default dtype of this moment, which the program may change before the plan makes the tensor.
+    Ref dtype = Ref::steal(PyObject_GetAttrString(probe.get(), "dtype"));
+    tensor->dispatching->made_by.keywords.emplace_back(Ref::steal(PyUnicode_InternFromString("dtype")),
+                                                       in.constant(std::move(dtype)));
+  }
   tensor->dispatching->step = in.frames.resumable_step();
   set_probe(in, tensor, std::move(probe));
   return tensor;
