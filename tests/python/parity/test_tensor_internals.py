@@ -72,3 +72,24 @@ def test_attributes_that_hide_methods():
         assert result[:4] == expected[:4] == (5, 7, 3, 4)
         assert vars(result[4]) == vars(expected[4])
     assert captures() == 1
+
+
+@pytest.mark.parametrize("backend", ["reference", "aot_eager"])
+@pytest.mark.parametrize("make", [torch.Tensor, torch.nn.Parameter, lambda x: x.as_subclass(Marked)])
+def test_methods_that_are_hidden_later(make, backend):
+    """A capture of a tensor whose methods are those of its class does not serve one that hides a method."""
+
+    def fn(x):
+        return x.sum() + x.view(-1)[0]
+
+    compiled = stator.compile(fn, backend=backend)
+    plain, hiding, other = (make(torch.arange(4.0)) for _ in range(3))
+    hiding.sum = lambda: 10
+    other.note = "an attribute that hides nothing"
+    for x in (plain, other, hiding, plain):
+        assert torch.equal(compiled(x), fn(x))
+    assert captures() == 2
+
+
+class Marked(torch.Tensor):
+    pass

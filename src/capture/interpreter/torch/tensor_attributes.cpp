@@ -296,7 +296,7 @@ Value* tensor_field(Interpreter& in, TensorValue* tensor, PyObject* name) {
   PyTypeObject* type = in.type_of(tensor);
   PyObject* on_class = look_up(TorchTracer::is_plain_class(type) ? type : TorchTracer::tensor_type(), name);
   if (hides(tensor, on_class, name)) return own_attribute(in, tensor, name);
-  if (tensor->dispatching && tensor->source && on_class && !Py_TYPE(on_class)->tp_descr_set)
+  if (tensor->source && on_class && !Py_TYPE(on_class)->tp_descr_set)
     in.guards.add(tensor->source, FactKind::NoAttribute, name);
   if (is_field(on_class) && is_overridden(in, tensor)) {
     Value* const self = tensor;
