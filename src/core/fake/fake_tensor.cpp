@@ -80,9 +80,10 @@ std::string take_poison() {
 }
 
 bool note_error(std::string_view what) {
-  // Code of torch that does not support symbolic sizes.
-  for (const std::string_view part : {"with symbolic sizes/strides", "dispatch_on_subclass",
-                                      "expected to contain only concrete integers", "with symbolic shape"}) {
+  // Code of torch that does not support symbolic sizes. The last text is that of torch 2.11.
+  for (const std::string_view part :
+       {"with symbolic sizes/strides", "dispatch_on_subclass", "expected to contain only concrete integers",
+        "with symbolic shape", "no interpreter set"}) {
     if (what.find(part) == std::string_view::npos) continue;
     poison("a size that depends on data was asked for");
     return true;
