@@ -46,12 +46,12 @@ std::vector<FollowedWrite> followed_writes(const graph::Graph& graph);
 /// Whether a write raises whatever the data, such as one of floats to a tensor of ints. Compilers that make writes from
 /// operators without writes do not notice.
 bool has_refused_write(const graph::Graph& graph);
-/// Adds outputs that nothing reads, so that no backend deletes an operator which may raise (backend/kept_failures).
 /// Whether a tensor that the graph makes begins to require gradients. A Python backend gets a further input for each.
 bool makes_leaves(const graph::Graph& graph);
 /// Whether it cannot get them: one lies in a sub-graph, or the graph returns a view of one, to which compilers give a
 /// gradient of its own that does not reach the leaf.
 bool hides_leaves(const graph::Graph& graph);
+/// Adds outputs that nothing reads, so that no backend deletes an operator which may raise (backend/kept_failures).
 void keep_failures(graph::Graph& graph);
 void drop_fakes(graph::Graph& graph);
 
