@@ -12,6 +12,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -98,6 +99,12 @@ def _python_key(target: CompilerFn, dynamic: bool | None) -> object:
     return key
 
 
+def _after_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+        traceback = traceback.tb_next
+    return traceback
+
+
 class _BackendCall:
     """Called by the extension: calls the user's backend, and turns its failures into errors that name the backend."""
 
@@ -146,7 +153,7 @@ class _BackendCall:
                 logs.drop()
                 self.warn_of_refused(gm, *refused)
                 return gm
-            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this frame
+            error.__traceback__ = _after_own_frames(error.__traceback__)
             raise BackendCompilerFailed(self.name, _graph_name(gm), error) from error
         changes = before.put_back()
         if changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import logging
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 from . import _C
 
 _log = logging.getLogger("stator")
+_OWN_FOLDER = os.path.join(os.path.dirname(__file__), "")
 
 # How many entries of `add_top_n` are kept.
 TOP_N = 25
@@ -123,7 +125,8 @@ class MetricsContext:
             where = self._places.get(name, "  unknown")
             raise RuntimeError(f"the metric {name!r} is already set; it was set here:\n{where}")
         self._write(name, value)
-        self._places[name] = "".join(traceback.format_stack(limit=6)[:-1])
+        frames = [frame for frame in traceback.extract_stack(limit=30) if not frame.filename.startswith(_OWN_FOLDER)]
+        self._places[name] = "".join(traceback.format_list(frames[-5:]))
 
     def update(self, values: dict[str, Any], overwrite: bool = False) -> None:
         """Sets several fields, or none if one of them is set already, or its name is reserved."""

@@ -281,7 +281,7 @@ class TestContext:
     def test_set_once(self):
         def action():
             metrics.context().set("scale", 8)
-            with pytest.raises(RuntimeError, match="'scale'.*\n.*test_metrics.py"):
+            with pytest.raises(RuntimeError, match=r"(?s)'scale'.*test_metrics\.py.*in action\n"):
                 metrics.context().set("scale", 9)
             with pytest.raises(RuntimeError, match="'scale'"):
                 metrics.context().update({"other": 1, "scale": 9})
