@@ -15,9 +15,11 @@ import torch
 
 from .measure import Table
 
-# startup runs first: it starts processes, and the later topics warm up the machine.
+# startup runs first: it starts processes, and the later topics warm up the machine. observe collects garbage in each
+# round, which takes long once the other topics have made many objects.
 TOPICS = [
     "startup",
+    "observe",
     "capture",
     "calls",
     "instances",
@@ -28,7 +30,6 @@ TOPICS = [
     "make_fx",
     "phases",
     "memory",
-    "observe",
     "inductor",
 ]
 # Run only if named: they take minutes.
