@@ -44,7 +44,7 @@ class DispatchProbe(torch.Tensor):  # type: ignore[misc]
 
 
 def probe_like(tensor: torch.Tensor) -> torch.Tensor:
-    # Whether a tensor belongs to inference mode decides which kernels get it.
+    # Dispatch keys differ between inference tensors and others; the probe must be of the same kind.
     with torch.inference_mode(tensor.is_inference()), torch._C.DisableTorchFunction():
         return torch.Tensor._make_wrapper_subclass(
             DispatchProbe,

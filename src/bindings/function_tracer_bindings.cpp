@@ -361,7 +361,7 @@ PyObject* traced_call_on_subclass(PyObject* self, PyObject* args) {
     const py::object schema = py::handle(overload).attr("_schema");
     const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
         schema.attr("name").cast<std::string>().c_str(), schema.attr("overload_name").cast<std::string>().c_str());
-    // Torch passes a mode numbers for tensors that Python numbers became.
+    // Where a Python number stands for a tensor, torch passes the number to a mode.
     const auto& declared = op.schema().arguments();
     py::list given(py::reinterpret_borrow<py::tuple>(positional));
     for (size_t i = 0; i < given.size(); ++i)

@@ -147,7 +147,7 @@ def _over_fakes(tracer: Any, tensor: torch.Tensor, name: str) -> torch.Tensor:
         )
     names, context = flatten()
     inner = {attr: _over_fakes(tracer, getattr(tensor, attr), f"{name}.{attr}") for attr in names}
-    # Sizes that are those of an inner tensor have its symbols.
+    # A size of the instance that equals one of an inner tensor gets the same symbol.
     like = tracer.fake_of(torch.empty_strided(tensor.size(), tensor.stride(), device="meta"), name)
     made = unflatten(inner, context, like.size(), like.stride())
     return made.requires_grad_(tensor.requires_grad)

@@ -36,7 +36,7 @@ struct FunctionTracer::Impl final : fake::Observer, shapes::AssertSink {
   void above(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   /// Redispatches to autograd and the keys below.
   void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  /// A composite that can't run on fakes: a node above and below autograd, without gradients.
+  /// Records a composite that can't run on fakes as one node, above or below autograd. Refuses gradients.
   void as_one_node(const fake::CompositeAnswer& composite, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
   /// At the `Fake` key.

@@ -54,7 +54,8 @@ struct FunctionTracerHost {
   std::function<std::shared_ptr<void>()> subclass_mode;
   /// An operator on a tensor subclass gave this one.
   std::function<void(const at::Tensor&)> subclass_made;
-  /// The value that this tensor subclass shares its memory with, if autograd copied it; kNoValue if none.
+  /// For an instance of a tensor subclass that autograd copied, such as a saved tensor: the value of the original;
+  /// kNoValue if none.
   std::function<graph::ValueId(const at::Tensor&)> subclass_original;
   /// The location of the program for the node that is recorded next.
   std::function<uint32_t(graph::Graph&)> locate;

@@ -63,7 +63,7 @@ void sort_list(Interpreter& in, SequenceValue* list, Value* key, Value* reverse)
   for (size_t i = 0; i < list->items.size(); ++i) {
     Value* item = in.item(list, i);
     Value* rank = keyed ? in.call(key, arguments({item})) : item;
-    // A few ints that vary are compared, and the answers are guarded.
+    // A short list of symbolic ints is sorted by comparing them; each comparison becomes a guard.
     if (list->items.size() <= kFew && rank->kind == Kind::Constant && in.type_of(rank) == &PyLong_Type)
       rank = graph_number(in, rank);
     ranked.emplace_back(rank, item);

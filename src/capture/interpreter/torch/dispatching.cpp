@@ -241,7 +241,8 @@ TensorValue* tensor_of_probe(Interpreter& in, PyObject* object) {
   if (!place || place->table->in != &in) return nullptr;
   TensorValue* tensor = place->table->tensors[place->number];
   if (object == tensor->fake.get() || !is_view_tensor(object)) return tensor;
-  // Torch would have copied the result if it was not a new object.
+  // In a real run, autograd marks a result as a view only if it is new, and copies one that has other owners. Such a
+  // copy is refused.
   if (!tensor->dispatching->made_by.callable || tensor->dispatching->step != in.frames.resumable_step())
     throw Break{BreakId::tensor_subclass, "a __torch_dispatch__ gives a known tensor as a view"};
   tensor->dispatching->is_view = true;

@@ -178,7 +178,7 @@ void write_requires_grad(Interpreter& in, TensorValue* tensor, Value* to) {
   if (tensor->dispatching && !is_true_of(in.fake_of(tensor), "requires_grad") && flag == Py_False) return;
   if (tensor->dispatching) refuse("requires_grad", "of a tensor with a __torch_dispatch__");
   if (!is_leaf(in, tensor)) throw Break{BreakId::raises, "requires_grad of a tensor that is not a leaf"};
-  // Torch's compilers drop the change: what they make of a graph makes no leaves.
+  // Functions that torch's compilers make of a graph return no new leaves, so the change would be lost.
   if (in.options.for_python_backend) {
     PyObject* fake = in.fake_of(tensor);
     if (is_true_of(fake, "requires_grad") == (flag == Py_True)) return;

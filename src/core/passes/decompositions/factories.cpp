@@ -100,7 +100,7 @@ Tensor arange(const Scalar& end, Dtype dtype, Layout layout, Device device, Flag
   return arange_start(0, end, dtype, layout, device, pinned);
 }
 
-/// As the kernels: each half counts from its own end.
+/// As the kernels compute it: the first half adds steps to `start`, the second half subtracts steps from `end`.
 Maybe linspace(const Scalar& start, const Scalar& end, int64_t steps, Dtype dtype, Layout layout, Device device,
                Flag pinned) {
   constexpr int64_t kExact = int64_t{1} << 24;  // float32 has these integers

@@ -65,7 +65,8 @@ Maybe take(const Tensor& self, const Tensor& index) {
   return at::index(self.reshape(-1), Indices({std::optional(index)}));
 }
 
-/// The index of one dimension, as one of all dimensions up to it. None if the kernel would not take it.
+/// The index list that selects `index` in dimension `dim`, with no index for the dimensions before it. None if the
+/// kernel refuses such an index.
 std::optional<Indices> index_along(const Tensor& self, int64_t dim, const Tensor& index) {
   const bool is_index = index.scalar_type() == at::kLong || index.scalar_type() == at::kInt;
   if (self.dim() == 0 || index.dim() > 1 || !is_index) return std::nullopt;
